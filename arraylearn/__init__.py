@@ -1,0 +1,51 @@
+"""The classical classifiers, each written once as an array program.
+
+>>> import arraylearn as al
+
+Everything below is imported when it is first used, so that ``import arraylearn`` stays cheap and loads no
+array library but NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from arraylearn._version import __version__
+
+# public name -> module that defines it; a name that maps to its own module is a public submodule
+_HOMES = {
+    "BackendFallbackWarning": "arraylearn.backend",
+    "BackendUnavailableError": "arraylearn.backend",
+    "MemoryBudgetError": "arraylearn.backend",
+    "backend_info": "arraylearn.backend",
+    "get_backend": "arraylearn.backend",
+    "get_memory_budget": "arraylearn.backend",
+    "get_num_threads": "arraylearn.backend",
+    "set_backend": "arraylearn.backend",
+    "set_memory_budget": "arraylearn.backend",
+    "set_num_threads": "arraylearn.backend",
+    "use_backend": "arraylearn.backend",
+    "bayes": "arraylearn.bayes",
+    "datasets": "arraylearn.datasets",
+    "gaussian": "arraylearn.gaussian",
+    "kernels": "arraylearn.kernels",
+    "measures": "arraylearn.measures",
+    "table": "arraylearn.table",
+    "tree": "arraylearn.tree",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'arraylearn' has no attribute {name!r}")
+    module = importlib.import_module(_HOMES[name])
+    value = module if _HOMES[name] == f"arraylearn.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

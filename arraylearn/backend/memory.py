@@ -1,0 +1,106 @@
+"""A budget for working memory: chunks that fit it, and a smaller retry when a device runs out."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+from arraylearn.backend.errors import MemoryBudgetError
+
+__all__ = ["get_memory_budget", "is_out_of_memory", "row_chunks", "run_in_chunks", "set_memory_budget"]
+
+_DEFAULT_BUDGET = 1 << 30
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_lock = threading.Lock()
+_budget: int | None = None
+
+
+def set_memory_budget(budget: int | str | None) -> None:
+    """Set how much memory temporary arrays may take; larger work is done in chunks.
+
+    Parameters
+    ----------
+    budget : int, str or None
+        Bytes, or a text such as ``"512MB"`` or ``"2 GiB"`` (powers of two either way). None restores the
+        default of 1 GiB, or the environment variable ``ARRAYLEARN_MEMORY_BUDGET``.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.set_memory_budget("256MB")
+    >>> al.get_memory_budget()
+    268435456
+    >>> al.set_memory_budget(None)
+    """
+    global _budget
+    parsed = None if budget is None else _parse(budget)
+    with _lock:
+        _budget = parsed
+
+
+def get_memory_budget() -> int:
+    """Return the budget for temporary arrays, in bytes."""
+    if _budget is not None:
+        return _budget
+    stated = os.environ.get("ARRAYLEARN_MEMORY_BUDGET")
+    return _parse(stated) if stated else _DEFAULT_BUDGET
+
+
+def _parse(budget: int | str) -> int:
+    size = budget
+    if isinstance(budget, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", budget, flags=re.IGNORECASE)
+        size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"`budget` must be a positive number of bytes or a text like '512MB'; got {budget!r}.")
+    return size
+
+
+def row_chunks(n_rows: int, bytes_per_row: int, *, most: int | None = None) -> Iterator[slice]:
+    """Cut ``range(n_rows)`` into slices whose temporaries fit the budget (and `most` rows each)."""
+    size = _rows_that_fit(n_rows, bytes_per_row, most)
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def _rows_that_fit(n_rows: int, bytes_per_row: int, most: int | None) -> int:
+    size = max(1, get_memory_budget() // max(1, bytes_per_row))
+    return max(1, min(size, most or n_rows, n_rows))
+
+
+def run_in_chunks(
+    work: Callable[[slice], object], n_rows: int, bytes_per_row: int, *, most: int | None = None
+) -> None:
+    """Call ``work(rows)`` for slices of ``range(n_rows)``, each within the budget.
+
+    A real out-of-memory of the array library halves the chunk and retries; `work` must therefore be safe to
+    repeat on the same rows (write its result, not add to it). What fails on a single row raises
+    `MemoryBudgetError`.
+    """
+    size = _rows_that_fit(n_rows, bytes_per_row, most) if n_rows else 1
+    start = 0
+    while start < n_rows:
+        rows = slice(start, min(start + size, n_rows))
+        try:
+            work(rows)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            if rows.stop - rows.start == 1:
+                raise MemoryBudgetError(
+                    f"out of memory on a single row of about {bytes_per_row} bytes of temporaries "
+                    f"({type(error).__name__}: {error}). Free memory on the device or use fewer columns."
+                ) from error
+            size = max(1, (rows.stop - rows.start) // 2)
+        else:
+            start = rows.stop
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception is an array library's way to say that memory is exhausted."""
+    if isinstance(error, MemoryBudgetError):
+        return False
+    # torch's and CuPy's classes are recognised by name, so that neither need be imported to ask
+    return isinstance(error, MemoryError) or type(error).__name__ in ("OutOfMemoryError", "OutOfMemory")

@@ -1,0 +1,157 @@
+"""Where arrays live: the namespace and device of an input, and the few functions that move data."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import array_api_compat
+import numpy as np
+from array_api_compat import numpy as numpy_namespace
+
+from arraylearn._typing import Array, Device, Namespace
+
+__all__ = [
+    "HOST",
+    "Place",
+    "accumulator_dtype",
+    "from_host",
+    "is_array",
+    "library_name",
+    "locate",
+    "move",
+    "native_float",
+    "same_place",
+    "supports_float64",
+    "synchronize",
+    "to_host",
+]
+
+
+class Place(NamedTuple):
+    """An array library and one of its devices."""
+
+    xp: Namespace
+    device: Device
+
+    @property
+    def library(self) -> str:
+        """The library's name: ``"numpy"``, ``"torch"``, ``"cupy"`` or ``"array_api_strict"``."""
+        return library_name(self.xp)
+
+
+HOST = Place(numpy_namespace, "cpu")
+
+
+def library_name(xp: Namespace) -> str:
+    """Name the array library behind a namespace."""
+    return cast(str, xp.__name__).removeprefix("array_api_compat.").split(".")[0]
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` is an array of a supported library (found through its type, nothing is imported)."""
+    return bool(array_api_compat.is_array_api_obj(x))
+
+
+def locate(x: object) -> Place:
+    """Find the place of an input; lists, data frames and scalars live on the host."""
+    if isinstance(x, np.ndarray) or not is_array(x):
+        return HOST
+    return Place(array_api_compat.array_namespace(x), array_api_compat.device(x))
+
+
+def same_place(a: Place, b: Place) -> bool:
+    """Whether two places are the same library and device."""
+    return a.xp is b.xp and a.device == b.device
+
+
+def move(x: Array, place: Place) -> Array:
+    """Bring an array to `place`: nothing if it is there, one transfer otherwise."""
+    here = locate(x)
+    if same_place(here, place):
+        return x
+    if here.xp is place.xp:
+        return array_api_compat.to_device(x, place.device)
+    if {here.library, place.library} == {"cupy", "torch"}:
+        moved = _exchange_on_gpu(x, place)
+        if moved is not None:
+            return moved
+    return from_host(to_host(x), place)
+
+
+def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
+    """Hand memory from one GPU library to the other without a trip through the host, where DLPack can."""
+    if "cuda" not in str(array_api_compat.device(x)).lower() or "cuda" not in str(place.device).lower():
+        return None
+    try:
+        return array_api_compat.to_device(place.xp.from_dlpack(x), place.device)
+    except (BufferError, RuntimeError, TypeError):
+        return None
+
+
+def to_host(x: Array) -> np.ndarray[Any, Any]:
+    """Copy an array to a NumPy array; on a GPU the host waits here."""
+    if isinstance(x, np.ndarray):
+        return x
+    library = locate(x).library
+    if library == "torch":
+        return cast("np.ndarray[Any, Any]", x.detach().cpu().numpy())
+    if library == "cupy":
+        return cast("np.ndarray[Any, Any]", x.get())
+    if library == "array_api_strict":
+        return np.asarray(array_api_compat.to_device(x, _strict_host(x)))
+    return np.asarray(x)
+
+
+def _strict_host(x: Array) -> Device:
+    return type(array_api_compat.device(x))("CPU_DEVICE")
+
+
+def from_host(x: Any, place: Place, dtype: Any = None) -> Array:
+    """Copy host data to `place`; `dtype` is a dtype of the place's namespace (default: keep)."""
+    x = np.asarray(x)
+    if place.library == "numpy":
+        return x if dtype is None else x.astype(dtype, copy=False)
+    if not x.flags.c_contiguous or not x.flags.writeable:
+        x = np.array(x, order="C")  # torch refuses negative strides and warns about read-only memory
+    if x.dtype == np.float64 and dtype is None and not supports_float64(place):
+        dtype = place.xp.float32
+    if dtype is not None and place.library != "cupy":
+        # convert on the host: a device without float64 could not even receive the data first
+        x = x.astype(_host_dtype(dtype), copy=False)
+    return place.xp.asarray(x, device=place.device, dtype=dtype)
+
+
+def _host_dtype(dtype: Any) -> Any:
+    return np.dtype(str(dtype).rpartition(".")[2])
+
+
+def supports_float64(place: Place) -> bool:
+    """Whether the place computes in float64 (Apple's GPUs and some test devices do not)."""
+    if place.library in ("numpy", "cupy"):
+        return True
+    if place.library == "torch":
+        return str(getattr(place.device, "type", place.device)) != "mps"
+    info = place.xp.__array_namespace_info__()
+    return "float64" in info.dtypes(device=place.device)
+
+
+def accumulator_dtype(place: Place) -> Any:
+    """Float dtype in which sums are taken: float64 wherever the device has it."""
+    return place.xp.float64 if supports_float64(place) else place.xp.float32
+
+
+def native_float(x: Array, place: Place) -> Any:
+    """Float dtype that follows the input: its own if it is a float, else the accumulator's."""
+    if is_array(x) and place.xp.isdtype(x.dtype, "real floating"):
+        if x.dtype == place.xp.float64 or x.dtype == place.xp.float32:
+            return x.dtype
+        return place.xp.float32
+    return accumulator_dtype(place)
+
+
+def synchronize(place: Place) -> None:
+    """Wait until the device has finished, for timings."""
+    if place.library == "torch" and getattr(place.device, "type", "") == "cuda":
+        place.xp.cuda.synchronize(place.device)
+    elif place.library == "cupy":
+        place.xp.cuda.get_current_stream().synchronize()

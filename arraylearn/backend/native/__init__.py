@@ -1,0 +1,44 @@
+"""Faster bodies for the primitives of `arraylearn.backend.ops`, one module per library, the same names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from arraylearn._typing import Namespace
+from arraylearn.backend.namespace import library_name
+
+__all__ = ["native", "portable_only"]
+
+_LIBRARIES = ("numpy", "torch", "cupy")
+_portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
+
+
+def native(xp: Namespace, name: str) -> Callable[..., Any] | None:
+    """Return the native body of a primitive for this namespace, or None where the portable one serves."""
+    if _portable.get():
+        return None
+    module = _module(library_name(xp))
+    return None if module is None else getattr(module, name, None)
+
+
+@cache
+def _module(library: str) -> ModuleType | None:
+    if library not in _LIBRARIES:
+        return None
+    return importlib.import_module(f"arraylearn.backend.native.{library}")
+
+
+@contextmanager
+def portable_only() -> Iterator[None]:
+    """Inside, every primitive runs its portable body: the oracle for the native ones."""
+    token = _portable.set(True)
+    try:
+        yield
+    finally:
+        _portable.reset(token)

@@ -1,0 +1,98 @@
+"""CuPy bodies: atomic additions without a wait; its silent factorizations are checked by multiplying back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+import cupyx
+from cupyx.scipy import linalg
+
+Gpu = Any
+
+
+def _accumulating(values: Gpu) -> Gpu:
+    return values.astype(cupy.float64 if values.dtype.kind == "f" else cupy.int64, copy=False)
+
+
+def segment_sum(values: Gpu, segments: Gpu, n: int) -> Gpu:
+    values = _accumulating(values)
+    sums = cupy.zeros((n, *values.shape[1:]), dtype=values.dtype)
+    cupy.add.at(sums, segments, values)
+    return sums
+
+
+def segment_max(values: Gpu, segments: Gpu, n: int) -> Gpu:
+    lowest = -math.inf if values.dtype.kind == "f" else cupy.iinfo(values.dtype).min
+    largest = cupy.full((n,), lowest, dtype=values.dtype)
+    cupy.maximum.at(largest, segments, values)
+    return largest
+
+
+def histogram(keys: Gpu, n: int, weights: Gpu | None) -> Gpu:
+    batch, m = keys.shape[:-1], keys.shape[-1]
+    n_batches = math.prod(batch)
+    flat = keys.astype(cupy.int64, copy=False).reshape(n_batches, m)
+    flat = (flat + n * cupy.arange(n_batches)[:, None]).ravel()
+    if weights is None:
+        counts = cupy.zeros(n_batches * n, dtype=cupy.int64)
+        cupy.add.at(counts, flat, 1)
+    else:
+        weights = _accumulating(cupy.broadcast_to(weights, keys.shape)).ravel()
+        counts = cupy.zeros(n_batches * n, dtype=weights.dtype)
+        cupy.add.at(counts, flat, weights)
+    return counts.reshape(*batch, n)
+
+
+def paired_histogram(columns: Gpu, keys: Gpu, n_values: int, n_keys: int, weights: Gpu | None) -> Gpu:
+    flat = keys.astype(cupy.int64, copy=False)[None, :] * n_values + columns
+    return histogram(flat, n_keys * n_values, weights).reshape(columns.shape[0], n_keys, n_values)
+
+
+def compress(values: Gpu, keep: Gpu, size: int) -> Gpu:
+    # every row is written: kept ones to their place, the others to one spare row that is cut off
+    place = cupy.where(keep, cupy.cumsum(keep, dtype=cupy.int64) - 1, size)
+    result = cupy.zeros((size + 1, *values.shape[1:]), dtype=values.dtype)
+    result[place] = values
+    return result[:size]
+
+
+def partition(values: Gpu, first: Gpu) -> Gpu:
+    rank_first = cupy.cumsum(first, dtype=cupy.int64)
+    rank_other = cupy.cumsum(~first, dtype=cupy.int64)
+    place = cupy.where(first, rank_first - 1, rank_first[-1:] + rank_other - 1)
+    result = cupy.empty_like(values)
+    result[place] = values
+    return result
+
+
+def cholesky(a: Gpu) -> tuple[Gpu, Gpu]:
+    with cupyx.errstate(linalg="ignore"):
+        factor = cupy.tril(cupy.linalg.cholesky(a))
+    # a failed factorization is finite garbage: only the product tells
+    lower = cupy.tril(a)
+    error = cupy.abs(cupy.tril(factor @ cupy.swapaxes(factor, -1, -2)) - lower).max(axis=(-2, -1))
+    scale = cupy.abs(lower).max(axis=(-2, -1))
+    tolerance = 10 * a.shape[-1] * float(cupy.finfo(a.dtype).eps)
+    return factor, error <= tolerance * scale  # False for NaN
+
+
+def solve_triangular(factor: Gpu, right: Gpu, upper: bool) -> Gpu:
+    if factor.ndim == 2:
+        return linalg.solve_triangular(factor, right, lower=not upper)
+    batch = factor.shape[:-2]
+    factors = factor.reshape(-1, *factor.shape[-2:])
+    rights = right.reshape(-1, *right.shape[-2:])
+    solutions = [
+        linalg.solve_triangular(factors[i], rights[i], lower=not upper) for i in range(factors.shape[0])
+    ]
+    return cupy.stack(solutions).reshape(*batch, *right.shape[-2:])
+
+
+def logsumexp(x: Gpu, axis: int, keepdims: bool) -> Gpu:
+    largest = cupy.max(x, axis=axis, keepdims=True)
+    shift = cupy.where(cupy.isfinite(largest), largest, x.dtype.type(0))
+    total = cupy.sum(cupy.exp(x - shift), axis=axis, keepdims=True)
+    result = cupy.log(total) + shift  # the log of zero is -inf here, without a warning
+    return result if keepdims else cupy.squeeze(result, axis=axis)

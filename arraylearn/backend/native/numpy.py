@@ -1,0 +1,292 @@
+"""NumPy bodies: bincount, compress and packed keys, on several threads where calls release the lock."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from arraylearn.backend.threads import get_num_threads, parallel_map
+
+Host = np.ndarray[Any, Any]
+
+# A chunk of keys of this many rows stays in the second-level cache together with its cells.
+_CHUNK = 32_768
+# Below this many elements a thread costs more than it brings.
+_WORTH_A_THREAD = 50_000
+
+
+def segment_sum(values: Host, segments: Host, n: int) -> Host:
+    is_float = values.dtype.kind == "f"
+    if values.ndim == 1:
+        return _weighted_bincount(segments, values, n)
+    flat = values.reshape(values.shape[0], -1)
+    sums = np.empty((flat.shape[1], n), dtype=np.float64 if is_float else np.int64)
+    for j in range(flat.shape[1]):
+        sums[j] = _weighted_bincount(segments, flat[:, j], n)
+    return np.ascontiguousarray(sums.T).reshape(n, *values.shape[1:])
+
+
+def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
+    if weights.dtype.kind == "f":
+        return np.bincount(keys, weights, minlength=n)
+    sums = np.zeros(n, dtype=np.int64)  # bincount would go through float64 and lose bits past 2**53
+    np.add.at(sums, keys, weights)
+    return sums
+
+
+def segment_max(values: Host, segments: Host, n: int) -> Host:
+    lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+    largest = np.full(n, lowest, dtype=values.dtype)
+    np.maximum.at(largest, segments, values)
+    return largest
+
+
+def histogram(keys: Host, n: int, weights: Host | None) -> Host:
+    batch, m = keys.shape[:-1], keys.shape[-1]
+    rows = keys.reshape(math.prod(batch), m)
+    shared = weights is None or weights.ndim == 1
+    by_row = None if shared else np.broadcast_to(weights, keys.shape).reshape(rows.shape)  # type: ignore[arg-type]
+
+    def count(i: int) -> Host:
+        if weights is None:
+            return np.bincount(rows[i], minlength=n)
+        return _weighted_bincount(rows[i], weights if by_row is None else by_row[i], n)
+
+    counts = _map_rows(count, rows.shape[0], m)
+    if not counts:
+        is_float = weights is not None and weights.dtype.kind == "f"
+        return np.zeros((*batch, n), dtype=np.float64 if is_float else np.int64)
+    return np.stack(counts).reshape(*batch, n)
+
+
+def paired_histogram(columns: Host, keys: Host, n_values: int, n_keys: int, weights: Host | None) -> Host:
+    d, m = columns.shape
+    n = n_keys * n_values
+    is_float = weights is not None and weights.dtype.kind == "f"
+    counts = np.zeros((d, n), dtype=np.float64 if is_float else np.int64)
+    base = keys.astype(np.int64) * n_values
+    chunk = max(_CHUNK, n)  # adding up the cells must not cost more than counting the keys
+
+    def count(j: int) -> None:
+        combined = np.empty(min(chunk, m), dtype=np.int64)
+        for start in range(0, m, chunk):
+            rows = slice(start, min(start + chunk, m))
+            key = combined[: rows.stop - rows.start]
+            np.add(base[rows], columns[j, rows], out=key, casting="unsafe")
+            if weights is None:
+                counts[j] += np.bincount(key, minlength=n)
+            elif is_float:
+                counts[j] += np.bincount(key, weights[rows], minlength=n)
+            else:
+                np.add.at(counts[j], key, weights[rows])
+
+    _map_rows(count, d, m)
+    return counts.reshape(d, n_keys, n_values)
+
+
+def _map_rows(function: Any, n: int, m: int) -> list[Any]:
+    """Call ``function(i)`` for each of `n` rows of `m` elements, in threads where that pays."""
+    if n < 2 or n * m < _WORTH_A_THREAD:
+        return [function(i) for i in range(n)]
+    return parallel_map(function, range(n))
+
+
+def compress(values: Host, keep: Host, size: int) -> Host:
+    return values.compress(keep, axis=0)
+
+
+def partition(values: Host, first: Host) -> Host:
+    result = np.empty_like(values)
+    n_first = int(np.count_nonzero(first))
+    values.compress(first, axis=0, out=result[:n_first])
+    values.compress(~first, axis=0, out=result[n_first:])
+    return result
+
+
+def top_k(values: Host, k: int) -> tuple[Host, Host]:
+    m = values.shape[-1]
+    if k == 0 or m == 0:
+        return values[..., :0], np.zeros((*values.shape[:-1], 0), dtype=np.int64)
+    kth = np.partition(values, m - k, axis=-1)[..., m - k, None]
+    # all that exceed the k-th, and the first of those that equal it
+    is_above, is_equal = values > kth, values == kth
+    room = k - np.count_nonzero(is_above, axis=-1, keepdims=True)
+    chosen = is_above | (is_equal & (np.cumsum(is_equal, axis=-1) <= room))
+    indices = np.nonzero(chosen)[-1].reshape(*values.shape[:-1], k)
+    largest = np.take_along_axis(values, indices, axis=-1)
+    # a stable descending sort: reverse, sort ascending, reverse back
+    order = k - 1 - np.argsort(largest[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return np.take_along_axis(largest, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
+
+
+def argsort_rows(values: Host) -> Host:
+    d, m = values.shape
+    order = np.empty((d, m), dtype=np.int64)
+    if m >= 2**32:  # a row number no longer fits the packed key
+        return np.argsort(values, axis=-1, kind="stable", out=order)
+
+    def sort(j: int) -> None:
+        order[j] = _packed_argsort(values[j])
+
+    _map_rows(sort, d, m)
+    return order
+
+
+def _packed_argsort(values: Host) -> Host:
+    """Sort value << 32 | position: a plain vectorized sort where argsort would chase indices."""
+    bits = _ordered_bits(values)
+    position = np.arange(values.shape[0], dtype=np.uint64)
+    if bits.dtype.itemsize <= 4:
+        return _sort_packed(bits.astype(np.uint64), position)
+    by_low = _sort_packed(bits & np.uint64(0xFFFFFFFF), position)
+    high = (bits >> np.uint64(32)).take(by_low)
+    return by_low.take(_sort_packed(high, position))
+
+
+def _sort_packed(key: Host, position: Host) -> Host:
+    key <<= np.uint64(32)
+    key |= position
+    key.sort()
+    key &= np.uint64(0xFFFFFFFF)
+    return key.view(np.int64)
+
+
+def _ordered_bits(values: Host) -> Host:
+    """Map values to unsigned integers of the same order; NaN last, -0.0 beside 0.0."""
+    if values.dtype.kind == "f":
+        if values.dtype.itemsize < 4:
+            values = values.astype(np.float32)
+        unsigned = np.dtype(f"u{values.dtype.itemsize}")
+        sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+        is_missing = np.isnan(values)
+        plain = np.where(is_missing, np.array(np.inf, values.dtype), values) + values.dtype.type(0)
+        bits = plain.view(unsigned)
+        bits = np.where(bits & sign, ~bits, bits | sign)
+        return np.where(is_missing, np.iinfo(unsigned).max, bits).astype(unsigned, copy=False)
+    if values.dtype.kind == "b":
+        return values.view(np.uint8)
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    if values.dtype.kind == "u":
+        return values.astype(unsigned)
+    sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    return values.view(unsigned) ^ sign
+
+
+def bin_columns(x: Host, edges: Host, missing_bin: int, dtype: Any) -> Host:
+    m, d = x.shape
+    bins = np.empty((d, m), dtype=dtype)
+    tables = [_LookupTable.make(row[np.isfinite(row)]) for row in edges]
+
+    def fill(rows: slice) -> None:
+        columns = np.ascontiguousarray(x[rows].T)
+        for j, table in enumerate(tables):
+            table.bin_into(columns[j], bins[j, rows])
+            is_missing = np.isnan(columns[j])
+            if is_missing.any():
+                bins[j, rows][is_missing] = missing_bin
+
+    step = max(1, min(65_536, -(-m // get_num_threads())))
+    slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
+    if m * d < _WORTH_A_THREAD:
+        for rows in slices:
+            fill(rows)
+    else:
+        parallel_map(fill, slices)
+    return bins
+
+
+class _LookupTable:
+    """A grid so fine that each cell holds at most one edge: one multiplication instead of a search."""
+
+    _SIZES = (8_192, 65_536)
+
+    def __init__(self, edges: Host, size: int = 0) -> None:
+        self.edges, self.size = edges, size
+        if size:
+            self.low = edges[0]
+            self.scale = edges.dtype.type((size - 2) / (float(edges[-1]) - float(edges[0])))
+            cells = self._cells(edges)
+            self.first = np.searchsorted(cells, np.arange(size)).astype(np.int32)
+            self.bounds = np.append(edges, edges.dtype.type(np.inf))
+
+    @classmethod
+    def make(cls, edges: Host) -> _LookupTable:
+        """Make the smallest grid that separates the edges; a plain search where none does."""
+        if edges.shape[0] < 2:
+            return cls(edges)
+        spread = float(edges[-1]) - float(edges[0])
+        for size in cls._SIZES:
+            if not math.isfinite(spread) or not 0 < (size - 2) / spread < float(np.finfo(edges.dtype).max):
+                break
+            table = cls(edges, size)
+            if np.all(np.diff(table._cells(edges)) > 0):
+                return table
+        return cls(edges)
+
+    def _cells(self, values: Host) -> Host:
+        position = values - self.low
+        position *= self.scale
+        np.clip(position, 0, self.size - 1, out=position)
+        np.nan_to_num(position, copy=False, nan=0.0)
+        return position.astype(np.int64)
+
+    def bin_into(self, values: Host, out: Host) -> None:
+        """Write the number of edges below each value."""
+        if not self.size:
+            out[...] = np.searchsorted(self.edges, values)
+            return
+        with np.errstate(over="ignore", invalid="ignore"):  # far values clip to the first or last cell
+            bins = self.first.take(self._cells(values))
+        np.add(bins, values > self.bounds.take(bins), out=out, casting="unsafe")
+
+
+def cholesky(a: Host) -> tuple[Host, Host]:
+    try:
+        return np.linalg.cholesky(a), np.ones(a.shape[:-2], dtype=bool)
+    except np.linalg.LinAlgError:
+        pass
+    d = a.shape[-1]
+    matrices = a.reshape(-1, d, d)
+    factors = np.zeros_like(matrices)
+    finished = np.zeros(matrices.shape[0], dtype=bool)
+    for i, matrix in enumerate(matrices):
+        try:
+            factors[i] = np.linalg.cholesky(matrix)
+            finished[i] = True
+        except np.linalg.LinAlgError:
+            continue
+    return factors.reshape(a.shape), finished.reshape(a.shape[:-2])
+
+
+def solve_triangular(factor: Host, right: Host, upper: bool) -> Host:
+    if factor.ndim == 2:
+        return _solve_one(factor, right, upper)
+    batch = factor.shape[:-2]
+    factors = factor.reshape(-1, *factor.shape[-2:])
+    rights = right.reshape(-1, *right.shape[-2:])
+    solutions = np.empty(rights.shape, dtype=right.dtype)
+    for i in range(factors.shape[0]):
+        solutions[i] = _solve_one(factors[i], rights[i], upper)
+    return solutions.reshape(*batch, *right.shape[-2:])
+
+
+def _solve_one(factor: Host, right: Host, upper: bool) -> Host:
+    if right.shape[1] == 0 or right.shape[0] == 0:
+        return right.copy()
+    solution: Host = linalg.solve_triangular(factor, right, lower=not upper, check_finite=False)
+    return solution
+
+
+def logsumexp(x: Host, axis: int, keepdims: bool) -> Host:
+    largest = np.max(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
+    shifted = x - shift
+    np.exp(shifted, out=shifted)
+    total = np.sum(shifted, axis=axis, keepdims=True)
+    with np.errstate(divide="ignore"):
+        np.log(total, out=total)
+    total += shift
+    return total if keepdims else np.squeeze(total, axis=axis)

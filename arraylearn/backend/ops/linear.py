@@ -1,0 +1,114 @@
+"""Linear algebra whose failures are values, not exceptions: CuPy raises none, torch waits to raise."""
+
+from __future__ import annotations
+
+import math
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.native import native
+
+__all__ = ["cholesky", "logsumexp", "solve_triangular"]
+
+
+def cholesky(xp: Namespace, a: Array) -> tuple[Array, Array]:
+    r"""Factor symmetric matrices and say which of them are positive definite.
+
+    Parameters
+    ----------
+    a : float array (..., d, d)
+        Symmetric matrices; only the lower triangle need be right.
+
+    Returns
+    -------
+    factor : array (..., d, d)
+        Lower :math:`L` with :math:`L L^T = A`; the identity where the factorization failed.
+    is_definite : bool array (...)
+        Whether every pivot exceeds rounding error: :math:`L_{jj}^2 > d\,\epsilon\,A_{jj}`.
+    """
+    if fast := native(xp, "cholesky"):
+        factor, is_finished = fast(a)
+    else:
+        factor, is_finished = _cholesky_by_columns(xp, a)
+    d = a.shape[-1]
+    pivots = xp.linalg.diagonal(factor) ** 2
+    floor = d * float(xp.finfo(a.dtype).eps) * xp.linalg.diagonal(a)
+    is_definite = is_finished & xp.all(pivots > floor, axis=-1)
+    identity = xp.eye(d, dtype=a.dtype, device=array_api_compat.device(a))
+    return xp.where(is_definite[..., None, None], factor, identity), is_definite
+
+
+def _cholesky_by_columns(xp: Namespace, a: Array) -> tuple[Array, Array]:
+    """Cholesky-Banachiewicz by columns: one step per column for the whole batch, no exception."""
+    d = a.shape[-1]
+    row = xp.arange(d, device=array_api_compat.device(a))
+    factor = xp.zeros_like(a)
+    is_finished = xp.ones(a.shape[:-2], dtype=xp.bool, device=array_api_compat.device(a))
+    for j in range(d):
+        done = factor[..., j : j + 1, :]
+        column = a[..., :, j] - xp.sum(factor * done, axis=-1)
+        pivot = column[..., j]
+        is_finished = is_finished & (pivot > 0)
+        scale = xp.sqrt(xp.where(pivot > 0, pivot, 1.0))
+        column = xp.where(row >= j, column / scale[..., None], 0.0)
+        factor = xp.where(row == j, column[..., None], factor)
+    return factor, is_finished
+
+
+def solve_triangular(xp: Namespace, factor: Array, right: Array, *, upper: bool = False) -> Array:
+    """Solve ``factor @ x = right`` for triangular matrices.
+
+    Parameters
+    ----------
+    factor : float array (..., d, d)
+        Triangular, with a diagonal that has no zero (see `cholesky`).
+    right : float array (..., d, m)
+        Right-hand sides; leading axes broadcast against those of `factor`.
+    upper : bool
+        Whether `factor` is an upper triangle. The other triangle is not read.
+
+    Returns
+    -------
+    array (..., d, m)
+        The solutions.
+    """
+    batch = _broadcast_batch(factor.shape[:-2], right.shape[:-2])
+    factor = xp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
+    right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
+    if fast := native(xp, "solve_triangular"):
+        return fast(factor, right, upper)
+    return xp.linalg.solve(xp.triu(factor) if upper else xp.tril(factor), right)
+
+
+def _broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(b))
+    padded = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    return tuple(q if p == 1 else p for p, q in padded)
+
+
+def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False) -> Array:
+    r"""Return :math:`\log \sum \exp x` along an axis without overflow.
+
+    Parameters
+    ----------
+    x : float array
+        Log values; ``-inf`` is the log of zero. A slice of ``-inf`` alone gives ``-inf``.
+    axis : int
+        The axis to sum over.
+    keepdims : bool
+        Whether the axis stays, with length 1.
+
+    Returns
+    -------
+    array
+        The logarithm of the sum, of the dtype of `x`.
+    """
+    if fast := native(xp, "logsumexp"):
+        return fast(x, axis, keepdims)
+    largest = xp.max(x, axis=axis, keepdims=True)
+    shift = xp.where(xp.isfinite(largest), largest, 0.0)
+    total = xp.sum(xp.exp(x - shift), axis=axis, keepdims=True)
+    # log(0) is wanted, its warning is not
+    result = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)), -math.inf) + shift
+    return result if keepdims else xp.squeeze(result, axis=axis)

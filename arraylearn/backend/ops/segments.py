@@ -1,0 +1,155 @@
+"""Sums, maxima and counts by key."""
+
+from __future__ import annotations
+
+import math
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.native import native
+
+__all__ = ["histogram", "paired_histogram", "segment_max", "segment_sum"]
+
+
+def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
+    """Sum the rows of `values` that share a segment id.
+
+    Parameters
+    ----------
+    values : array (m, ...)
+        Integer or float rows.
+    segments : int array (m,)
+        The segment of each row, in ``range(n)``, in any order.
+    n : int
+        Number of segments.
+
+    Returns
+    -------
+    array (n, ...)
+        Integers sum as int64, floats in the accumulator's dtype (float64 wherever the device has it). An
+        empty segment sums to 0.
+    """
+    if fast := native(xp, "segment_sum"):
+        return fast(values, segments, n)
+    order = xp.argsort(segments)
+    values = xp.take(_accumulating(xp, values), order, axis=0)
+    running = xp.cumulative_sum(xp.reshape(values, (values.shape[0], -1)), axis=0, include_initial=True)
+    sums = _between_bounds(xp, running, xp.take(segments, order, axis=0), n)
+    return xp.reshape(sums, (n, *values.shape[1:]))
+
+
+def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
+    """Find the largest of the `values` that share a segment id.
+
+    Parameters
+    ----------
+    values : array (m,)
+        Integers or floats without NaN.
+    segments : int array (m,)
+        The segment of each value, in ``range(n)``, in any order.
+    n : int
+        Number of segments.
+
+    Returns
+    -------
+    array (n,)
+        Of the dtype of `values`; an empty segment gives ``-inf``, or the smallest integer.
+    """
+    if fast := native(xp, "segment_max"):
+        return fast(values, segments, n)
+    lowest = _lowest(xp, values.dtype)
+    if values.shape[0] == 0:
+        return xp.full((n,), lowest, dtype=values.dtype, device=_device(values))
+    by_value = xp.argsort(values)
+    order = xp.take(by_value, xp.argsort(xp.take(segments, by_value, axis=0), stable=True), axis=0)
+    sorted_segments = xp.take(segments, order, axis=0)
+    ids = xp.arange(n, dtype=segments.dtype, device=_device(segments))
+    end = xp.searchsorted(sorted_segments, ids, side="right")
+    last = xp.clip(end - 1, min=0)
+    largest = xp.take(xp.take(values, order, axis=0), last, axis=0)
+    is_present = (end > 0) & (xp.take(sorted_segments, last, axis=0) == ids)
+    return xp.where(is_present, largest, lowest)
+
+
+def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) -> Array:
+    """Count (or sum weights) by key along the last axis.
+
+    Parameters
+    ----------
+    keys : int array (..., m)
+        Values of ``range(n)``.
+    n : int
+        Number of cells.
+    weights : array (m,) or (..., m), optional
+        Integers or floats; default: every key counts 1.
+
+    Returns
+    -------
+    array (..., n)
+        int64 for counts and integer weights; the accumulator's dtype for float weights.
+    """
+    if fast := native(xp, "histogram"):
+        return fast(keys, n, weights)
+    batch, m = keys.shape[:-1], keys.shape[-1]
+    n_batches = math.prod(batch)
+    keys = xp.astype(keys, xp.int64)
+    offsets = n * xp.arange(n_batches, dtype=xp.int64, device=_device(keys))
+    flat = xp.reshape(xp.reshape(keys, (n_batches, m)) + offsets[:, None], (-1,))
+    if weights is None:
+        bounds = xp.arange(n_batches * n + 1, dtype=xp.int64, device=_device(keys))
+        counts = xp.diff(xp.searchsorted(xp.sort(flat), bounds))
+        return xp.reshape(xp.astype(counts, xp.int64), (*batch, n))
+    weights = xp.reshape(xp.broadcast_to(weights, keys.shape), (-1,))
+    return xp.reshape(segment_sum(xp, weights, flat, n_batches * n), (*batch, n))
+
+
+def paired_histogram(
+    xp: Namespace, columns: Array, keys: Array, n_values: int, n_keys: int, weights: Array | None = None
+) -> Array:
+    """Count each column's values by a key that all columns share.
+
+    Parameters
+    ----------
+    columns : int array (d, m)
+        Column-major table of values in ``range(n_values)``; uint8 is welcome.
+    keys : int array (m,)
+        The shared key of each row (class, node, or both) in ``range(n_keys)``.
+    n_values, n_keys : int
+        Sizes of the two ranges.
+    weights : array (m,), optional
+        Integer or float weight of each row.
+
+    Returns
+    -------
+    array (d, n_keys, n_values)
+        ``result[j, k, v]`` is the weight of the rows with ``keys == k`` and ``columns[j] == v``, in the
+        dtype of `histogram`.
+    """
+    if fast := native(xp, "paired_histogram"):
+        return fast(columns, keys, n_values, n_keys, weights)
+    flat = xp.astype(keys, xp.int64)[None, :] * n_values + xp.astype(columns, xp.int64)
+    counts = histogram(xp, flat, n_keys * n_values, weights)
+    return xp.reshape(counts, (columns.shape[0], n_keys, n_values))
+
+
+def _device(x: Array) -> object:
+    return array_api_compat.device(x)
+
+
+def _accumulating(xp: Namespace, values: Array) -> Array:
+    if xp.isdtype(values.dtype, "real floating"):
+        return xp.astype(values, accumulator_dtype(Place(xp, _device(values))))
+    return xp.astype(values, xp.int64)
+
+
+def _between_bounds(xp: Namespace, running: Array, sorted_keys: Array, n: int) -> Array:
+    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=_device(sorted_keys))
+    return xp.diff(xp.take(running, xp.searchsorted(sorted_keys, bounds), axis=0), axis=0)
+
+
+def _lowest(xp: Namespace, dtype: object) -> float | int:
+    if xp.isdtype(dtype, "real floating"):
+        return -math.inf
+    return int(xp.iinfo(dtype).min)

@@ -1,0 +1,161 @@
+"""Choose the backend: estimator > context > process > environment > follow the input."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.probe import Availability, parse, probe
+
+__all__ = ["choose_place", "get_backend", "resolve", "set_backend", "use_backend"]
+
+# What "auto" tries, in this order.
+_AUTO = ("cupy", "torch:cuda", "numpy")
+
+
+class Choice(NamedTuple):
+    """A backend by name and what stands in where it is missing."""
+
+    name: str
+    fallback: str | None
+
+
+class _Unset:
+    """Marks "nothing chosen", which differs from None: "follow the input"."""
+
+
+_UNSET = _Unset()
+_context: ContextVar[Choice | None | _Unset] = ContextVar("arraylearn_backend", default=_UNSET)
+_process: Choice | None | _Unset = _UNSET
+_warned: set[tuple[str, str]] = set()
+_lock = threading.Lock()
+
+
+def set_backend(name: str | None, *, fallback: str | None = None) -> None:
+    """Choose the backend of this process.
+
+    Parameters
+    ----------
+    name : str or None
+        ``"numpy"``, ``"torch"``, ``"torch:cuda:0"``, ``"cupy"``, ``"cupy:1"``, ``"auto"`` (a CUDA device that
+        works, else NumPy), or None: compute where the input lives.
+    fallback : str, optional
+        Backend to use, after one `BackendFallbackWarning`, where `name` is not available. Without it a
+        missing backend raises `BackendUnavailableError`, here and now.
+
+    See Also
+    --------
+    use_backend : the same for a block of code.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.set_backend("numpy")
+    >>> al.get_backend()
+    'numpy'
+    >>> al.set_backend(None)
+    """
+    global _process
+    choice = _checked(name, fallback)
+    with _lock:
+        _process = choice
+
+
+@contextmanager
+def use_backend(name: str | None, *, fallback: str | None = None) -> Iterator[None]:
+    """Choose the backend of a block; re-entrant, and local to the thread or task that enters it.
+
+    Parameters
+    ----------
+    name, fallback
+        As in `set_backend`.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> with al.use_backend("numpy"):
+    ...     al.get_backend()
+    'numpy'
+    """
+    token = _context.set(_checked(name, fallback))
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+def get_backend() -> str | None:
+    """Return the name of the backend in force here, or None where computation follows the input."""
+    choice = _in_force()
+    return None if choice is None else choice.name
+
+
+def choose_place(home: Place, backend: str | None = None) -> Place:
+    """Return where to compute for an input that lives at `home` and an estimator's ``backend=``."""
+    choice = Choice(backend, _environment_fallback()) if backend is not None else _in_force()
+    return home if choice is None else resolve(choice.name, fallback=choice.fallback)
+
+
+def resolve(name: str, *, fallback: str | None = None) -> Place:
+    """Return the place of a named backend, or of its fallback; raise where neither works."""
+    if name == "auto":
+        return _first_that_works(_AUTO)
+    found = probe(parse(name))
+    if isinstance(found, Place):
+        return found
+    message = f"backend {name!r} is not available here: {found.reason}. Remedy: {found.remedy}."
+    if fallback is None:
+        raise BackendUnavailableError(
+            f"{message} Or name a stand-in: arraylearn.set_backend({name!r}, fallback='numpy')."
+        )
+    _warn_once(name, fallback, message)
+    return resolve(fallback)
+
+
+def _checked(name: str | None, fallback: str | None) -> Choice | None:
+    """Refuse an impossible choice at once, where the user wrote it."""
+    if name is None:
+        return None
+    if fallback is None:
+        fallback = _environment_fallback()
+    resolve(name, fallback=fallback)
+    return Choice(name, fallback)
+
+
+def _in_force() -> Choice | None:
+    chosen = _context.get()
+    if isinstance(chosen, _Unset):
+        chosen = _process
+    if not isinstance(chosen, _Unset):
+        return chosen
+    name = os.environ.get("ARRAYLEARN_BACKEND")
+    return Choice(name, _environment_fallback()) if name else None
+
+
+def _environment_fallback() -> str | None:
+    return os.environ.get("ARRAYLEARN_FALLBACK") or None
+
+
+def _first_that_works(names: tuple[str, ...]) -> Place:
+    reasons = []
+    for name in names:
+        found = probe(parse(name))
+        if not isinstance(found, Availability):
+            return found
+        reasons.append(f"{name}: {found.reason}")
+    raise BackendUnavailableError("no backend works here: " + "; ".join(reasons))
+
+
+def _warn_once(name: str, fallback: str, message: str) -> None:
+    with _lock:
+        if (name, fallback) in _warned:
+            return
+        _warned.add((name, fallback))
+    warnings.warn(f"{message} Computing on {fallback!r} instead.", BackendFallbackWarning, stacklevel=4)

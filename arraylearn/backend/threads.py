@@ -1,0 +1,86 @@
+"""CPU threads for the NumPy natives, in calls that release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["get_num_threads", "parallel_map", "set_num_threads"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_num_threads: int | None = None
+_pool: ThreadPoolExecutor | None = None
+_inside = threading.local()
+
+
+def set_num_threads(n: int | None) -> None:
+    """Set how many CPU threads the NumPy natives use.
+
+    Parameters
+    ----------
+    n : int or None
+        At least 1; None means all cores this process may use (the default; also the environment
+        variable ``ARRAYLEARN_NUM_THREADS``).
+    """
+    global _num_threads, _pool
+    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+        raise ValueError(f"`n` must be an integer of at least 1, or None for all cores; got {n!r}.")
+    with _lock:
+        _num_threads = n
+        if _pool is not None:
+            _pool.shutdown(wait=False)
+            _pool = None
+
+
+def get_num_threads() -> int:
+    """Return how many CPU threads the NumPy natives use."""
+    if _num_threads is not None:
+        return _num_threads
+    stated = os.environ.get("ARRAYLEARN_NUM_THREADS", "")
+    return int(stated) if stated.isdigit() and int(stated) > 0 else _available_cores()
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Apply `function` to each item, on several threads where that is allowed; results keep their order.
+
+    A call from inside a worker runs in that worker: nested pools would wait for each other.
+    """
+    work = list(items)
+    if len(work) < 2 or get_num_threads() == 1 or getattr(_inside, "worker", False):
+        return [function(item) for item in work]
+    return list(_executor().map(function, work))
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(get_num_threads(), "arraylearn", initializer=_mark_worker)
+        return _pool
+
+
+def _mark_worker() -> None:
+    _inside.worker = True
+
+
+def _forget_pool() -> None:
+    """Drop the pool in a forked child: its threads did not come along."""
+    global _pool, _lock
+    _lock = threading.Lock()
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
