@@ -102,5 +102,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception is an array library's way to say that memory is exhausted."""
     if isinstance(error, MemoryBudgetError):
         return False
-    # torch's and CuPy's classes are recognised by name, so that neither need be imported to ask
-    return isinstance(error, MemoryError) or type(error).__name__ in ("OutOfMemoryError", "OutOfMemory")
+    # torch's and CuPy's classes are recognised by name, so that neither need be imported to ask; torch on the
+    # CPU, and CuPy without its memory pool, only say it in words
+    by_name = type(error).__name__ == "OutOfMemoryError"
+    words = ("can't allocate memory", "cudaErrorMemoryAllocation")
+    by_words = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    return isinstance(error, MemoryError) or by_name or by_words

@@ -20,6 +20,7 @@ __all__ = [
     "locate",
     "move",
     "native_float",
+    "read_flags",
     "same_place",
     "supports_float64",
     "synchronize",
@@ -147,6 +148,13 @@ def native_float(x: Array, place: Place) -> Any:
             return x.dtype
         return place.xp.float32
     return accumulator_dtype(place)
+
+
+def read_flags(place: Place, *flags: Array) -> list[bool]:
+    """Read 0-d booleans on the host, all in one copy."""
+    if not flags:
+        return []
+    return [bool(flag) for flag in to_host(place.xp.stack(list(flags)))]
 
 
 def synchronize(place: Place) -> None:

@@ -22,7 +22,7 @@ def segment_sum(values: Host, segments: Host, n: int) -> Host:
     is_float = values.dtype.kind == "f"
     if values.ndim == 1:
         return _weighted_bincount(segments, values, n)
-    flat = values.reshape(values.shape[0], -1)
+    flat = values.reshape(values.shape[0], math.prod(values.shape[1:]))
     sums = np.empty((flat.shape[1], n), dtype=np.float64 if is_float else np.int64)
     for j in range(flat.shape[1]):
         sums[j] = _weighted_bincount(segments, flat[:, j], n)
@@ -31,7 +31,7 @@ def segment_sum(values: Host, segments: Host, n: int) -> Host:
 
 def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
     if weights.dtype.kind == "f":
-        return np.bincount(keys, weights, minlength=n)
+        return np.bincount(keys, weights, minlength=n).astype(np.float64, copy=False)  # int if empty
     sums = np.zeros(n, dtype=np.int64)  # bincount would go through float64 and lose bits past 2**53
     np.add.at(sums, keys, weights)
     return sums
@@ -218,8 +218,9 @@ class _LookupTable:
         if edges.shape[0] < 2:
             return cls(edges)
         spread = float(edges[-1]) - float(edges[0])
+        largest = float(np.finfo(edges.dtype).max)
         for size in cls._SIZES:
-            if not math.isfinite(spread) or not 0 < (size - 2) / spread < float(np.finfo(edges.dtype).max):
+            if not spread < largest or not 0 < (size - 2) / spread < largest:
                 break
             table = cls(edges, size)
             if np.all(np.diff(table._cells(edges)) > 0):

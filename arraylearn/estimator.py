@@ -1,0 +1,226 @@
+"""The door every estimator has: data in, results home, errors before anything changes.
+
+An estimator validates, encodes, calls a kernel and keeps its ``model_``. What all of them share is here: where
+to compute, how data and labels come in, how results go back, and what a failed fit leaves behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import (
+    HOST,
+    Place,
+    accumulator_dtype,
+    from_host,
+    is_array,
+    locate,
+    move,
+    read_flags,
+    same_place,
+    to_host,
+)
+from arraylearn.backend.selector import choose_place
+from arraylearn.table import Labels, Schema, Table, encode_labels, find_infinite, learn_schema, read_table
+
+__all__ = ["ArrayClassifier", "Batch", "move_model", "read_weights"]
+
+Model = TypeVar("Model")
+
+
+class Batch(NamedTuple):
+    """Rows that came through the door."""
+
+    table: Table
+    place: Place  # where to compute
+    home: Place  # where the results go
+    is_bad: Array  # 0-d bool at `place`: a number that may not be there; read it with the other results
+
+    @property
+    def float_dtype(self) -> Any:
+        """The float dtype that follows the input."""
+        return self.table.numeric.dtype
+
+
+class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers: the door, and nothing of any method of learning."""
+
+    # Whether NaN and missing categories are part of the method; an estimator without overrides this.
+    _accepts_missing: ClassVar[bool] = True
+    # Whether nominal columns are part of the method.
+    _accepts_nominal: ClassVar[bool] = True
+
+    backend: str | None
+    classes_: Any
+    schema_: Schema
+    model_: Any
+    n_features_in_: int
+
+    # ---- data in
+
+    def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
+        """Read the training rows and learn their schema and classes."""
+        validate_data(self, X, skip_check_array=True)
+        self.schema_ = learn_schema(X, getattr(self, "categorical_features", "from_dtype"))
+        self._refuse_nominal()
+        labels = encode_labels(y)
+        self.classes_ = labels.classes
+        batch = self._read(X)
+        if labels.codes.shape[0] != batch.table.n_rows:
+            raise ValueError(
+                "`X` and `y` must have as many rows; "
+                f"found input variables with inconsistent numbers of samples: "
+                f"{[batch.table.n_rows, labels.codes.shape[0]]}."
+            )
+        return batch, labels
+
+    def _open(self, X: Any) -> Batch:
+        """Read rows to predict, in the schema of the training rows."""
+        check_is_fitted(self)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._read(X)
+
+    def _read(self, X: Any) -> Batch:
+        home = locate(X)
+        place = choose_place(home, self.backend)
+        table = read_table(X, self.schema_, place)
+        return Batch(table, place, home, self._find_bad(place, table))
+
+    def _find_bad(self, place: Place, table: Table) -> Array:
+        if self._accepts_missing:
+            return find_infinite(place.xp, table.numeric)
+        return find_infinite(place.xp, table.numeric) | place.xp.any(place.xp.isnan(table.numeric))
+
+    def _refuse_nominal(self) -> None:
+        if self._accepts_nominal or not self.schema_.nominal_idx:
+            return
+        named = ", ".join(repr(self.schema_.columns[j].name) for j in self.schema_.nominal_idx[:5])
+        raise ValueError(
+            f"`X` must have numeric columns only; {type(self).__name__} got nominal ones: {named}. "
+            "Encode them as numbers first."
+        )
+
+    def _refuse_bad(self, is_bad: bool) -> None:
+        """Raise for numbers that may not be there; call it with the flag once it is on the host."""
+        if not is_bad:
+            return
+        what = "infinity" if self._accepts_missing else "NaN, infinity"
+        missing = " NaN stands for a missing value." if self._accepts_missing else ""
+        raise ValueError(
+            f"Input X contains {what} or a value too large for its dtype; {type(self).__name__} needs finite "
+            f"numbers.{missing} Drop, clip or impute the rows in question."
+        )
+
+    # ---- results home
+
+    def _deliver(self, values: Array, batch: Batch) -> Array:
+        """Check the input's flag (the one wait of a prediction) and take results home."""
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        return move(values, batch.home)
+
+    def _deliver_labels(self, codes: Array, batch: Batch) -> Array:
+        """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
+        xp = batch.place.xp
+        if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
+            # bad input travels with the codes, so that one copy to the host answers both questions
+            host = to_host(xp.where(batch.is_bad, -1, codes))
+            self._refuse_bad(host.shape[0] > 0 and bool(host[0] < 0))
+            return self.classes_.take(host)
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        labels = from_host(self.classes_, batch.place)
+        return move(xp.take(labels, codes, axis=0), batch.home)
+
+    def _model_at(self, place: Place) -> Any:
+        """Return the fitted model where a prediction computes; a copy elsewhere is kept for the next call."""
+        kept = self.__dict__.get("_moved_model")
+        if kept is not None and same_place(kept[0], place) and kept[1] is self.model_:
+            return kept[2]
+        moved = move_model(self.model_, place)
+        self._moved_model = (place, self.model_, moved)
+        return moved
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_moved_model", None)  # a copy, and its place holds a module
+        return state
+
+    # ---- all or nothing
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Forget the old fit; a fit that fails leaves the estimator unfitted."""
+        self._forget()
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+
+    @contextmanager
+    def _updating(self) -> Iterator[None]:
+        """Keep what is known if an update fails."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _forget(self) -> None:
+        fitted = [name for name in self.__dict__ if name.endswith("_") and not name.startswith("_")]
+        for name in [*fitted, "_moved_model"]:
+            self.__dict__.pop(name, None)
+
+    # ---- scikit-learn
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._accepts_missing
+        tags.input_tags.categorical = self._accepts_nominal
+        tags.input_tags.string = self._accepts_nominal
+        tags.array_api_support = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled rows; every classifier has its own."""
+        raise NotImplementedError
+
+
+def move_model(model: Model, place: Place) -> Model:
+    """Bring every array of a (nested) named tuple to `place`; anything else stays as it is."""
+    if is_array(model):
+        return cast(Model, move(model, place))
+    if isinstance(model, tuple):
+        parts = [move_model(part, place) for part in model]
+        made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
+        return cast(Model, made)
+    return model
+
+
+def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
+    """Check sample weights and bring them to `place` in the accumulator's dtype; None stays None."""
+    if sample_weight is None:
+        return None
+    host = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
+    if host.ndim == 0:
+        host = host.repeat(n_rows)
+    if host.ndim != 1 or host.shape[0] != n_rows:
+        raise ValueError(
+            f"`sample_weight` must have one number per row; got shape {host.shape}, "
+            f"expected sample_weight.shape == ({n_rows},)."
+        )
+    weights = host.astype("float64")
+    total = weights.sum()
+    if not (weights.min() >= 0 and total < float("inf")):
+        raise ValueError("`sample_weight` must hold finite numbers of at least 0; got a negative, NaN or inf.")
+    if total == 0:
+        raise ValueError("`sample_weight` must have a positive sum; all weights are zero.")
+    return from_host(weights, place, accumulator_dtype(place))
+

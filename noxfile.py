@@ -1,0 +1,113 @@
+"""The project's own environments: `nox -s tests` is all a fresh machine needs."""
+
+import os
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types"]
+nox.options.reuse_existing_virtualenvs = True
+nox.needs_version = ">=2024.4"
+
+# A CPU build is enough for every test. Installed first and pinned: a looser requirement would fetch the
+# CUDA build with gigabytes of libraries.
+TORCH = "torch==2.13.0"
+# The emulator replaces private names of CuPy: it is tested with exactly these.
+EMULATED_CUPY = [
+    "cupy-cuda13x==14.2.0",
+    "cython==3.2.4",
+    "setuptools>=77",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-crt",
+    "nvidia-cuda-nvrtc",
+]
+PYTEST = ["python", "-m", "pytest"]
+
+
+def install(session: nox.Session, *extras: str, torch: bool = True) -> None:
+    if torch:
+        session.install(TORCH)
+    chosen = f"[{','.join(extras)}]" if extras else ""
+    session.install("-e", f".{chosen}")
+
+
+def parallel() -> list[str]:
+    """Two test processes on two cores or more; BLAS then gets one thread in each."""
+    return ["-n", "2"] if (os.cpu_count() or 1) > 1 else []
+
+
+def one_blas_thread() -> dict[str, str]:
+    return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All default tests on numpy, array-api-strict and torch, with the doctests and coverage."""
+    install(session, "test", "plot")
+    arguments = session.posargs or [*parallel(), "--cov", "--cov-report=term:skip-covered"]
+    session.run(*PYTEST, *arguments, env=one_blas_thread())
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, docstrings, banned imports."""
+    session.install("ruff>=0.12")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types with mypy --strict."""
+    session.install("mypy>=1.15", "rich", "numpy>=2.1", "narwhals", "matplotlib")
+    session.run("mypy")
+
+
+@nox.session
+def strict(session: nox.Session) -> None:
+    """Rungs 0 and 2: the static check of every ``xp.`` call, then array-api-strict alone, both devices."""
+    install(session, "test")
+    session.run("python", "-m", "tests.backends.static_check", "arraylearn")
+    session.run(*PYTEST, "tests", *parallel(), "--rungs", "strict,strict_float32", *session.posargs)
+
+
+@nox.session
+def fake_cuda(session: nox.Session) -> None:
+    """Rung 4: torch on a computing fake CUDA device (placement, waits, dtypes, order of additions)."""
+    install(session, "test")
+    session.install("expecttest")
+    environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
+    session.run(*PYTEST, "tests", *parallel(), "--rungs", "fake_cuda", *session.posargs, env=environment)
+
+
+@nox.session
+def cupy_emulated(session: nox.Session) -> None:
+    """Rungs 5 and 6: the real CuPy wheel on an emulated device; then NVIDIA's compiler accepts its kernels."""
+    install(session, "test", torch=False)
+    session.install(*EMULATED_CUPY)
+    environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
+    run = [*PYTEST, "tests", *parallel(), "--rungs"]
+    session.run(*run, "cupy", *session.posargs, env=environment)
+    session.run(*run, "cupy_nvrtc", "-m", "nvrtc", env=environment)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Our times beside the peers', interleaved in one process: `nox -s bench -- kernels`."""
+    install(session, "bench")
+    names = session.posargs or sorted(
+        path.stem for path in Path("benchmarks").glob("*.py") if path.stem not in ("__init__", "harness")
+    )
+    for name in names:
+        session.run("python", "-m", f"benchmarks.{name}")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Render the reference of the public names into docs/_build."""
+    install(session, torch=False)
+    session.install("pdoc>=15")
+    shutil.rmtree("docs/_build", ignore_errors=True)
+    session.run("pdoc", "-d", "numpy", "-o", "docs/_build", "arraylearn")

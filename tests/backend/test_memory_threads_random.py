@@ -1,0 +1,184 @@
+"""The budget, chunks and retries; threads; numbers that are the same on every backend."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import arraylearn as al
+from arraylearn.backend.memory import is_out_of_memory, row_chunks, run_in_chunks
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.random import as_generator, permutation, spawn, uniform
+from arraylearn.backend.threads import parallel_map
+from tests.backends.assertions import assert_close
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    yield
+    al.set_memory_budget(None)
+    al.set_num_threads(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(1000, 1000), ("1K", 1024), ("1.5 MB", 3 << 19), ("2GiB", 2 << 30), ("12", 12), ("1tb", 1 << 40)]
+)
+def test_budget(text, size):
+    al.set_memory_budget(text)
+    assert al.get_memory_budget() == size
+
+
+@pytest.mark.parametrize("budget", [0, -1, "", "much", "1XB", 1.5, True])
+def test_budget_refuses(budget):
+    with pytest.raises(ValueError, match="positive number of bytes"):
+        al.set_memory_budget(budget)
+
+
+def test_budget_from_the_environment(monkeypatch):
+    monkeypatch.setenv("ARRAYLEARN_MEMORY_BUDGET", "5M")
+    assert al.get_memory_budget() == 5 << 20
+
+
+@given(n=st.integers(0, 300), width=st.integers(1, 50), budget=st.integers(1, 2000), most=st.integers(1, 100))
+def test_chunks_cover_all_rows_once_within_the_budget(n, width, budget, most):
+    al.set_memory_budget(budget)
+    chunks = list(row_chunks(n, width, most=most))
+    assert [i for rows in chunks for i in range(rows.start, rows.stop)] == list(range(n))
+    for rows in chunks:
+        size = rows.stop - rows.start
+        assert 1 <= size <= most
+        assert size == 1 or size * width <= budget
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch's and CuPy's are."""
+
+
+@pytest.mark.parametrize("error", [MemoryError, OutOfMemoryError])
+def test_out_of_memory_halves_the_chunk_and_retries(error):
+    tried, done = [], []
+
+    def work(rows):
+        tried.append(rows.stop - rows.start)
+        if tried[-1] > 3:
+            raise error
+        done.extend(range(rows.start, rows.stop))
+
+    run_in_chunks(work, 20, 1)
+    assert done == list(range(20))
+    assert tried[:4] == [20, 10, 5, 2]
+
+
+def test_out_of_memory_on_one_row_is_reported():
+    def work(rows):
+        raise MemoryError("full")
+
+    with pytest.raises(al.MemoryBudgetError, match="single row of about 7 bytes.*full"):
+        run_in_chunks(work, 4, 7)
+
+
+def test_other_errors_pass():
+    def work(rows):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run_in_chunks(work, 4, 7)
+    assert not is_out_of_memory(KeyError())
+    assert not is_out_of_memory(al.MemoryBudgetError())
+
+
+def test_out_of_memory_of_the_library_is_recognised(rung, xp, device):
+    """Ask each library for more than any machine has."""
+    with pytest.raises(Exception, match=r"(?i)memory|allocate") as caught:
+        xp.ones((1 << 58,), dtype=xp.int8, device=device)
+    assert is_out_of_memory(caught.value)
+
+
+def test_threads_share_the_work_and_keep_the_order():
+    al.set_num_threads(3)
+    barrier = threading.Barrier(3, timeout=20)
+
+    def work(i):
+        barrier.wait()  # passes only if three threads are here at once
+        return i, threading.get_ident()
+
+    results = parallel_map(work, range(3))
+    assert [i for i, _ in results] == [0, 1, 2]
+    assert len({thread for _, thread in results}) == 3
+
+
+def test_nested_work_stays_in_its_thread():
+    al.set_num_threads(2)
+
+    def outer(i):
+        return {threading.get_ident(), *parallel_map(lambda _: threading.get_ident(), range(5))}
+
+    assert all(len(threads) == 1 for threads in parallel_map(outer, range(4)))
+
+
+def test_one_thread_means_this_thread():
+    al.set_num_threads(1)
+    assert set(parallel_map(lambda _: threading.get_ident(), range(5))) == {threading.get_ident()}
+
+
+def test_errors_of_a_thread_arrive():
+    al.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError):
+        parallel_map(lambda i: 1 // i, [1, 0, 1])
+
+
+@pytest.mark.parametrize("n", [0, -2, 1.5, True, "2"])
+def test_number_of_threads_refuses(n):
+    with pytest.raises(ValueError, match="at least 1"):
+        al.set_num_threads(n)
+
+
+def test_default_is_all_cores(monkeypatch):
+    assert al.get_num_threads() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("ARRAYLEARN_NUM_THREADS", "7")
+    assert al.get_num_threads() == 7
+
+
+def test_a_forked_child_makes_its_own_threads():
+    program = (
+        "import os, sys, warnings; warnings.simplefilter('ignore')\n"
+        "from arraylearn.backend.threads import parallel_map, set_num_threads\n"
+        "set_num_threads(2); parallel_map(abs, range(4))\n"
+        "pid = os.fork()\n"
+        "if pid == 0: os._exit(0 if parallel_map(abs, [-1, -2]) == [1, 2] else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_the_same_seed_gives_the_same_numbers_on_every_backend(rung):
+    place = Place(rung.load(), rung.device)
+    draws = uniform(place, as_generator(7), (3, 2), rung.load().float32)
+    assert_close(draws, np.random.default_rng(7).random((3, 2)).astype("float32"))
+    order = permutation(place, as_generator(7), 9)
+    assert_close(order, np.random.default_rng(7).permutation(9))
+
+
+def test_spawned_generators_do_not_depend_on_their_number():
+    few = [rng.random() for rng in spawn(3, 2)]
+    many = [rng.random() for rng in spawn(3, 5)]
+    assert few == many[:2]
+    assert len(set(many)) == 5
+
+
+def test_random_state_in_every_spelling():
+    rng = np.random.default_rng(1)
+    assert as_generator(rng) is rng
+    assert as_generator(1).random() == as_generator(np.int64(1)).random()
+    assert as_generator(None).random() != as_generator(None).random()
+    first = as_generator(np.random.RandomState(0)).random()
+    assert first == as_generator(np.random.RandomState(0)).random()
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        as_generator("today")

@@ -1,0 +1,101 @@
+"""`import arraylearn` is cheap, and the rooms import one another in one direction only."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import arraylearn
+
+PACKAGE = Path(arraylearn.__file__).parent
+# A room may import those to its left (and itself).
+ORDER = [
+    {"_typing", "_version"},
+    {"backend"},
+    {"table", "measures", "coding", "kernels", "gaussian"},
+    {"estimator", "datasets"},
+    {"bayes", "tree", "svm"},
+    {"ensemble", "rules"},
+    {"selection", "scale", "io", "plot"},
+    {"selftest"},
+    {"cli"},
+]
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+FAMILIES = {"bayes", "tree", "svm", "ensemble", "rules"}
+# Besides the arrows: the door functions and the list of kernel cases serve all kernels.
+HEAVY = ("torch", "cupy", "matplotlib", "pandas", "polars", "dask", "sklearn", "narwhals", "rich")
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.parent != PACKAGE or path.name != "__init__.py":
+            yield path
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("arraylearn."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and node.module == "arraylearn":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("arraylearn."))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows_of_the_house(path):
+    room = room_of(path)
+    assert room in LEVEL, f"give {room} a place in ORDER"
+    for other in set(imported_rooms(path)) - {room}:
+        assert LEVEL[other] <= LEVEL[room], f"{room} must not import {other}"
+        if {room, other} <= FAMILIES:
+            assert (room in ("ensemble", "rules") and other == "tree"), f"{room} must not import {other}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_array_libraries_are_named_in_the_backend_room_only(path):
+    if room_of(path) == "backend":
+        pytest.skip("the one room that may")
+    host_rooms = ("table", "io", "plot", "scale", "datasets")
+    banned = {"torch", "cupy", "cupyx", "jax"} | (set() if room_of(path) in host_rooms else {"numpy"})
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] not in banned, f"{path.name}:{node.lineno} imports {name}"
+
+
+def test_import_loads_nothing_heavy():
+    program = f"import sys, arraylearn; print([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_estimators_load_no_optional_library():
+    optional = ("torch", "cupy", "matplotlib", "dask")
+    program = (
+        "import sys, numpy as np, arraylearn as al\n"
+        "[getattr(al, name) for name in al.__all__]\n"
+        f"print([name for name in {optional!r} if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_exists():
+    for name in arraylearn.__all__:
+        assert getattr(arraylearn, name) is not None
+    assert set(arraylearn.__all__) <= set(dir(arraylearn))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        arraylearn.nothing  # noqa: B018
