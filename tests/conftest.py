@@ -1,0 +1,103 @@
+"""Fixtures that run a test on every selected rung of the ladder; see tests/backends/README.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.backends import rungs
+from tests.backends.rungs import Rung
+
+SELECTED = pytest.StashKey[tuple[Rung, ...]]()
+
+# a rung stays on for all examples of a test, which is what `function_scoped_fixture` warns about
+hypothesis.settings.register_profile(
+    "local", deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+hypothesis.settings.register_profile(
+    "ci", hypothesis.settings.get_profile("local"), derandomize=True, database=None, print_blob=True
+)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rungs",
+        default=",".join(rungs.DEFAULT),
+        help=f"comma-separated rungs to test on, of {', '.join(rungs.RUNGS)} (default: %(default)s)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        config.stash[SELECTED] = rungs.select(config.getoption("--rungs"))
+    except ValueError as error:
+        raise pytest.UsageError(f"--rungs: {error}") from None
+    for rung in config.stash[SELECTED]:
+        rung.prepare()  # the emulator must be in place before a test module imports cupy
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return "rungs: " + ", ".join(rung.name for rung in config.stash[SELECTED])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "rung" not in metafunc.fixturenames:
+        return
+    selected = metafunc.config.stash[SELECTED]
+    if "float_dtype_name" not in metafunc.fixturenames:
+        metafunc.parametrize("rung", selected, indirect=True, ids=lambda rung: rung.name)
+        return
+    pairs = [(rung, name) for rung in selected for name in rung.float_dtypes]
+    ids = [f"{rung.name}-{name}" for rung, name in pairs]
+    metafunc.parametrize(("rung", "float_dtype_name"), pairs, indirect=True, ids=ids)
+
+
+@pytest.fixture
+def rung(request: pytest.FixtureRequest) -> Iterator[Rung]:
+    """The rung the test runs on, switched on."""
+    chosen: Rung = request.param
+    for marker in request.node.iter_markers("subject"):
+        if reason := rungs.declined(marker.args[0], chosen):
+            pytest.skip(f"{marker.args[0]} on {chosen.name}: {reason}")
+    if reason := chosen.unavailable():
+        stop = pytest.fail if rungs.required() else pytest.skip
+        stop(f"rung {chosen.name}: {reason}")
+    with chosen.active():
+        yield chosen
+
+
+@pytest.fixture
+def xp(rung: Rung) -> Any:
+    """The array namespace of the rung."""
+    return rung.load()
+
+
+@pytest.fixture
+def device(rung: Rung) -> Any:
+    """The device of the rung."""
+    return rung.device
+
+
+@pytest.fixture
+def float_dtype_name(request: pytest.FixtureRequest, rung: Rung) -> str:
+    """The name of each floating dtype the rung has."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def dtype(xp: Any, float_dtype_name: str) -> Any:
+    """Each floating dtype the rung has."""
+    return getattr(xp, float_dtype_name)
+
+
+@pytest.fixture
+def no_sync(rung: Rung) -> Callable[[], AbstractContextManager[Any]]:
+    """``with no_sync():`` around code in which the host must not wait for the device."""
+    return rung.forbid_syncs
