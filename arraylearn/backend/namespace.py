@@ -159,7 +159,8 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
 
 def synchronize(place: Place) -> None:
     """Wait until the device has finished, for timings."""
-    if place.library == "torch" and getattr(place.device, "type", "") == "cuda":
-        place.xp.cuda.synchronize(place.device)
+    library = place.xp
+    if place.library == "torch" and place.device.type == "cuda":
+        library.cuda.synchronize(place.device)
     elif place.library == "cupy":
-        place.xp.cuda.get_current_stream().synchronize()
+        library.cuda.get_current_stream().synchronize()

@@ -107,19 +107,17 @@ def _try(name: BackendName) -> Place | Availability:
 
 
 def _place(name: BackendName) -> Place:
-    if name.library == "cupy":
-        xp = importlib.import_module("array_api_compat.cupy")
-        index = int(name.device.removeprefix("cuda:")) if name.device else 0
-        return Place(xp, xp.cuda.Device(index))
-    if name.library == "torch":
-        xp = importlib.import_module("array_api_compat.torch")
-        device = xp.empty((0,), device=name.device or "cpu").device  # "cuda" becomes "cuda:0"
-        return Place(xp, device)
     if name.library == "array_api_strict":
-        xp = importlib.import_module("array_api_strict")
-        return Place(xp, xp.Device(name.device or "CPU_DEVICE"))
-    xp = importlib.import_module("array_api_compat.numpy")
-    return Place(xp, "cpu")
+        strict = importlib.import_module("array_api_strict")
+        return Place(strict, strict.Device(name.device or "CPU_DEVICE"))
+    library = importlib.import_module(f"array_api_compat.{name.library}")
+    if name.library == "cupy":
+        index = int(name.device.removeprefix("cuda:")) if name.device else 0
+        return Place(library, library.cuda.Device(index))
+    if name.library == "torch":
+        # torch itself turns "cuda" into "cuda:0"
+        return Place(library, library.empty((0,), device=name.device or "cpu").device)
+    return Place(library, "cpu")
 
 
 def _explain(name: BackendName, error: Exception) -> tuple[str, str]:
@@ -175,16 +173,17 @@ def backend_info() -> list[Availability]:
 
 
 def _describe(place: Place) -> str:
+    library = place.xp
     if place.library == "cupy":
-        properties = place.xp.cuda.runtime.getDeviceProperties(place.device.id)
+        properties = library.cuda.runtime.getDeviceProperties(place.device.id)
         return f"cuda:{place.device.id} ({properties['name'].decode()})"
     if place.library == "torch" and place.device.type == "cuda":
-        return f"{place.device} ({_cuda_name(place.xp, place.device)})"
+        return f"{place.device} ({_cuda_name(library, place.device)})"
     return str(place.device)
 
 
-def _cuda_name(xp: Namespace, device: object) -> str:
+def _cuda_name(torch: Namespace, device: object) -> str:
     try:
-        return str(xp.cuda.get_device_name(device))
+        return str(torch.cuda.get_device_name(device))
     except Exception:  # a name is decoration; some drivers refuse it
         return "CUDA"

@@ -84,8 +84,6 @@ def test_read_flags_waits_once(rung, place):
 
 
 def test_synchronize(rung, place):
-    if rung.name == "fake_cuda":
-        pytest.skip("the fake device has no stream to wait for")
     assert synchronize(place) is None
 
 

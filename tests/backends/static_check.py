@@ -4,7 +4,8 @@
 
 Each name must exist in the standard (array_api_strict) and in the installed ones of array_api_compat.numpy,
 .cupy and .torch, and each call must fit the standard's signature.  array_api_compat alone would not do for
-the second: its functions take **kwargs and swallow a wrong keyword.  Exit status 1 when something was found.
+the second: its functions take **kwargs and swallow a wrong keyword.  Functions that wait for the device are
+refused too.  Exit status 1 when something was found.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ __all__ = ["check"]
 
 STANDARD = "array_api_strict"
 BACKENDS = ("array_api_compat.numpy", "array_api_compat.cupy", "array_api_compat.torch")
+
+# In the standard, but the host waits for the device: array-api-compat assigns through masks on CuPy.
+WAITING = {
+    "clip": "write xp.minimum(xp.maximum(x, low), high)",
+    "sign": "write comparisons with xp.where",
+    "nonzero": "write xp.where, or ops.compress with a known size",
+    "unique_all": "the shape depends on the data",
+    "unique_counts": "the shape depends on the data",
+    "unique_inverse": "the shape depends on the data",
+    "unique_values": "the shape depends on the data",
+}
 
 
 def check(paths: Iterable[Path], *, namespace: str = "xp", allow: Collection[str] = ()) -> list[str]:
@@ -98,6 +110,8 @@ def _names_below(node: ast.AST, namespace: str) -> list[str] | None:
 
 
 def _missing(names: list[str]) -> Iterator[str]:
+    if names[0] in WAITING:
+        yield f"{names[0]} makes the host wait: {WAITING[names[0]]}"
     for label, module in _namespaces().items():
         try:
             _resolve(module, names)

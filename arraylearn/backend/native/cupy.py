@@ -9,6 +9,8 @@ import cupy
 import cupyx
 from cupyx.scipy import linalg
 
+from arraylearn.backend.native.cupy_quadratic import put  # noqa: F401
+
 Gpu = Any
 
 

@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
+    combine_rows,
+    gather_block,
+    put,
+    solve_box_block,
+)
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from arraylearn.backend.native.torch_quadratic import put, solve_box_block  # noqa: F401
+
 Tensor = Any
 
 

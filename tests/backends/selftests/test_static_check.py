@@ -70,3 +70,9 @@ def test_command_line(tmp_path, source, status):
     result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert result.returncode == status
     assert bool(result.stdout) is bool(status)
+
+
+def test_functions_that_wait_are_found(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("def f(xp, x):\n    return xp.clip(x, 0, 1)\n")
+    assert "module.py:2: clip makes the host wait" in static_check.check([path])[0]
