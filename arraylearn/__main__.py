@@ -1,0 +1,7 @@
+"""``python -m arraylearn`` is the command line."""
+
+import sys
+
+from arraylearn.cli import main
+
+sys.exit(main())

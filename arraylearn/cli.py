@@ -1,0 +1,110 @@
+"""The command line: ``arraylearn demo | info | selftest``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    from arraylearn.backend import BackendUnavailableError
+
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (BackendUnavailableError, ValueError) as error:
+        print(f"arraylearn: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers on any array library.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    backend = argparse.ArgumentParser(add_help=False)
+    backend.add_argument("--backend", help="numpy, torch, torch:cuda:0, cupy, cupy:1 or auto (default: numpy)")
+
+    demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner on built-in data")
+    demo.set_defaults(run=_demo)
+    info = commands.add_parser("info", help="say which backends work on this machine, and why others do not")
+    info.set_defaults(run=_info)
+    selftest = commands.add_parser(
+        "selftest", parents=[backend], help="compare a backend with NumPy on this machine, kernel by kernel"
+    )
+    selftest.set_defaults(run=_selftest)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from arraylearn.selftest.demo import run_demo
+
+    table = Table(title=f"arraylearn on {options.backend or 'numpy'}", title_justify="left")
+    for heading in ("learner", "data", "accuracy", "fit", "predict"):
+        table.add_column(heading, justify="left" if heading in ("learner", "data") else "right")
+    for row in run_demo(options.backend):
+        fit, predict = f"{row.fit_seconds * 1e3:.1f} ms", f"{row.predict_seconds * 1e3:.1f} ms"
+        table.add_row(row.learner, row.data, f"{row.accuracy:.1%}", fit, predict)
+    console = Console()
+    console.print(table)
+    console.print()
+    return _info(options)
+
+
+def _info(options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from arraylearn import __version__
+    from arraylearn.backend import backend_info, get_num_threads
+
+    table = Table(title=f"arraylearn {__version__}: backends of this machine", title_justify="left")
+    for heading in ("backend", "version", "works", "device, or what is missing"):
+        table.add_column(heading)
+    for entry in backend_info():
+        told = entry.device if entry.works else f"{entry.reason}. {entry.remedy}."
+        # plain text: a remedy such as arraylearn[torch] must not be read as markup
+        table.add_row(entry.backend, entry.version or "-", "yes" if entry.works else "no", _plain(told or ""))
+    console = Console()
+    console.print(table)
+    console.print(f"CPU threads: {get_num_threads()}")
+    return 0
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from arraylearn.selftest import run_selftest
+
+    backend = options.backend or "auto"
+    table = Table(title=f"arraylearn selftest on {backend}, beside NumPy", title_justify="left")
+    for heading in ("case", "result", "difference", "syncs", "launches", "time"):
+        table.add_column(heading, justify="left" if heading in ("case", "result") else "right")
+    outcomes = list(run_selftest(backend))
+    for outcome in outcomes:
+        counts = outcome.counts
+        table.add_row(
+            outcome.name,
+            "pass" if outcome.passed else _plain(f"FAIL {outcome.message}"),
+            f"{outcome.difference:.1e}",
+            "-" if counts is None else str(counts.syncs),
+            "-" if counts is None else str(counts.launches),
+            f"{outcome.seconds * 1e3:.1f} ms",
+        )
+    failed = sum(not outcome.passed for outcome in outcomes)
+    console = Console()
+    console.print(table)
+    console.print(f"{len(outcomes) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,45 @@
+"""The learners and the built-in data that `arraylearn demo` and `arraylearn selftest` show them on."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from arraylearn import datasets
+
+__all__ = ["Learner", "learners"]
+
+
+class Learner(NamedTuple):
+    """A learner, ready to make, with the data it is shown on."""
+
+    name: str
+    make: Callable[..., Any]  # takes backend=
+    data: Any
+
+
+# (name, module, factory, options, data set)
+_LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
+    ("naive Bayes", "bayes", "NaiveBayesClassifier", {}, "mammals"),
+    ("naive Bayes", "bayes", "NaiveBayesClassifier", {}, "iris"),
+    ("full Bayes", "bayes", "FullBayesClassifier", {}, "wine"),
+]
+
+
+def learners() -> Iterator[Learner]:
+    """Yield every learner with its data."""
+    for name, room, factory, options, data in _LEARNERS:
+        made = getattr(importlib.import_module(f"arraylearn.{room}"), factory)
+        dataset = getattr(datasets, f"load_{data}")()
+        yield Learner(name, _bind(made, options, dataset), dataset)
+
+
+def _bind(factory: Callable[..., Any], options: dict[str, Any], dataset: Any) -> Callable[..., Any]:
+    def make(backend: str | None = None) -> Any:
+        chosen = dict(options, backend=backend)
+        if dataset.categorical_features:
+            chosen["categorical_features"] = list(dataset.categorical_features)
+        return factory(**chosen)
+
+    return make
