@@ -22,12 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers on any array library.")
+    parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers.")
     commands = parser.add_subparsers(required=True, metavar="command")
     backend = argparse.ArgumentParser(add_help=False)
-    backend.add_argument("--backend", help="numpy, torch, torch:cuda:0, cupy, cupy:1 or auto (default: numpy)")
+    backend.add_argument("--backend", help="numpy, torch, torch:cuda:0, cupy, cupy:1 or auto")
 
-    demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner on built-in data")
+    demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner")
     demo.set_defaults(run=_demo)
     info = commands.add_parser("info", help="say which backends work on this machine, and why others do not")
     info.set_defaults(run=_info)

@@ -1,7 +1,7 @@
 """The door every estimator has: data in, results home, errors before anything changes.
 
-An estimator validates, encodes, calls a kernel and keeps its ``model_``. What all of them share is here: where
-to compute, how data and labels come in, how results go back, and what a failed fit leaves behind.
+An estimator validates, encodes, calls a kernel and keeps its ``model_``. What all of them share is here:
+where to compute, how data and labels come in, how results go back, and what a failed fit leaves behind.
 """
 
 from __future__ import annotations
@@ -219,8 +219,7 @@ def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
     weights = host.astype("float64")
     total = weights.sum()
     if not (weights.min() >= 0 and total < float("inf")):
-        raise ValueError("`sample_weight` must hold finite numbers of at least 0; got a negative, NaN or inf.")
+        raise ValueError("`sample_weight` must be finite and at least 0; got a negative number, NaN or inf.")
     if total == 0:
         raise ValueError("`sample_weight` must have a positive sum; all weights are zero.")
     return from_host(weights, place, accumulator_dtype(place))
-

@@ -129,7 +129,10 @@ def _explain(name: BackendName, error: Exception) -> tuple[str, str]:
     if "not compiled with cuda" in lower:
         return f"this torch is a CPU build ({text})", "install a CUDA build of torch"
     if "driver" in lower:
-        return f"no driver ({text})", "install the NVIDIA driver of this machine's GPU, or use backend='numpy'"
+        return (
+            f"no driver ({text})",
+            "install the driver of this machine's GPU, or use backend='numpy'",
+        )
     if "device" in lower or "ordinal" in lower:
         return f"no device ({text})", "use a machine with a GPU, another device number, or backend='numpy'"
     return f"a test operation failed ({text})", "check the installation, or use backend='numpy'"

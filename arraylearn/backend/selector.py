@@ -32,8 +32,8 @@ class _Unset:
 
 
 _UNSET = _Unset()
-_context: ContextVar[Choice | None | _Unset] = ContextVar("arraylearn_backend", default=_UNSET)
-_process: Choice | None | _Unset = _UNSET
+_context: ContextVar[Choice | _Unset | None] = ContextVar("arraylearn_backend", default=_UNSET)
+_process: Choice | _Unset | None = _UNSET
 _warned: set[tuple[str, str]] = set()
 _lock = threading.Lock()
 

@@ -28,7 +28,8 @@ def defaults():
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [(1000, 1000), ("1K", 1024), ("1.5 MB", 3 << 19), ("2GiB", 2 << 30), ("12", 12), ("1tb", 1 << 40)]
+    ("text", "size"),
+    [(1000, 1000), ("1K", 1024), ("1.5 MB", 3 << 19), ("2GiB", 2 << 30), ("12", 12), ("1tb", 1 << 40)],
 )
 def test_budget(text, size):
     al.set_memory_budget(text)
@@ -80,7 +81,7 @@ def test_out_of_memory_on_one_row_is_reported():
     def work(rows):
         raise MemoryError("full")
 
-    with pytest.raises(al.MemoryBudgetError, match="single row of about 7 bytes.*full"):
+    with pytest.raises(al.MemoryBudgetError, match=r"single row of about 7 bytes.*full"):
         run_in_chunks(work, 4, 7)
 
 

@@ -226,7 +226,9 @@ def test_cholesky_reports_failure_as_a_value(rung, xp, float_dtype_name):
     factor, is_definite = both(rung, lambda: ops.cholesky(xp, rung.from_host(a)))
     assert_close(is_definite, [True, False, False, True])
     expected = np.stack([np.linalg.cholesky(a[i]) if i in (0, 3) else np.eye(5) for i in range(4)])
-    assert_close(factor, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None)
+    assert_close(
+        factor, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None
+    )
     single, is_definite = both(rung, lambda: ops.cholesky(xp, rung.from_host(a[0])))
     assert_close(single, factor[0, ...])
     assert is_definite.shape == ()
@@ -256,7 +258,9 @@ def test_solve_triangular(rung, xp, float_dtype_name, upper, batches):
     f, r = rung.from_host(factor.astype(float_dtype_name)), rung.from_host(right.astype(float_dtype_name))
     # no no_sync here: the portable body solves in general, and torch waits to raise in that
     solution = ops.solve_triangular(xp, f, r, upper=upper)
-    assert_close(solution, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None)
+    assert_close(
+        solution, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None
+    )
     with portable_only():
         assert_close(ops.solve_triangular(xp, f, r, upper=upper), solution)
 
@@ -264,7 +268,10 @@ def test_solve_triangular(rung, xp, float_dtype_name, upper, batches):
 def test_native_solve_triangular_does_not_wait(rung, xp):
     if native(xp, "solve_triangular") is None:
         pytest.skip("the portable body is the standard's own solve")
-    f, r = rung.from_host(np.eye(3)[None].astype("float32")), rung.from_host(np.ones((1, 3, 1), dtype="float32"))
+    f, r = (
+        rung.from_host(np.eye(3)[None].astype("float32")),
+        rung.from_host(np.ones((1, 3, 1), dtype="float32")),
+    )
     with rung.forbid_syncs():
         solution = ops.solve_triangular(xp, f, r)
     assert_close(solution, np.ones((1, 3, 1), dtype="float32"))

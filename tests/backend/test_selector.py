@@ -133,7 +133,9 @@ def test_context_is_local_to_the_task():
 
 
 def test_missing_backend_says_why_and_what_to_do(no_cupy):
-    with pytest.raises(al.BackendUnavailableError, match=r"not installed.*Remedy: pip install cupy.*fallback"):
+    with pytest.raises(
+        al.BackendUnavailableError, match=r"not installed.*Remedy: pip install cupy.*fallback"
+    ):
         al.set_backend("cupy")
     assert al.get_backend() is None
     with pytest.raises(ImportError):

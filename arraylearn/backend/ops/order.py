@@ -107,7 +107,7 @@ def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
 
 
 def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> Array:
-    """Number the interval of each value, column by column.
+    """Find the interval of each value, column by column.
 
     Parameters
     ----------

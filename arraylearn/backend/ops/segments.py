@@ -35,7 +35,9 @@ def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
         return fast(values, segments, n)
     order = xp.argsort(segments)
     values = xp.take(_accumulating(xp, values), order, axis=0)
-    running = xp.cumulative_sum(xp.reshape(values, (values.shape[0], math.prod(values.shape[1:]))), axis=0, include_initial=True)
+    running = xp.cumulative_sum(
+        xp.reshape(values, (values.shape[0], math.prod(values.shape[1:]))), axis=0, include_initial=True
+    )
     sums = _between_bounds(xp, running, xp.take(segments, order, axis=0), n)
     return xp.reshape(sums, (n, *values.shape[1:]))
 
