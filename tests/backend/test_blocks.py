@@ -1,0 +1,131 @@
+"""The block primitives: every rung against plain loops, and against the portable body."""
+
+import numpy as np
+import pytest
+
+from arraylearn.backend import ops
+from arraylearn.backend.native import portable_only
+from tests.backends.assertions import assert_close
+
+
+def make_blocks(rng, n, n_blocks, n_classes, d, n_values):
+    """Rows numbered by class, in random blocks, with a sorted list per column and block."""
+    labels = np.sort(rng.integers(0, n_classes, n))
+    columns = rng.integers(0, n_values, (d, n)).astype(float)
+    block = rng.permutation(np.arange(n) % n_blocks)
+    lists = np.stack([np.lexsort((np.arange(n), column, block)) for column in columns]).astype(np.int32)
+    sizes = np.bincount(block, minlength=n_blocks)
+    counts = np.zeros((n_blocks, n_classes), dtype=np.int64)
+    np.add.at(counts, (block, labels), 1)
+    return {
+        "labels": labels,
+        "columns": columns,
+        "lists": lists,
+        "starts": np.cumsum(sizes) - sizes,
+        "block_at": np.repeat(np.arange(n_blocks), sizes),
+        "counts": counts,
+        "class_ends": np.searchsorted(labels, np.arange(n_classes), side="right").tolist(),
+    }
+
+
+def best_by_loops(blocks, least):
+    """The best Gini gain and its position, by the definition."""
+    d, (k, c) = blocks["lists"].shape[0], blocks["counts"].shape
+    gain, position = np.full((d, k), -np.inf), np.full((d, k), -1)
+    for j in range(d):
+        for b in range(k):
+            at = np.flatnonzero(blocks["block_at"] == b)
+            rows = blocks["lists"][j, at]
+            x, y = blocks["columns"][j, rows], blocks["labels"][rows]
+            for i in range(least, len(rows) - least + 1):
+                if i < len(rows) and x[i - 1] < x[i]:
+                    sides = [np.bincount(part, minlength=c) for part in (y[:i], y[i:])]
+                    whole = sides[0] + sides[1]
+                    after = sum(s.sum() * (1 - ((s / s.sum()) ** 2).sum()) for s in sides) / whole.sum()
+                    found = 1 - ((whole / whole.sum()) ** 2).sum() - after
+                    if found > gain[j, b] + 1e-12:
+                        gain[j, b], position[j, b] = found, at[0] + i - 1
+    return gain, position
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 7])
+@pytest.mark.parametrize(("least", "n_values"), [(1, 1000), (3, 6)])
+def test_gini_scan_finds_the_best_split(rung, xp, n_classes, least, n_values):
+    blocks = make_blocks(np.random.default_rng(n_classes), 120, 5, n_classes, 3, n_values)
+    on = {name: rung.from_host(blocks[name]) for name in ("lists", "starts", "block_at", "counts")}
+    columns = rung.from_host(blocks["columns"], rung.float_dtypes[-1])
+    ends = blocks["class_ends"]
+    scores = ops.gini_scan(
+        xp,
+        on["lists"],
+        columns,
+        ends,
+        on["starts"],
+        on["block_at"],
+        on["counts"],
+        least=least,
+        is_tied=[True] * 3,
+    )
+    gains = ops.gini_gains(xp, scores, xp.permute_dims(on["counts"], (1, 0))[:, None, :])
+    expected, position = best_by_loops(blocks, least)
+    assert_close(
+        gains,
+        expected.astype(rung.float_dtypes[-1]),
+        atol=2e-6 if "float64" not in rung.float_dtypes else 1e-12,
+    )
+    for j in range(3):
+        values = rung.from_host(blocks["columns"][j][blocks["lists"][j]], rung.float_dtypes[-1])
+        found = ops.gini_find(
+            xp,
+            on["lists"][j, :],
+            values,
+            ends,
+            on["starts"],
+            on["block_at"],
+            on["counts"],
+            scores[j, :],
+            least=least,
+        )
+        if "float64" in rung.float_dtypes:
+            assert_close(found, np.where(np.isfinite(expected[j]), position[j], -1))
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 4, 5, 30])
+def test_native_and_portable_scores_are_equal_to_the_last_bit(rung, xp, n_classes):
+    rng = np.random.default_rng(0)
+    for n, k, least in ((2_000, 37, 1), (40_000, 3, 5)):
+        blocks = make_blocks(rng, n, k, n_classes, 2, 300)
+        on = {name: rung.from_host(blocks[name]) for name in ("lists", "starts", "block_at", "counts")}
+        columns = rung.from_host(blocks["columns"], rung.float_dtypes[-1])
+        arguments = (on["lists"], columns, blocks["class_ends"], on["starts"], on["block_at"], on["counts"])
+        scores = ops.gini_scan(xp, *arguments, least=least, is_tied=[True, True])
+        with portable_only():
+            assert np.array_equal(
+                rung.to_host(scores),
+                rung.to_host(ops.gini_scan(xp, *arguments, least=least, is_tied=[True, True])),
+            )
+
+
+@pytest.mark.parametrize("n_branches", [1, 2, 3, 20, 300])
+@pytest.mark.parametrize("m", [40, 50_000])
+def test_split_lists_is_a_stable_partition(rung, xp, n_branches, m):
+    rng = np.random.default_rng(m)
+    branch = rng.integers(-1, n_branches, m)
+    lists = np.stack([rng.permutation(m) for _ in range(3)]).astype(np.int32)
+    sizes = np.bincount(branch[branch >= 0], minlength=n_branches).tolist()
+    expected = [np.concatenate([line[branch[line] == b] for b in range(n_branches)]) for line in lists]
+    found = ops.split_lists(xp, rung.from_host(lists), rung.from_host(branch), sizes)
+    assert_close(found, np.stack(expected))
+
+
+def test_block_index_and_block_max_and_scatter(rung, xp):
+    index = ops.block_index(xp, rung.from_host([2, 0, 3]), 5)
+    assert_close(index, np.array([0, 0, 2, 2, 2]))
+    values = rung.from_host([[1.0, 5.0, 2.0], [4.0, 3.0, -1.0]], rung.float_dtypes[-1])
+    starts, block_at = rung.from_host([0, 2]), rung.from_host([0, 0, 1])
+    assert_close(ops.block_max(xp, values, starts, block_at), [[5.0, 2.0], [4.0, -1.0]])
+    hits = rung.from_host([[False, True, False]])
+    assert_close(ops.first_in_block(xp, hits, starts, block_at), np.array([[1, -1]]))
+    assert_close(
+        ops.scatter(xp, rung.from_host([7, 8]), rung.from_host([3, 0]), 5), np.array([8, 0, 0, 7, 0])
+    )
