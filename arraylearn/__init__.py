@@ -18,6 +18,7 @@ _HOMES = {
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
     "MemoryBudgetError": "arraylearn.backend",
+    "SVC": "arraylearn.svm",
     "backend_info": "arraylearn.backend",
     "get_backend": "arraylearn.backend",
     "get_memory_budget": "arraylearn.backend",
@@ -35,7 +36,7 @@ _HOMES = {
     "tree": "arraylearn.tree",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,29 @@
+"""PyTorch bodies of `arraylearn.backend.ops.quadratic`: on the CPU the NumPy ones, on the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from array_api_compat import torch as torch_namespace
+
+from arraylearn.backend.native import numpy_quadratic
+from arraylearn.backend.ops import quadratic
+
+Tensor = Any
+
+
+def put(x: Tensor, idx: Tensor, values: Tensor) -> Tensor:
+    return x.index_copy(0, idx, values)
+
+
+def solve_box_block(
+    matrix: Tensor, gradient: Tensor, point: Tensor, lower: Tensor, upper: Tensor, tol: float, max_steps: int
+) -> tuple[Tensor, Tensor]:
+    if point.device.type != "cpu":
+        return quadratic.solve_box_block_portable(
+            torch_namespace, matrix, gradient, point, lower, upper, tol, max_steps
+        )
+    arrays = (array.numpy() for array in (matrix, gradient, point, lower, upper))
+    found, n_steps = numpy_quadratic.solve_box_block(*arrays, tol, max_steps)
+    return torch.from_numpy(found), torch.from_numpy(n_steps)

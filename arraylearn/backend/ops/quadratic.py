@@ -1,0 +1,264 @@
+"""Small quadratic programs with a box and one equality, and what a decomposition of a large one needs."""
+
+from __future__ import annotations
+
+import math
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.native import native
+from arraylearn.backend.ops.linear import cholesky, solve_triangular
+
+__all__ = ["combine_rows", "gather_block", "put", "solve_box_block"]
+
+# A device runs a fixed number of pair steps and then one Newton step: nothing is read on the way.
+_PAIR_STEPS = 96
+_BISECTIONS = 48
+_STEP_SIZES = (1.0, 0.5, 0.25, 0.0625)
+
+
+def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
+    """Return a copy of `x` in which ``x[idx[k]]`` is ``values[k]``.
+
+    Parameters
+    ----------
+    x : array (n,)
+        Old values.
+    idx : int array (m,)
+        Distinct positions.
+    values : array (m,)
+        New values, of the dtype of `x`.
+
+    Returns
+    -------
+    array (n,)
+        The copy.
+    """
+    if idx.shape[0] == 0:
+        return x
+    if fast := native(xp, "put"):
+        return fast(x, idx, values)
+    order = xp.argsort(idx)
+    ordered = xp.take(idx, order, axis=0)
+    lane = xp.arange(x.shape[0], dtype=idx.dtype, device=array_api_compat.device(x))
+    found = xp.clip(xp.searchsorted(ordered, lane), max=idx.shape[0] - 1)
+    is_new = xp.take(ordered, found, axis=0) == lane
+    return xp.where(is_new, xp.take(xp.take(values, order, axis=0), found, axis=0), x)
+
+
+def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Array:
+    """Return ``rows[slots][:, columns]``.
+
+    Parameters
+    ----------
+    rows : array (c, n)
+        A store of matrix rows.
+    slots : int array (m,)
+        Which of them.
+    columns : int array (k,)
+        Which columns.
+
+    Returns
+    -------
+    array (m, k)
+        The block.
+    """
+    if fast := native(xp, "gather_block"):
+        return fast(rows, slots, columns)
+    n = rows.shape[1]
+    flat = xp.reshape(slots[:, None] * n + columns[None, :], (-1,))
+    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), flat, axis=0), (slots.shape[0], columns.shape[0]))
+
+
+def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Array:
+    """Return the sum of ``weights[k] * rows[slots[k]]``.
+
+    Parameters
+    ----------
+    rows : float array (c, n)
+        A store of matrix rows.
+    slots : int array (m,)
+        Which of them.
+    weights : float array (m,)
+        Their weights; the dtype of the result.
+
+    Returns
+    -------
+    array (n,)
+        The sum, taken in the dtype of `rows`.
+    """
+    if fast := native(xp, "combine_rows"):
+        return fast(rows, slots, weights)
+    return xp.astype(xp.astype(weights, rows.dtype) @ xp.take(rows, slots, axis=0), weights.dtype)
+
+
+def solve_box_block(
+    xp: Namespace,
+    matrix: Array,
+    gradient: Array,
+    point: Array,
+    lower: Array,
+    upper: Array,
+    *,
+    tol: float,
+    max_steps: int,
+) -> tuple[Array, Array]:
+    r"""Improve a batch of small quadratic programs with a box and one equality.
+
+    Each maximizes :math:`p^T x - \tfrac12 x^T Q x` over ``lower <= x <= upper`` with the sum of x held. The
+    moves are pair steps (the second-order working pair of LIBSVM) and Newton steps on the free coordinates.
+
+    Parameters
+    ----------
+    matrix : float array (b, m, m)
+        Symmetric Q; it need not be positive semidefinite.
+    gradient : float array (b, m)
+        :math:`p - Q x` at the start.
+    point : float array (b, m)
+        A feasible start, exactly on a bound where it touches one.
+    lower, upper : float array (b, m)
+        The box; infinite bounds are fine, equal ones pin a coordinate.
+    tol : float
+        Stop where the largest violation, :math:`\max_{x<u} g - \min_{x>l} g`, is at most this.
+    max_steps : int
+        About how many pair steps to take between Newton steps; a body may take fewer.
+
+    Returns
+    -------
+    point : array (b, m)
+        A feasible point with no smaller objective, exactly on a bound where it touches one.
+    n_steps : int64 array (b,)
+        Pair steps taken.
+    """
+    if fast := native(xp, "solve_box_block"):
+        found = fast(matrix, gradient, point, lower, upper, tol, max_steps)
+        return found[0], found[1]
+    return solve_box_block_portable(xp, matrix, gradient, point, lower, upper, tol, max_steps)
+
+
+def solve_box_block_portable(
+    xp: Namespace,
+    matrix: Array,
+    gradient: Array,
+    point: Array,
+    lower: Array,
+    upper: Array,
+    tol: float,
+    max_steps: int,
+) -> tuple[Array, Array]:
+    """Take a fixed number of pair steps, a Newton step, and pair steps again, without a wait."""
+    matrix = xp.astype(matrix, gradient.dtype)
+    n_pairs = min(max_steps, _PAIR_STEPS)
+    start = point
+    point, moved, n_steps = _pair_steps(xp, matrix, gradient, point, lower, upper, tol, n_pairs)
+    point = _newton_step(xp, matrix, moved, point, lower, upper)
+    moved = gradient - xp.matmul(matrix, (point - start)[..., None])[..., 0]
+    point, _, more = _pair_steps(xp, matrix, moved, point, lower, upper, tol, n_pairs // 2)
+    return point, n_steps + more
+
+
+def _pair_steps(
+    xp: Namespace,
+    matrix: Array,
+    gradient: Array,
+    point: Array,
+    lower: Array,
+    upper: Array,
+    tol: float,
+    n_steps: int,
+) -> tuple[Array, Array, Array]:
+    b, m = point.shape
+    device = array_api_compat.device(point)
+    lane = xp.arange(m, dtype=xp.int64, device=device)
+    first_row = m * xp.arange(b, dtype=xp.int64, device=device)[:, None]
+    flat = xp.reshape(matrix, (b * m, m))
+    diagonal = xp.linalg.diagonal(matrix)
+    floor = _curvature_floor(xp, matrix, diagonal)
+    taken = xp.zeros((b,), dtype=xp.int64, device=device)
+
+    def row(i: Array) -> Array:
+        return xp.take(flat, xp.reshape(i + first_row, (-1,)), axis=0)
+
+    def at(values: Array, i: Array) -> Array:
+        return xp.take_along_axis(values, i, axis=-1)
+
+    for _ in range(n_steps):
+        i = xp.argmax(xp.where(point < upper, gradient, -math.inf), axis=-1, keepdims=True)
+        highest = xp.where(at(point, i) < at(upper, i), at(gradient, i), -math.inf)
+        violation = highest - xp.where(point > lower, gradient, math.inf)
+        row_i = row(i)
+        curvature = xp.maximum(diagonal + at(diagonal, i) - 2.0 * row_i, floor)
+        j = xp.argmax(violation / xp.sqrt(curvature), axis=-1, keepdims=True)
+        room_i, room_j = at(upper, i) - at(point, i), at(point, j) - at(lower, j)
+        step = xp.minimum(at(violation, j) / at(curvature, j), xp.minimum(room_i, room_j))
+        is_needed = xp.max(violation, axis=-1, keepdims=True) > tol
+        step = xp.where(is_needed, xp.maximum(step, xp.zeros_like(step)), 0.0)
+        # what reaches its bound stands on it exactly
+        new_i = xp.where(step >= room_i, at(upper, i), at(point, i) + step)
+        new_j = xp.where(step >= room_j, at(lower, j), at(point, j) - step)
+        moved = xp.where(lane == i, new_i, xp.where(lane == j, new_j, point))
+        point = xp.where(is_needed, moved, point)
+        gradient = gradient - step * (row_i - row(j))
+        taken = taken + xp.astype(is_needed[:, 0], xp.int64)
+    return point, gradient, taken
+
+
+def _curvature_floor(xp: Namespace, matrix: Array, diagonal: Array) -> Array:
+    """Return the least curvature of a pair that rounding cannot fake."""
+    largest = xp.max(xp.abs(diagonal), axis=-1, keepdims=True)
+    tiny = float(xp.finfo(matrix.dtype).eps)
+    return 10 * tiny * xp.maximum(largest, xp.full_like(largest, tiny))
+
+
+def _newton_step(
+    xp: Namespace, matrix: Array, gradient: Array, point: Array, lower: Array, upper: Array
+) -> Array:
+    """Move the free coordinates to the maximum on their face, projected back to the box."""
+    is_free = (point > lower) & (point < upper)
+    free = xp.astype(is_free, point.dtype)
+    diagonal = xp.linalg.diagonal(matrix)
+    ridge = 1e-7 * xp.max(xp.abs(diagonal), axis=-1, keepdims=True) + float(xp.finfo(point.dtype).tiny) ** 0.5
+    eye = xp.eye(point.shape[-1], dtype=point.dtype, device=array_api_compat.device(point))
+    face = matrix * free[:, :, None] * free[:, None, :] + eye * xp.where(is_free, ridge, 1.0)[:, None, :]
+    factor, is_definite = cholesky(xp, face)
+    right = xp.stack([gradient * free, free], axis=-1)
+    halfway = solve_triangular(xp, factor, right)
+    solved = solve_triangular(xp, xp.matrix_transpose(factor), halfway, upper=True)
+    total = xp.sum(solved, axis=1)
+    ratio = total[:, 0] / xp.where(total[:, 1] > 0, total[:, 1], 1.0)
+    direction = (solved[:, :, 0] - ratio[:, None] * solved[:, :, 1]) * free
+    direction = xp.where(is_definite[:, None] & (total[:, 1] > 0)[:, None], direction, 0.0)
+    sizes = xp.asarray(_STEP_SIZES, dtype=point.dtype, device=array_api_compat.device(point))
+    trial = _project(
+        xp, direction[:, None, :] * sizes[:, None], *(v[:, None, :] for v in (point, lower, upper, is_free))
+    )
+    change = trial - point[:, None, :]
+    gain = xp.sum(change * (gradient[:, None, :] - 0.5 * xp.matmul(change, matrix)), axis=-1)
+    best = xp.argmax(gain, axis=-1, keepdims=True)
+    chosen = xp.take_along_axis(
+        trial, xp.broadcast_to(best[..., None], (*best.shape, point.shape[-1])), axis=1
+    )
+    return xp.where(xp.take_along_axis(gain, best, axis=-1) > 0, chosen[:, 0, :], point)
+
+
+def _project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array, is_free: Array) -> Array:
+    """Return the nearest point to ``point + move`` in the box with the sum of `point`; others are pinned."""
+    low = xp.min(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
+    high = xp.max(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
+
+    def clipped(shift: Array) -> Array:
+        inside = xp.minimum(xp.maximum(point + move - shift, lower), upper)
+        return xp.where(is_free, inside, point)
+
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        is_heavy = xp.sum(clipped(middle) - point, axis=-1, keepdims=True) > 0
+        low, high = xp.where(is_heavy, middle, low), xp.where(is_heavy, high, middle)
+    found = clipped(high)
+    # what bisection left of the sum goes to those strictly inside
+    is_inside = is_free & (found > lower) & (found < upper)
+    n_inside = xp.sum(xp.astype(is_inside, point.dtype), axis=-1, keepdims=True)
+    rest = xp.sum(found - point, axis=-1, keepdims=True) / xp.where(n_inside > 0, n_inside, 1.0)
+    even = xp.where(is_inside, found - rest, found)
+    return xp.minimum(xp.maximum(even, lower), upper)

@@ -1,0 +1,91 @@
+"""The decision rule of a support vector machine, from its support vectors alone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.kernels import Kernel, Precomputed
+
+__all__ = ["Machine", "decide", "one_vs_rest_scores"]
+
+# Queries are taken this many at a time, so that their kernel values stay in the cache.
+_CELLS_AT_ONCE = 500_000
+
+
+class Machine(NamedTuple):
+    """Support vectors, their weights, and how the weights make decision values.
+
+    With one row of weights per decision, each decision is a plain sum. One against one keeps them as LIBSVM
+    does: support vectors ordered by class, and k - 1 rows of weights, because a support vector of class i
+    serves the k - 1 pairs of i.
+    """
+
+    kernel: Kernel
+    vectors: Array  # (s, d); for a precomputed kernel the positions (s,) of the support vectors
+    weights: Array  # (r, s)
+    intercept: Array  # (p,)
+    direction: Array | None  # (p, d): the weights of the columns, for the linear kernel
+    ends: tuple[int, ...]  # one against one: where each class ends among the support vectors; else ()
+
+
+def decide(xp: Namespace, machine: Machine, x: Array) -> Array:
+    """Return the decision values (n, p) of rows."""
+    if machine.direction is not None:
+        return x @ xp.matrix_transpose(machine.direction) + machine.intercept
+    n, s = x.shape[0], machine.weights.shape[1]
+    size = max(1, _CELLS_AT_ONCE // max(1, s))
+    parts = [_decide_some(xp, machine, x[start : start + size, :]) for start in range(0, n, size)]
+    if not parts:
+        return x[:, :1] @ machine.intercept[None, :]
+    return xp.concat(parts) if len(parts) > 1 else parts[0]
+
+
+def _decide_some(xp: Namespace, machine: Machine, x: Array) -> Array:
+    if isinstance(machine.kernel, Precomputed):
+        values = xp.take(x, machine.vectors, axis=1)
+    else:
+        values = machine.kernel.gram(xp, x, machine.vectors)
+    if not machine.ends:
+        return values @ xp.matrix_transpose(machine.weights) + machine.intercept
+    starts = (0, *machine.ends[:-1])
+    by_class = [
+        values[:, a:b] @ xp.matrix_transpose(machine.weights[:, a:b])
+        for a, b in zip(starts, machine.ends, strict=True)
+    ]
+    k = len(machine.ends)
+    pairs = [by_class[i][:, j - 1] + by_class[j][:, i] for i in range(k) for j in range(i + 1, k)]
+    return xp.stack(pairs, axis=1) + machine.intercept
+
+
+def one_vs_rest_scores(xp: Namespace, decisions: Array, n_classes: int) -> Array:
+    """Turn the decisions of all pairs into a score per class, as scikit-learn does.
+
+    The votes a class wins, plus its summed decision values squeezed into (-1/3, 1/3): the sum decides
+    between classes with equal votes and never against them. A row where classes beat each other in a circle
+    (votes tie) therefore goes to the class with the largest sum.
+
+    Parameters
+    ----------
+    decisions : array (n, k (k - 1) / 2)
+        Positive for the first class of pair (i, j), i < j.
+    n_classes : int
+        k.
+
+    Returns
+    -------
+    array (n, k)
+        The scores.
+    """
+    votes: list[Any] = [0.0] * n_classes
+    sums: list[Any] = [0.0] * n_classes
+    pair = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            value = decisions[:, pair]
+            won = xp.astype(value >= 0, decisions.dtype)
+            votes[i], votes[j] = votes[i] + won, votes[j] + (1.0 - won)
+            sums[i], sums[j] = sums[i] + value, sums[j] - value
+            pair += 1
+    total = xp.stack(sums, axis=1)
+    return xp.stack(votes, axis=1) + total / (3.0 * (xp.abs(total) + 1.0))

@@ -1,0 +1,216 @@
+"""Classes to two-class tasks: one against one, one against all; a solver for all of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.svm.decomposition import make_rows
+from arraylearn.svm.dual import (
+    DualProblem,
+    DualSolution,
+    classification_problem,
+    find_offset,
+    objective,
+)
+from arraylearn.svm.rows import KernelMatrix
+from arraylearn.svm.settings import Settings
+from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large
+
+__all__ = ["Task", "TaskResult", "class_tasks", "pair_tasks", "rescale_start", "solve_tasks"]
+
+Host = Any  # a NumPy array
+
+# A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
+_HARD_BOUNDS = (1e3, 1e5, 1e7, 1e9)
+# A margin narrower than this share of the rows' root mean square length counts as none.
+_LEAST_MARGIN = 1e-5
+
+
+class Task(NamedTuple):
+    """A two-class problem on some of the rows."""
+
+    rows: Host  # (m,) int64, ascending
+    sign: Host  # (m,) +1.0 or -1.0
+
+
+class TaskResult(NamedTuple):
+    """A solved task, on the host."""
+
+    beta: Host  # (m,) signed multipliers
+    slack: Host  # (m,)
+    intercept: float
+    objective: float
+    margin: float  # width 2 / ||w||
+    gap: float
+    n_iter: int
+    is_converged: bool
+
+
+def pair_tasks(codes: Host, n_classes: int) -> list[Task]:
+    """Make a task of every pair of classes i < j; class i is positive, but for two classes class 1 is."""
+    if n_classes == 2:
+        return [Task((codes >= 0).nonzero()[0], 2.0 * codes - 1.0)]
+    tasks = []
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            rows = ((codes == i) | (codes == j)).nonzero()[0]
+            tasks.append(Task(rows, 1.0 - 2.0 * (codes[rows] == j)))
+    return tasks
+
+
+def class_tasks(codes: Host, n_classes: int) -> list[Task]:
+    """Make a task of every class against all others; the class is positive."""
+    if n_classes == 2:
+        return pair_tasks(codes, n_classes)
+    everyone = (codes >= 0).nonzero()[0]
+    return [Task(everyone, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
+
+
+def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
+    """Carry multipliers over to other bounds: each keeps its share of the bound, and the sum stays 0."""
+    is_kept = (beta * sign > 0) & (old_bound > 0) & (old_bound < math.inf)
+    share = abs(beta) / HOST.xp.where(is_kept, old_bound, 1.0)
+    start = HOST.xp.where(is_kept, sign * share * bound, 0.0)
+    rise, fall = start[start > 0].sum(), -start[start < 0].sum()
+    if rise > fall:
+        start[start > 0] *= fall / rise
+    elif fall > rise:
+        start[start < 0] *= rise / fall
+    return start
+
+
+def solve_tasks(
+    matrix: KernelMatrix,
+    tasks: list[Task],
+    bound: Host,
+    settings: Settings,
+    *,
+    solver: SolverName,
+    is_linear: bool,
+    starts: list[Host] | None = None,
+) -> list[TaskResult]:
+    """Solve every task; `bound` is the C of each row of the matrix."""
+    if math.isinf(bound.max()):
+        return _solve_hard(matrix, tasks, bound, settings, solver=solver, is_linear=is_linear)
+    problems = [_state(matrix, task, bound[task.rows]) for task in tasks]
+    if starts is not None:
+        problems = [_started(matrix, p, start) for p, start in zip(problems, starts, strict=True)]
+    members = [from_host(task.rows, matrix.place, matrix.place.xp.int64) for task in tasks]
+    is_small = max(task.rows.shape[0] for task in tasks) <= DENSE_ROWS
+    if solver == "dense" or (solver == "auto" and is_small):
+        solutions = solve_dense(matrix, members, problems, settings)
+    else:
+        solutions = []
+        shared = None
+        if all(task.rows.shape[0] == matrix.n for task in tasks):
+            shared = make_rows(matrix, float(bound.max()), settings)
+        for idx, problem in zip(members, problems, strict=True):
+            part = matrix if shared is not None else matrix.subset(idx)
+            solutions.append(
+                solve_large(part, problem, settings, solver=solver, is_linear=is_linear, store=shared)
+            )
+    return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
+
+
+def _state(matrix: KernelMatrix, task: Task, bound: Host) -> DualProblem:
+    dtype = accumulator_dtype(matrix.place)
+    sign, limit = (from_host(values, matrix.place, dtype) for values in (task.sign, bound))
+    return classification_problem(matrix.place.xp, sign, limit)
+
+
+def _started(matrix: KernelMatrix, problem: DualProblem, start: Host) -> DualProblem:
+    beta = from_host(start, matrix.place, problem.linear.dtype)
+    return problem._replace(start=beta)
+
+
+def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) -> TaskResult:
+    """Bring a solution to the host."""
+    xp = matrix.place.xp
+    beta, gradient = solution.beta, solution.gradient
+    offset = find_offset(xp, beta, gradient, problem)
+    # y (y - K beta) = 1 - y f + y b, so the slack is y (gradient - b) where that is positive
+    slack = xp.maximum(problem.linear * (gradient - offset), xp.zeros_like(gradient))
+    square = xp.sum(beta * (problem.linear - gradient))
+    numbers = xp.stack([offset, objective(xp, beta, gradient, problem), square])
+    packed = to_host(xp.concat([numbers, beta, slack]))
+    m = beta.shape[0]
+    intercept, value, length = packed[:3].tolist()
+    return TaskResult(
+        beta=packed[3 : 3 + m],
+        slack=packed[3 + m :],
+        intercept=intercept,
+        objective=value,
+        margin=2.0 / math.sqrt(length) if length > 0 else math.inf,
+        gap=solution.gap,
+        n_iter=solution.n_iter,
+        is_converged=solution.is_converged,
+    )
+
+
+def _solve_hard(
+    matrix: KernelMatrix,
+    tasks: list[Task],
+    bound: Host,
+    settings: Settings,
+    *,
+    solver: SolverName,
+    is_linear: bool,
+) -> list[TaskResult]:
+    """Solve with growing finite bounds until no multiplier reaches them; what never does is inseparable."""
+    finite = bound.copy()
+    is_hard = bound == math.inf
+    scale = _mean_diagonal(matrix)
+    results: dict[int, TaskResult] = {}
+    starts: dict[int, Host] = {}
+    for limit in _HARD_BOUNDS:
+        finite[is_hard] = limit / scale
+        todo = [k for k in range(len(tasks)) if k not in results]
+        begin = [starts.get(k, 0.0 * tasks[k].sign) for k in todo]
+        found = solve_tasks(
+            matrix,
+            [tasks[k] for k in todo],
+            finite,
+            settings,
+            solver=solver,
+            is_linear=is_linear,
+            starts=begin,
+        )
+        for k, result in zip(todo, found, strict=True):
+            rows = tasks[k].rows
+            is_met = is_hard[rows] & (abs(result.beta) >= finite[rows])
+            if not is_met.any():
+                results[k] = result
+            elif limit == _HARD_BOUNDS[-1] or _is_inseparable(result, is_met, limit, scale):
+                raise _inseparable(tasks[k], result, is_met)
+            starts[k] = result.beta
+        if len(results) == len(tasks):
+            break
+    return [results[k] for k in range(len(tasks))]
+
+
+def _is_inseparable(result: TaskResult, is_met: Host, limit: float, scale: float) -> bool:
+    """Whether even the widest margin that these slacks allow is none.
+
+    A separating w has ||w||^2 / 2 at least the dual objective, whatever the bound.
+    """
+    width = 2.0 / math.sqrt(2.0 * max(result.objective, 1e-300))
+    return width < _LEAST_MARGIN * math.sqrt(scale)
+
+
+def _inseparable(task: Task, result: TaskResult, is_met: Host) -> ValueError:
+    worst = int((result.slack * is_met).argmax())
+    width = 2.0 / math.sqrt(2.0 * result.objective)
+    return ValueError(
+        f"`C=inf` asks for a hard margin, but the rows are not separable with this kernel: row "
+        f"{int(task.rows[worst])} has margin {1.0 - result.slack[worst]:.3g} where 1 is needed, and any "
+        f"separating margin would be narrower than {width:.3g}. Use a finite `C` or another kernel."
+    )
+
+
+def _mean_diagonal(matrix: KernelMatrix) -> float:
+    xp = matrix.place.xp
+    step = max(1, matrix.n // 256)
+    idx = xp.arange(0, matrix.n, step, dtype=xp.int64, device=matrix.place.device)
+    return max(float(xp.mean(xp.linalg.diagonal(matrix.block(idx, idx)))), 1e-300)
