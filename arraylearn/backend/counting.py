@@ -1,4 +1,4 @@
-"""Count what a GPU feels: operations launched on the device, and times the host waited for it."""
+"""Count what a GPU feels: operations launched, bytes and arithmetic, and times the host waited."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ class Counts:
 
     launches: int = 0
     syncs: int = 0
+    n_bytes: int = 0  # read and written by the operations; 0 where the library does not tell
+    n_flops: int = 0  # one per element written, and the multiplications of matrices
 
 
 @contextmanager
 def count_operations(place: Place) -> Iterator[Counts | None]:
     """Count the operations at `place` inside the block; None where the library offers no way to.
 
-    On torch every operation that is not a view counts as a launch. CuPy has no hook for launches: an
-    allocation from its memory pool, which nearly every operation makes once, stands for one.
+    On torch every operation that is not a view counts as a launch, and its tensors as bytes moved. CuPy has
+    no hook for launches: an allocation from its memory pool, which nearly every operation makes once, stands
+    for one.
     """
     if place.library == "torch":
         counts = Counts()
@@ -41,11 +44,15 @@ def count_operations(place: Place) -> Iterator[Counts | None]:
 
 
 def _torch_mode(counts: Counts) -> Any:
+    torch = importlib.import_module("torch")
     dispatch = importlib.import_module("torch.utils._python_dispatch")
-    aten = importlib.import_module("torch").ops.aten
+    leaves = importlib.import_module("torch.utils._pytree").tree_leaves
+    aten = torch.ops.aten
     waiting = {
         aten._local_scalar_dense,
         aten._linalg_check_errors,
+        aten._linalg_eigh,
+        aten._linalg_svd,
         aten._unique2,
         aten.bincount,
         aten.equal,
@@ -55,16 +62,27 @@ def _torch_mode(counts: Counts) -> Any:
         aten.unique_consecutive,
         aten.unique_dim,
     }
+    products = {aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.mv, aten.dot}
+
+    def tensors(tree: Any) -> list[Any]:
+        return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
     class Counter(dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
         def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            result = operation(*args, **kwargs)
+            packet = operation.overloadpacket
+            if packet in waiting or (packet is aten._to_copy and str(kwargs.get("device")) == "cpu"):
+                counts.syncs += 1
             if not operation.is_view:
                 counts.launches += 1
-            to_cpu = operation.overloadpacket is aten._to_copy and str(kwargs.get("device")) == "cpu"
-            if to_cpu or operation.overloadpacket in waiting:
-                counts.syncs += 1
-            return operation(*args, **kwargs)
+                inputs, outputs = tensors((args, kwargs)), tensors(result)
+                counts.n_bytes += sum(x.numel() * x.element_size() for x in (*inputs, *outputs))
+                work = sum(x.numel() for x in outputs)
+                if packet in products:
+                    work *= 2 * inputs[-2].shape[-1]  # the length of each inner product
+                counts.n_flops += work
+            return result
 
     return Counter()
 
@@ -78,6 +96,7 @@ def _cupy_hooks(counts: Counts) -> Iterator[None]:
 
         def malloc_preprocess(self, **event: Any) -> None:
             counts.launches += 1
+            counts.n_bytes += 2 * event["mem_size"]  # written once, and read by the next
 
     fetch = cupy.ndarray.get
 
