@@ -23,13 +23,12 @@ from arraylearn.backend.namespace import (
     locate,
     move,
     read_flags,
-    same_place,
     to_host,
 )
 from arraylearn.backend.selector import choose_place
 from arraylearn.table import Labels, Schema, Table, encode_labels, find_infinite, learn_schema, read_table
 
-__all__ = ["ArrayClassifier", "Batch", "move_model", "read_weights"]
+__all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
 
 Model = TypeVar("Model")
 
@@ -136,19 +135,30 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = from_host(self.classes_, batch.place)
         return move(xp.take(labels, codes, axis=0), batch.home)
 
-    def _model_at(self, place: Place) -> Any:
-        """Return the fitted model where a prediction computes; a copy elsewhere is kept for the next call."""
-        kept = self.__dict__.get("_moved_model")
-        if kept is not None and same_place(kept[0], place) and kept[1] is self.model_:
-            return kept[2]
-        moved = move_model(self.model_, place)
-        self._moved_model = (place, self.model_, moved)
-        return moved
+    def _model_at(self, place: Place, dtype: Any = None) -> Any:
+        """Return the fitted model where a prediction computes; copies made for that are kept for the next call.
+
+        With `dtype`, the floats of the model come in that dtype.
+        """
+        copies = self.__dict__.get("_copies", {})
+        key = (place.library, str(place.device), str(dtype))
+        kept = copies.get(key)
+        if kept is not None and kept[0] is self.model_:
+            return kept[1]
+        made = move_model(self.model_, place)
+        if dtype is not None:
+            made = cast_model(made, place, dtype)
+        copies[key] = (self.model_, made)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_moved_model", None)  # a copy, and its place holds a module
+        state.pop("_copies", None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._copies: dict[Any, Any] = {}
 
     # ---- all or nothing
 
@@ -156,6 +166,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[None]:
         """Forget the old fit; a fit that fails leaves the estimator unfitted."""
         self._forget()
+        self._copies = {}  # filled by predictions, which leave the attributes themselves as they are
         try:
             yield
         except BaseException:
@@ -175,7 +186,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         fitted = [name for name in self.__dict__ if name.endswith("_") and not name.startswith("_")]
-        for name in [*fitted, "_moved_model"]:
+        for name in [*fitted, "_copies"]:
             self.__dict__.pop(name, None)
 
     # ---- scikit-learn
@@ -199,6 +210,18 @@ def move_model(model: Model, place: Place) -> Model:
         return cast(Model, move(model, place))
     if isinstance(model, tuple):
         parts = [move_model(part, place) for part in model]
+        made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
+        return cast(Model, made)
+    return model
+
+
+def cast_model(model: Model, place: Place, dtype: Any) -> Model:
+    """Bring every array of floats of a (nested) named tuple to `dtype`; anything else stays as it is."""
+    if is_array(model):
+        is_float = place.xp.isdtype(cast(Array, model).dtype, "real floating")
+        return cast(Model, place.xp.astype(model, dtype, copy=False)) if is_float else model
+    if isinstance(model, tuple):
+        parts = [cast_model(part, place, dtype) for part in model]
         made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
         return cast(Model, made)
     return model
