@@ -1,5 +1,6 @@
 """Support vector machines: classification and one class, on dual solvers made of array calls."""
 
 from arraylearn.svm.classifier import SVC
+from arraylearn.svm.one_class import SVDD, OneClassSVM
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "SVDD", "OneClassSVM"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.backend.ops import solve_box_block
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes
+from arraylearn.svm.dual import DualProblem, DualSolution, extremes, refuse_nan
 from arraylearn.svm.settings import Settings
 
 __all__ = ["solve_blocks"]
@@ -38,6 +38,7 @@ def solve_blocks(place: Place, matrix: Array, problem: DualProblem, settings: Se
         gradient = problem.linear - xp.matmul(matrix, beta[..., None])[..., 0]
         highest, lowest = extremes(xp, beta, gradient, problem)
         gaps, taken = _read(place, highest - lowest, n_steps)
+        refuse_nan(*gaps)
         if settings.report is not None:
             settings.report(sum(taken), max(gaps))
         is_last = n_rounds == _MOST_ROUNDS or 0 <= settings.max_iter <= max(taken)

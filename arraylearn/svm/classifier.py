@@ -15,7 +15,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, read_weights
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.machine import Machine, decide, one_vs_rest_scores
+from arraylearn.svm.machine import Machine, decide, directions, one_vs_rest_scores
 from arraylearn.svm.parameters import (
     check_choice,
     check_memory,
@@ -114,7 +114,7 @@ class SVC(ArrayClassifier):
     >>> X, y = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 2.0]], [1, 1, -1, -1]
     >>> clf = al.SVC(C=float("inf"), kernel="linear", tol=1e-6).fit(X, y)
     >>> clf.coef_.round(3), clf.intercept_.round(3), clf.margin_.round(3)
-    (array([[-0.5, -0.5]]), array([0.75]), array([2.828]))
+    (array([[-2., -2.]]), array([3.]), array([0.707]))
     """
 
     _accepts_missing: ClassVar[bool] = False
@@ -289,9 +289,7 @@ class SVC(ArrayClassifier):
         machine = Machine(self.kernel_, vectors, weights, intercept, None, ends)
         if not isinstance(self.kernel_, Linear):
             return machine
-        eye = xp.eye(x.shape[1], dtype=x.dtype, device=place.device)
-        direction = xp.matrix_transpose(decide(xp, machine._replace(intercept=0 * intercept), eye))
-        return machine._replace(direction=direction)
+        return machine._replace(direction=directions(xp, machine))
 
     @property
     def coef_(self) -> Host:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import put, solve_box_block, top_k
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes
+from arraylearn.svm.dual import DualProblem, DualSolution, extremes, refuse_nan
 from arraylearn.svm.rows import KernelMatrix, KernelRows
 from arraylearn.svm.settings import Settings
 
@@ -54,6 +54,7 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.set_idx: Array = self._index([])
         self.set_rows: list[int] = []
+        self.block: Array = None
         self.change: Array = self.xp.sum(self.beta[:0])
         self.n_steps: Array = self.xp.sum(self.set_idx)
         self.size = min(_LEAST_SET, rows.n_slots)
@@ -97,10 +98,12 @@ class _Decomposition:
         is_free = may_rise & may_fall
         dtype = self.gradient.dtype
         n_free = xp.sum(xp.astype(is_free, dtype))
-        head = xp.stack([n_free, xp.astype(self.n_steps, dtype), xp.astype(self.change, dtype)])
+        spoilt = 0.0 * xp.sum(self.gradient)  # NaN where a kernel value was not finite
+        head = xp.stack([n_free, xp.astype(self.n_steps, dtype), xp.astype(self.change, dtype) + spoilt])
         old_is_free = xp.astype(xp.take(is_free, self.set_idx, axis=0), dtype)
         ids = (xp.astype(rising, dtype), xp.astype(falling, dtype))
         packed = to_host(xp.concat([head, high, low, *ids, old_is_free])).tolist()
+        refuse_nan(packed[2])
         high, low = packed[3 : 3 + k], packed[3 + k : 3 + 2 * k]
         rising_ids, falling_ids = packed[3 + 2 * k : 3 + 3 * k], packed[3 + 3 * k : 3 + 4 * k]
         margin = 0.5 * self.settings.tol
@@ -124,6 +127,7 @@ class _Decomposition:
         if self.share > _STALLED:
             self.share = _STALLED
             return False
+        refuse_nan(0.0 * float(self.xp.sum(self.block)))
         return True
 
     # ---- the next working set
@@ -156,7 +160,7 @@ class _Decomposition:
         xp, problem = self.xp, self.problem
         self.set_rows, self.set_idx = chosen, self._index(chosen)
         slots = self.rows.fetch(chosen)
-        block = self.rows.block(slots, self.set_idx)
+        self.block = block = self.rows.block(slots, self.set_idx)
         before, gradient, lower, upper = (
             xp.take(values, self.set_idx, axis=0)[None, :]
             for values in (self.beta, self.gradient, problem.lower, problem.upper)

@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 
-__all__ = ["DualProblem", "DualSolution", "classification_problem", "extremes", "find_offset", "objective"]
+__all__ = [
+    "DualProblem",
+    "DualSolution",
+    "classification_problem",
+    "extremes",
+    "find_offset",
+    "objective",
+    "refuse_nan",
+]
 
 
 class DualProblem(NamedTuple):
@@ -86,3 +94,12 @@ def find_offset(xp: Namespace, beta: Array, gradient: Array, problem: DualProble
         xp.where(xp.isfinite(lowest), lowest, highest),
     )
     return xp.where(n_free > 0, mean, 0.5 * (highest + lowest))
+
+
+def refuse_nan(*numbers: float) -> None:
+    """Raise where a kernel that gave NaN or infinity has spoilt the numbers of a solve."""
+    if any(math.isnan(number) for number in numbers):
+        raise ValueError(
+            "the kernel gave NaN or infinity for some pair of training rows. Scale the columns of `X`, or "
+            "check the kernel's parameters."
+        )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import array_api_compat
+
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.memory import row_chunks
 from arraylearn.kernels import Kernel, Precomputed
 
-__all__ = ["Machine", "decide", "one_vs_rest_scores"]
+__all__ = ["Machine", "decide", "directions", "one_vs_rest_scores"]
 
 # Queries are taken this many at a time, so that their kernel values stay in the cache.
 _CELLS_AT_ONCE = 500_000
@@ -34,11 +37,18 @@ def decide(xp: Namespace, machine: Machine, x: Array) -> Array:
     if machine.direction is not None:
         return x @ xp.matrix_transpose(machine.direction) + machine.intercept
     n, s = x.shape[0], machine.weights.shape[1]
-    size = max(1, _CELLS_AT_ONCE // max(1, s))
-    parts = [_decide_some(xp, machine, x[start : start + size, :]) for start in range(0, n, size)]
+    chunks = row_chunks(n, s * 8, most=max(1, _CELLS_AT_ONCE // max(1, s)))
+    parts = [_decide_some(xp, machine, x[chunk, :]) for chunk in chunks]
     if not parts:
         return x[:, :1] @ machine.intercept[None, :]
     return xp.concat(parts) if len(parts) > 1 else parts[0]
+
+
+def directions(xp: Namespace, machine: Machine) -> Array:
+    """Return the weights (p, d) of the columns that a linear kernel amounts to."""
+    d = machine.vectors.shape[1]
+    eye = xp.eye(d, dtype=machine.vectors.dtype, device=array_api_compat.device(machine.vectors))
+    return xp.matrix_transpose(decide(xp, machine._replace(intercept=0.0 * machine.intercept), eye))
 
 
 def _decide_some(xp: Namespace, machine: Machine, x: Array) -> Array:

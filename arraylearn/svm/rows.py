@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array
+from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.backend.ops import combine_rows, gather_block
 
 __all__ = ["KernelMatrix", "KernelRows", "product"]
 
 _ROWS_AT_ONCE = 64  # a strip of rows that stays in the cache while it is computed
+_CELLS_AT_ONCE = 500_000
 
 
 class KernelMatrix(NamedTuple):
@@ -60,14 +62,11 @@ def product(matrix: KernelMatrix, row_idx: Array | None, column_idx: Array, weig
     xp = matrix.place.xp
     wide = matrix.of_dtype(weights.dtype)
     n = matrix.n if row_idx is None else row_idx.shape[0]
-    size = max(_ROWS_AT_ONCE, min(n, 4_000_000 // max(1, column_idx.shape[0])))
+    most = max(_ROWS_AT_ONCE, _CELLS_AT_ONCE // max(1, column_idx.shape[0]))
     columns = None if wide.cross is None else xp.take(wide.x, column_idx, axis=0)
     parts = []
-    for start in range(0, n, size):
-        if row_idx is None:
-            some = wide.x[start : start + size, :]
-        else:
-            some = xp.take(wide.x, row_idx[start : start + size], axis=0)
+    for chunk in row_chunks(n, 8 * column_idx.shape[0], most=most):
+        some = wide.x[chunk, :] if row_idx is None else xp.take(wide.x, row_idx[chunk], axis=0)
         strip = xp.take(some, column_idx, axis=1) if wide.cross is None else wide.cross(xp, some, columns)
         parts.append(strip @ weights)
     return xp.concat(parts) if parts else weights[:0]
@@ -125,9 +124,8 @@ class KernelRows:
         for row in self._row_in[start : start + len(missing)]:
             self._slot_of.pop(row, None)
         idx = self._index(missing)
-        for k in range(0, len(missing), _ROWS_AT_ONCE):
-            some = idx[k : k + _ROWS_AT_ONCE]
-            self._store[start + k : start + k + some.shape[0], :] = self.matrix.rows(some)
+        for chunk in row_chunks(len(missing), 1, most=_ROWS_AT_ONCE):
+            self._store[start + chunk.start : start + chunk.stop, :] = self.matrix.rows(idx[chunk])
         for k, row in enumerate(missing):
             self._row_in[start + k] = row
             self._slot_of[row] = start + k

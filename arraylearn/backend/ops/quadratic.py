@@ -218,7 +218,10 @@ def _newton_step(
     is_free = (point > lower) & (point < upper)
     free = xp.astype(is_free, point.dtype)
     diagonal = xp.linalg.diagonal(matrix)
-    ridge = 1e-7 * xp.max(xp.abs(diagonal), axis=-1, keepdims=True) + float(xp.finfo(point.dtype).tiny) ** 0.5
+    ridge = (
+        1e-7 * xp.max(xp.abs(diagonal), axis=-1, keepdims=True)
+        + float(xp.finfo(point.dtype).smallest_normal) ** 0.5
+    )
     eye = xp.eye(point.shape[-1], dtype=point.dtype, device=array_api_compat.device(point))
     face = matrix * free[:, :, None] * free[:, None, :] + eye * xp.where(is_free, ridge, 1.0)[:, None, :]
     factor, is_definite = cholesky(xp, face)
