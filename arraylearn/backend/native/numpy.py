@@ -8,12 +8,22 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
+    block_index,
+    block_max,
+    gini_find,
+    gini_scan,
+    scatter,
+    split_lists,
+)
+from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,
     put,
     solve_box_block,
 )
+from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]
@@ -130,9 +140,9 @@ def top_k(values: Host, k: int) -> tuple[Host, Host]:
 
 def argsort_rows(values: Host) -> Host:
     d, m = values.shape
-    order = np.empty((d, m), dtype=np.int64)
     if m >= 2**32:  # a row number no longer fits the packed key
-        return np.argsort(values, axis=-1, kind="stable", out=order)
+        return np.argsort(values, axis=-1, kind="stable")
+    order = np.empty((d, m), dtype=np.int64)
 
     def sort(j: int) -> None:
         order[j] = _packed_argsort(values[j])
@@ -169,7 +179,7 @@ def _ordered_bits(values: Host) -> Host:
         sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
         is_missing = np.isnan(values)
         plain = np.where(is_missing, np.array(np.inf, values.dtype), values) + values.dtype.type(0)
-        bits = plain.view(unsigned)
+        bits: Host = plain.view(unsigned)
         bits = np.where(bits & sign, ~bits, bits | sign)
         return np.where(is_missing, np.iinfo(unsigned).max, bits).astype(unsigned, copy=False)
     if values.dtype.kind == "b":
@@ -178,7 +188,8 @@ def _ordered_bits(values: Host) -> Host:
     if values.dtype.kind == "u":
         return values.astype(unsigned)
     sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
-    return values.view(unsigned) ^ sign
+    ordered: Host = values.view(unsigned) ^ sign
+    return ordered
 
 
 def bin_columns(x: Host, edges: Host, missing_bin: int, dtype: Any) -> Host:
@@ -234,7 +245,7 @@ class _LookupTable:
         return cls(edges)
 
     def _cells(self, values: Host) -> Host:
-        position = values - self.low
+        position: Host = values - self.low
         position *= self.scale
         np.clip(position, 0, self.size - 1, out=position)
         np.nan_to_num(position, copy=False, nan=0.0)
@@ -292,7 +303,7 @@ def logsumexp(x: Host, axis: int, keepdims: bool) -> Host:
     shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
     shifted = x - shift
     np.exp(shifted, out=shifted)
-    total = np.sum(shifted, axis=axis, keepdims=True)
+    total: Host = np.sum(shifted, axis=axis, keepdims=True)
     with np.errstate(divide="ignore"):
         np.log(total, out=total)
     total += shift

@@ -1,0 +1,158 @@
+"""NumPy bodies of `arraylearn.backend.ops.ragged`: several columns share one key, chunk by chunk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.threads import get_num_threads, parallel_map
+
+Host = np.ndarray[Any, Any]
+
+# Rows of a chunk: its keys, and what is looked up by them, stay in the second-level cache.
+_CHUNK = 16_384
+# Columns are joined to one key while it has at most this many values.
+_MOST_CELLS = 4_096
+# np.take copies pieces of up to this many bytes without a call per piece.
+_FAST_PIECE = 32
+_WORTH_A_THREAD = 50_000
+
+
+def count_categories(
+    codes: Host, offsets: Sequence[int], keys: Host, n_keys: int, weights: Host | None
+) -> Host:
+    d, n = codes.shape
+    is_float = weights is not None and weights.dtype.kind == "f"
+    dtype = np.float64 if is_float else np.int64
+    counts = np.zeros((offsets[d], n_keys), dtype=dtype)
+    shared = keys.astype(np.int32, copy=False)
+    groups = _join_columns(offsets, max(1, min(_MOST_CELLS, n // 4) // n_keys))
+    chunk = max(_CHUNK, 2 * _MOST_CELLS)
+
+    def count(columns: range) -> None:
+        sizes = [offsets[j + 1] - offsets[j] for j in columns]
+        n_cells = math.prod(sizes) * n_keys
+        cells = np.zeros(n_cells, dtype=dtype)
+        buffers = _Keys(min(max(chunk, n_cells), n))
+        for start in range(0, n, max(chunk, n_cells)):
+            rows = slice(start, min(start + max(chunk, n_cells), n))
+            key = buffers.join(codes, columns, sizes, rows, shared, n_keys)
+            if weights is None:
+                cells += np.bincount(key, minlength=n_cells)
+            elif is_float:
+                cells += np.bincount(key, weights[rows], minlength=n_cells)
+            else:
+                np.add.at(cells, key, weights[rows])
+        joint = cells.reshape(*sizes, n_keys)
+        for axis, j in enumerate(columns):
+            others = tuple(a for a in range(len(sizes)) if a != axis)
+            counts[offsets[j] : offsets[j + 1]] = joint.sum(axis=others) if others else joint
+
+    _map(count, groups, d * n)
+    return counts
+
+
+def look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
+    d, n = codes.shape
+    k = table.shape[1]
+    groups = _join_columns(offsets, min(_MOST_CELLS, max(1, n // 8)))
+    sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
+    joined = [_join_tables(table, offsets, columns) for columns in groups]
+    pieces = _pieces(k, table.dtype.itemsize)
+    split = [[np.ascontiguousarray(whole[:, piece]) for piece in pieces] for whole in joined]
+    sums = np.empty((n, k), dtype=table.dtype)
+
+    def look_up(rows: slice) -> None:
+        m = rows.stop - rows.start
+        buffers = _Keys(m)
+        found = [np.empty((m, piece.stop - piece.start), dtype=table.dtype) for piece in pieces]
+        total = [np.zeros_like(part) for part in found]
+        for g, columns in enumerate(groups):
+            key = buffers.join(codes, columns, sizes[g], rows, None, 1)
+            for p in range(len(pieces)):
+                np.take(split[g][p], key, axis=0, out=found[p], mode="clip")
+                total[p] += found[p]
+        for piece, part in zip(pieces, total, strict=True):
+            sums[rows, piece] = part
+
+    _map(look_up, [slice(start, min(start + _CHUNK, n)) for start in range(0, n, _CHUNK)], d * n)
+    return sums
+
+
+class _Keys:
+    """Buffers in which the codes of several columns become one key."""
+
+    def __init__(self, size: int) -> None:
+        self.narrow = np.empty(size, dtype=np.int32)
+        self.wide = np.empty(size, dtype=np.intp)
+
+    def join(
+        self,
+        codes: Host,
+        columns: range,
+        sizes: Sequence[int],
+        rows: slice,
+        last: Host | None,
+        n_last: int,
+    ) -> Host:
+        """Return ((code_1 + 1) * size_2 + code_2 + 1) * ... + last, all of it with 32-bit arithmetic."""
+        key = self.narrow[: rows.stop - rows.start]
+        np.copyto(key, codes[columns[0], rows])
+        shift = 1
+        for j, size in zip(columns[1:], sizes[1:], strict=True):
+            key *= np.int32(size)
+            key += codes[j, rows]
+            shift = shift * size + 1
+        if shift != 0:
+            key += np.int32(shift)
+        if last is not None:
+            key *= np.int32(n_last)
+            key += last[rows]
+        wide = self.wide[: key.shape[0]]
+        np.copyto(wide, key)
+        return wide
+
+
+def _join_columns(offsets: Sequence[int], most: int) -> list[range]:
+    """Cut the columns into runs with at most `most` cells together (a single one may exceed it)."""
+    groups: list[range] = []
+    start, cells = 0, 1
+    for j in range(len(offsets) - 1):
+        size = offsets[j + 1] - offsets[j]
+        if j > start and cells * size > most:
+            groups.append(range(start, j))
+            start, cells = j, 1
+        cells *= size
+    if len(offsets) > 1:
+        groups.append(range(start, len(offsets) - 1))
+    return groups
+
+
+def _join_tables(table: Host, offsets: Sequence[int], columns: range) -> Host:
+    """Return the sums of the tables of several columns for every combination of their cells."""
+    whole = table[offsets[columns[0]] : offsets[columns[0] + 1]]
+    for j in columns[1:]:
+        part = table[offsets[j] : offsets[j + 1]]
+        whole = (whole[:, None, :] + part[None, :, :]).reshape(-1, table.shape[1])
+    return whole
+
+
+def _pieces(k: int, itemsize: int) -> list[slice]:
+    """Cut k numbers into pieces whose bytes are a power of two, at most the fast size."""
+    pieces, start, most = [], 0, max(1, _FAST_PIECE // itemsize)
+    while start < k:
+        size = min(most, 1 << ((k - start).bit_length() - 1))
+        pieces.append(slice(start, start + size))
+        start += size
+    return pieces
+
+
+def _map(function: Any, items: Sequence[Any], n_elements: int) -> None:
+    if n_elements < _WORTH_A_THREAD or get_num_threads() == 1:
+        for item in items:
+            function(item)
+    else:
+        parallel_map(function, items)

@@ -1,0 +1,245 @@
+"""The full Bayes classifier: the door to `arraylearn.bayes.full`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Literal
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import from_host, to_host
+from arraylearn.bayes import full, naive
+from arraylearn.bayes.classifier import BayesClassifier, is_safe, read_together
+from arraylearn.bayes.errors import SingularCovarianceWarning, UndefinedVarianceWarning
+from arraylearn.bayes.full import FullModel, FullStatistics
+from arraylearn.bayes.naive import NaiveModel, class_log_prior
+from arraylearn.bayes.tables import FittedTables, TableMaker
+from arraylearn.estimator import Batch
+from arraylearn.gaussian import amplification
+
+__all__ = ["FullBayesClassifier"]
+
+# What a diagonal covariance adds to its variances, as a fraction of the largest: as naive Bayes does.
+_VARIANCE_FLOOR = 1e-9
+
+
+class FullBayesClassifier(BayesClassifier):
+    r"""Bayes classifier with one multivariate normal distribution per class.
+
+    .. math:: P(c \mid x) \propto P(c)\, (2\pi)^{-d/2} \det(\Sigma_c)^{-1/2}
+              \exp\left(-\tfrac12 (x - \mu_c)^T \Sigma_c^{-1} (x - \mu_c)\right)
+
+    With covariances of their own the classes have quadratic boundaries (quadratic discriminant analysis),
+    with a shared one linear boundaries.
+
+    Parameters
+    ----------
+    covariance : {"full", "shared", "diagonal"}, default "full"
+        One matrix per class; one matrix for all, pooled within the classes; or variances alone, which is
+        naive Bayes.
+    variance : {"unbiased", "ml"}, default "unbiased"
+        Divisor of a covariance: :math:`n_c - 1` or :math:`n_c` (shared: :math:`n - k` or :math:`n`).
+    shrinkage : float, "auto" or None, default None
+        Move each covariance towards a sphere: :math:`(1 - a) \Sigma + a\,\tfrac{\mathrm{tr} \Sigma}{d} I`
+        with :math:`0 \le a \le 1`. "auto" estimates :math:`a` for each class as Ledoit and Wolf do, on
+        standardized columns. Not with the diagonal covariance.
+    priors : array-like (k,) or mapping of class to probability, optional
+        Class priors; default: the frequencies.
+    backend : str, optional
+        Where to compute, for example ``"cupy"``; default: where the data is.
+
+    Attributes
+    ----------
+    classes_ : array (k,)
+        Class labels, sorted.
+    class_prior_ : array (k,)
+        Class priors.
+    model_ : FullModel or NaiveModel
+        Means, covariances and their inverse Cholesky factors; means and variances if diagonal.
+
+    Warns
+    -----
+    SingularCovarianceWarning
+        Where a covariance has no inverse: 1 % of the variances within all classes (pooled; those of the whole
+        column where they are 0) is added to its diagonal. A class with one row has no unbiased covariance at
+        all: it gets the pooled variances as a diagonal matrix. The warning names the classes.
+
+    See Also
+    --------
+    NaiveBayesClassifier : attributes that are independent, nominal, or missing.
+
+    Notes
+    -----
+    Columns must be numeric and without missing values. `explain` follows the chain rule: the share of a
+    column is its density given the columns before it, :math:`p(x_j \mid x_1, \dots, x_{j-1}, c)`.
+
+    References
+    ----------
+    O. Ledoit, M. Wolf, "A well-conditioned estimator for large-dimensional covariance matrices", Journal of
+    Multivariate Analysis 88, 2004.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> X = [[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [5.0, 5.0], [6.0, 8.0], [7.0, 6.0]]
+    >>> clf = al.FullBayesClassifier().fit(X, [0, 0, 0, 1, 1, 1])
+    >>> clf.predict([[1.0, 1.0], [6.0, 6.0]])
+    array([0, 1])
+    >>> clf.predict_proba([[3.5, 3.5]]).round(3)
+    array([[0.518, 0.482]])
+    """
+
+    _accepts_missing: ClassVar[bool] = False
+    _accepts_nominal: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        covariance: Literal["full", "shared", "diagonal"] = "full",
+        variance: Literal["unbiased", "ml"] = "unbiased",
+        shrinkage: float | Literal["auto"] | None = None,
+        priors: Any = None,
+        backend: str | None = None,
+    ) -> None:
+        self.covariance = covariance
+        self.variance = variance
+        self.shrinkage = shrinkage
+        self.priors = priors
+        self.backend = backend
+
+    def _check_parameters(self) -> None:
+        if self.covariance not in ("full", "shared", "diagonal"):
+            raise ValueError(f"`covariance` must be 'full', 'shared' or 'diagonal'; got {self.covariance!r}.")
+        if self.variance not in ("unbiased", "ml"):
+            raise ValueError(f"`variance` must be 'unbiased' or 'ml'; got {self.variance!r}.")
+        is_number = isinstance(self.shrinkage, int | float) and not isinstance(self.shrinkage, bool)
+        is_fraction = is_number and 0 <= float(self.shrinkage) <= 1  # type: ignore[arg-type]
+        if self.shrinkage is not None and self.shrinkage != "auto" and not is_fraction:
+            raise ValueError(
+                f"`shrinkage` must be None, 'auto' or a number from 0 to 1; got {self.shrinkage!r}."
+            )
+        if self.shrinkage is not None and self.covariance == "diagonal":
+            raise ValueError(
+                f"`shrinkage` must be None with covariance='diagonal'; got {self.shrinkage!r}. "
+                "A matrix without correlations has nothing to shrink."
+            )
+
+    # ---- learning
+
+    def _take_statistics(self, batch: Batch, classes: Array, weights: Array | None) -> FullStatistics:
+        xp, x, k = batch.place.xp, batch.table.numeric, self.classes_.shape[0]
+        if self.covariance == "diagonal":
+            return FullStatistics(ops.grouped_moments(xp, x, classes, k, weights), None, None)
+        return full.full_statistics(xp, x, classes, k, weights, higher=self.shrinkage == "auto")
+
+    def _merge_statistics(self, xp: Namespace, old: Any, new: Any) -> FullStatistics:
+        return full.merge_statistics(xp, old, new)
+
+    def _estimate(self, batch: Batch, statistics: FullStatistics, is_bad: Array) -> FullModel | NaiveModel:
+        log_prior = self._log_prior(batch.place)
+        if log_prior is None:
+            log_prior = class_log_prior(batch.place.xp, statistics.moments.weight, 0.0)
+        if self.covariance == "diagonal":
+            return self._estimate_variances(batch, statistics, log_prior, is_bad)
+        return self._estimate_matrices(batch, statistics, log_prior, is_bad)
+
+    def _estimate_variances(
+        self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
+    ) -> NaiveModel:
+        xp, moments = batch.place.xp, statistics.moments
+        found = naive.column_variances(xp, moments, divisor=self.variance, floor=_VARIANCE_FLOOR)
+        is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
+        flags, missed, amplified = read_together(
+            batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)
+        )
+        self._refuse_flags(flags)
+        if missed.any():
+            warnings.warn(
+                f"the unbiased variance needs two rows; class {self._named(missed)} has one. The variances "
+                "of all rows stand in. Add rows, drop the class, or use variance='ml'.",
+                UndefinedVarianceWarning,
+                stacklevel=6,
+            )
+        table = xp.zeros((0, log_prior.shape[0]), dtype=log_prior.dtype, device=batch.place.device)
+        return NaiveModel(log_prior, table, found.mean, found.var, (0,), float(amplified))
+
+    def _estimate_matrices(
+        self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
+    ) -> FullModel:
+        place, moments = batch.place, statistics.moments
+        is_shared = self.covariance == "shared"
+        shrinkage = float(self.shrinkage) if isinstance(self.shrinkage, int | float) else self.shrinkage
+        found = full.estimate_covariances(
+            place.xp, statistics, divisor=self.variance, shared=is_shared, shrinkage=shrinkage
+        )
+        model, is_definite = full.factor_model(place.xp, log_prior, moments.mean, found, None)
+        is_missed = found.is_undefined if is_shared else found.is_undefined & (moments.weight > 0)
+        flags, missed, definite, amplified = read_together(
+            place, is_bad, is_missed, is_definite, full.shared_amplification(place.xp, model)
+        )
+        self._refuse_flags(flags)
+        if not definite.all():
+            model, _ = full.factor_model(place.xp, log_prior, moments.mean, found, is_definite)
+            amplified = float("inf")
+        self._warn_singular(missed, definite == 0)
+        return model._replace(amplification=float(amplified))
+
+    def _warn_singular(self, missed: Any, singular: Any) -> None:
+        """Name the classes whose covariance had to be mended or made up."""
+        remedy = "Add rows, drop constant columns and copies of columns, or set `shrinkage`."
+        is_shared = self.covariance == "shared"
+        if singular.any():
+            whose = (
+                "the shared covariance" if is_shared else f"the covariance of class {self._named(singular)}"
+            )
+            warnings.warn(
+                f"{whose} is singular; {full.SINGULAR_SHARE:.0%} of the variances within the classes was "
+                f"added to its diagonal. {remedy}",
+                SingularCovarianceWarning,
+                stacklevel=6,
+            )
+        if missed.any():
+            whose = "every class" if is_shared else f"class {self._named(missed)}"
+            warnings.warn(
+                f"the unbiased covariance needs two rows; {whose} has one. The variances within the classes "
+                f"stand in. {remedy}",
+                SingularCovarianceWarning,
+                stacklevel=6,
+            )
+
+    def _named(self, chosen: Any) -> str:
+        labels = [label for label, is_one in zip(self.classes_.tolist(), chosen, strict=True) if is_one]
+        return ", ".join(map(repr, labels))
+
+    # ---- predicting
+
+    def _joint(self, batch: Batch, model: FullModel | NaiveModel) -> Array:
+        xp, table = batch.place.xp, batch.table
+        by_product = is_safe(xp, model.amplification, batch.float_dtype)
+        if isinstance(model, NaiveModel):
+            return naive.joint_log_likelihood(xp, model, table.numeric, table.codes, by_product=by_product)
+        return full.joint_log_likelihood(xp, model, table.numeric, by_product=by_product)
+
+    def _terms(self, batch: Batch, model: FullModel | NaiveModel) -> Array:
+        xp, table = batch.place.xp, batch.table
+        if isinstance(model, NaiveModel):
+            order = from_host(list(range(table.schema.n_columns)), batch.place)
+            return naive.log_likelihood_terms(xp, model, table.numeric, table.codes, order)
+        return full.chain_terms(xp, model, table.numeric)
+
+    # ---- tables
+
+    def _make_tables(self) -> FittedTables:
+        names, classes = self.schema_.names, self.classes_.tolist()
+        prior, mean = to_host(self.class_prior_), to_host(self.model_.mean)
+        tables = TableMaker("class", classes, prior)
+        if isinstance(self.model_, NaiveModel):
+            var = to_host(self.model_.var)
+            for j, name in enumerate(names):
+                tables.add_normal(name, mean[:, j], var[:, j])
+            return tables.make()
+        covariance = to_host(self.model_.covariance)
+        matrices = [covariance[c % covariance.shape[0]] for c in range(len(classes))]
+        for label, center, matrix in zip(classes, mean, matrices, strict=True):
+            tables.add_covariance(label, names, center, matrix)
+        return tables.make()

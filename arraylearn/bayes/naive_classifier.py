@@ -1,0 +1,324 @@
+"""The naive Bayes classifier: the door to `arraylearn.bayes.naive`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import HOST, from_host, to_host
+from arraylearn.bayes.classifier import BayesClassifier, is_safe, read_together
+from arraylearn.bayes.errors import UndefinedVarianceWarning
+from arraylearn.bayes.naive import (
+    NaiveModel,
+    NaiveStatistics,
+    class_log_prior,
+    column_variances,
+    count_statistics,
+    estimate_model,
+    joint_log_likelihood,
+    log_likelihood_terms,
+    merge_statistics,
+)
+from arraylearn.bayes.nominal import Smoothing, cell_offsets
+from arraylearn.bayes.tables import FittedTables, TableMaker
+from arraylearn.estimator import Batch
+from arraylearn.gaussian import amplification
+from arraylearn.table import Schema, learn_schema
+from arraylearn.table.grow import Growth, grow_schema
+
+__all__ = ["NaiveBayesClassifier"]
+
+
+class NaiveBayesClassifier(BayesClassifier):
+    r"""Naive Bayes for nominal and numeric attributes in one model.
+
+    .. math:: P(c \mid x) \propto P(c) \prod_{j\ \text{nominal}} P(a_j = x_j \mid c)
+              \prod_{j\ \text{numeric}} N(x_j;\, \mu_{cj}, \sigma_{cj}^2)
+
+    Everything is computed with logarithms. A missing value (NaN, None, null, a category not seen in `fit`) is
+    left out of the product, and out of the counts.
+
+    Parameters
+    ----------
+    laplace : float, default 1.0
+        The Laplace correction :math:`\gamma \ge 0` of nominal attributes with :math:`V_j` values:
+        :math:`P(a_j = v \mid c) = (n_{jvc} + \gamma) / (n_{jc} + \gamma V_j)`. 0 is maximum likelihood:
+        then a value never seen in a class rules the class out.
+    m_estimate : float, optional
+        Use the m-estimate :math:`(n_{jvc} + m\,p_{jv}) / (n_{jc} + m)` instead.
+    value_priors : "uniform", "marginal" or mapping, default "uniform"
+        The :math:`p_{jv}` of the m-estimate: :math:`1 / V_j`, the frequency of the value over all classes, or
+        given: ``{attribute: {value: probability}}`` by column name (``"x0"``, ``"x1"``, ... for arrays).
+        Attributes that are not named are uniform.
+    smooth_priors : bool, default False
+        Whether the class priors get the same correction: :math:`(n_c + \gamma) / (n + \gamma k)`, or
+        :math:`(n_c + m / k) / (n + m)`.
+    variance : {"unbiased", "ml"}, default "unbiased"
+        Divisor of numeric variances: :math:`n_{jc} - 1` or :math:`n_{jc}`.
+    variance_floor : float, default 1e-9
+        Added to every variance: this fraction of the largest column variance (over all classes), so that a
+        constant column does no harm. scikit-learn's ``var_smoothing``.
+    priors : array-like (k,) or mapping of class to probability, optional
+        Class priors; default: estimated.
+    categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
+        Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
+        none of an array of numbers.
+    backend : str, optional
+        Where to compute, for example ``"cupy"``; default: where the data is.
+
+    Attributes
+    ----------
+    classes_ : array (k,)
+        Class labels, sorted.
+    class_prior_ : array (k,)
+        Class priors.
+    model_ : NaiveModel
+        Log priors, log probabilities of the nominal values, means and variances.
+    schema_ : Schema
+        The columns.
+
+    Warns
+    -----
+    UndefinedVarianceWarning
+        Where a class has fewer than two known values of a numeric column (none, for ``variance="ml"``): the
+        variance of the whole column stands in.
+
+    See Also
+    --------
+    FullBayesClassifier : numeric attributes that depend on one another.
+
+    Notes
+    -----
+    A row that is impossible in every class (``laplace=0``) gets the prior as its posterior.
+
+    References
+    ----------
+    T. M. Mitchell, "Machine Learning", McGraw-Hill 1997, chapter 6.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> X = [["male", 20], ["female", 73], ["female", 37], ["male", 33], ["female", 48], ["male", 29]]
+    >>> y = ["A", "B", "A", "B", "A", "A"]
+    >>> clf = al.NaiveBayesClassifier(laplace=0).fit(X, y)
+    >>> clf.predict([["male", 61], ["female", None]])
+    array(['B', 'A'], dtype='<U1')
+    >>> print(clf.tables())
+    P(class)
+           A       B
+    ----------------
+      0.6667  0.3333
+    <BLANKLINE>
+    P(x0 | class)
+    x0        A    B
+    ----------------
+    female  0.5  0.5
+    male    0.5  0.5
+    <BLANKLINE>
+    P(x1 | class)
+    x1             A       B
+    ------------------------
+    mean       33.50   53.00
+    variance  141.67  800.00
+    """
+
+    def __init__(
+        self,
+        *,
+        laplace: float = 1.0,
+        m_estimate: float | None = None,
+        value_priors: Literal["uniform", "marginal"] | Mapping[str, Mapping[Any, float]] = "uniform",
+        smooth_priors: bool = False,
+        variance: Literal["unbiased", "ml"] = "unbiased",
+        variance_floor: float = 1e-9,
+        priors: Any = None,
+        categorical_features: Any = "from_dtype",
+        backend: str | None = None,
+    ) -> None:
+        self.laplace = laplace
+        self.m_estimate = m_estimate
+        self.value_priors = value_priors
+        self.smooth_priors = smooth_priors
+        self.variance = variance
+        self.variance_floor = variance_floor
+        self.priors = priors
+        self.categorical_features = categorical_features
+        self.backend = backend
+
+    def _check_parameters(self) -> None:
+        _check_number("laplace", self.laplace)
+        if self.m_estimate is not None:
+            _check_number("m_estimate", self.m_estimate)
+        if not self.variance_floor > 0:
+            raise ValueError(f"`variance_floor` must be a positive number; got {self.variance_floor!r}.")
+        if self.variance not in ("unbiased", "ml"):
+            raise ValueError(f"`variance` must be 'unbiased' or 'ml'; got {self.variance!r}.")
+        is_named = isinstance(self.value_priors, str) and self.value_priors in ("uniform", "marginal")
+        if not is_named and not isinstance(self.value_priors, Mapping):
+            raise ValueError(
+                "`value_priors` must be 'uniform', 'marginal' or {attribute: {value: probability}}; "
+                f"got {self.value_priors!r}."
+            )
+
+    # ---- learning
+
+    def _grow_schema(self, X: Any, is_first: bool) -> NaiveStatistics | None:
+        known: NaiveStatistics | None = super()._grow_schema(X, is_first)
+        if known is None or not self.schema_.nominal_idx:
+            return known
+        later = learn_schema(X, [column.is_nominal for column in self.schema_.columns])
+        growth = grow_schema(self.schema_, later)
+        if not growth.is_new:
+            return known
+        self.schema_ = growth.schema
+        host = _spread_counts(to_host(known.counts), growth)
+        return known._replace(counts=host)
+
+    def _take_statistics(self, batch: Batch, classes: Array, weights: Array | None) -> NaiveStatistics:
+        table = batch.table
+        return count_statistics(
+            batch.place.xp,
+            table.numeric,
+            table.codes,
+            cell_offsets(table.schema.n_values),
+            classes,
+            self.classes_.shape[0],
+            weights,
+        )
+
+    def _merge_statistics(self, xp: Namespace, old: Any, new: Any) -> NaiveStatistics:
+        return merge_statistics(xp, old, new)
+
+    def _estimate(self, batch: Batch, statistics: NaiveStatistics, is_bad: Array) -> NaiveModel:
+        xp, schema = batch.place.xp, self.schema_
+        smoothing = Smoothing(float(self.laplace), _or_none(self.m_estimate), self.value_priors == "marginal")
+        log_prior = self._log_prior(batch.place)
+        if log_prior is None:
+            k = self.classes_.shape[0]
+            extra = smoothing.laplace if smoothing.m is None else smoothing.m / k
+            log_prior = class_log_prior(xp, statistics.class_weight, extra if self.smooth_priors else 0.0)
+        variances = column_variances(
+            xp, statistics.numeric, divisor=self.variance, floor=float(self.variance_floor)
+        )
+        model = estimate_model(
+            xp,
+            statistics,
+            log_prior,
+            schema.n_values,
+            cell_offsets(schema.n_values),
+            smoothing,
+            _value_priors(self.value_priors, schema),
+            variances,
+        )
+        is_missed = variances.is_undefined & (statistics.class_weight > 0)[:, None]
+        parts = [is_bad, is_missed, amplification(xp, model.mean, model.var)]
+        flags, missed, amplified = read_together(batch.place, *parts)
+        self._refuse_flags(flags)
+        self._warn_undefined(missed)
+        return model._replace(amplification=float(amplified))
+
+    def _warn_undefined(self, missed: Any) -> None:
+        """Name the classes and columns whose variance had to be made up."""
+        if not missed.any():
+            return
+        labels = [label for label, row in zip(self.classes_.tolist(), missed, strict=True) if row.any()]
+        names = [self.schema_.names[j] for j in self.schema_.numeric_idx]
+        columns = [name for name, column in zip(names, missed.T, strict=True) if column.any()]
+        need = "two known values" if self.variance == "unbiased" else "one known value"
+        remedy = " or use variance='ml'" if self.variance == "unbiased" else ""
+        warnings.warn(
+            f"the variance needs {need}; class {_listed(labels)} has fewer in column {_listed(columns)}. The "
+            f"variance of the whole column stands in. Add rows, drop the class,{remedy or ' or impute'}.",
+            UndefinedVarianceWarning,
+            stacklevel=5,
+        )
+
+    # ---- predicting
+
+    def _joint(self, batch: Batch, model: NaiveModel) -> Array:
+        xp, table = batch.place.xp, batch.table
+        by_product = is_safe(xp, model.amplification, batch.float_dtype)
+        return joint_log_likelihood(xp, model, table.numeric, table.codes, by_product=by_product)
+
+    def _terms(self, batch: Batch, model: NaiveModel) -> Array:
+        schema, table = self.schema_, batch.table
+        grouped = {j: position for position, j in enumerate((*schema.numeric_idx, *schema.nominal_idx))}
+        order = from_host([grouped[j] for j in range(schema.n_columns)], batch.place)
+        return log_likelihood_terms(batch.place.xp, model, table.numeric, table.codes, order)
+
+    def _may_vanish(self) -> bool:
+        weight = self.laplace if self.m_estimate is None else self.m_estimate
+        return weight == 0 or isinstance(self.value_priors, Mapping)
+
+    # ---- tables
+
+    def _make_tables(self) -> FittedTables:
+        schema, classes = self.schema_, self.classes_.tolist()
+        # the logarithms are small tables: exponents are taken on the host, where they will be read
+        prior, table = (HOST.xp.exp(to_host(part)) for part in (self.model_.log_prior, self.model_.log_table))
+        mean, var = to_host(self.model_.mean), to_host(self.model_.var)
+        tables = TableMaker("class", classes, prior)
+        numeric = {j: i for i, j in enumerate(schema.numeric_idx)}
+        nominal = {j: i for i, j in enumerate(schema.nominal_idx)}
+        for j, column in enumerate(schema.columns):
+            if column.is_nominal:
+                first = self.model_.offsets[nominal[j]] + 1
+                values = column.domain or ()
+                tables.add_nominal(column.name, values, table[first : first + len(values)])
+            else:
+                tables.add_normal(column.name, mean[:, numeric[j]], var[:, numeric[j]])
+        return tables.make()
+
+
+def _spread_counts(counts: Any, growth: Growth) -> Any:
+    """Move the counts (n_cells, k) of old categories to where they stand in a schema that grew."""
+    offsets = cell_offsets(growth.schema.n_values)
+    spread = HOST.xp.zeros((offsets[-1], counts.shape[1]), dtype=counts.dtype)
+    start = 0
+    for first, positions in zip(offsets[:-1], growth.positions, strict=True):
+        stop = start + 1 + len(positions)
+        spread[[first, *(first + 1 + position for position in positions)]] = counts[start:stop]
+        start = stop
+    return spread
+
+
+def _value_priors(given: Any, schema: Schema) -> list[float] | None:
+    """Return the given prior of each cell, or None where there is none."""
+    if not isinstance(given, Mapping):
+        return None
+    nominal = [schema.columns[j] for j in schema.nominal_idx]
+    unknown = [name for name in given if name not in {column.name for column in nominal}]
+    if unknown:
+        raise ValueError(
+            f"`value_priors` must name nominal columns ({', '.join(repr(c.name) for c in nominal)}); "
+            f"got {_listed(unknown)}."
+        )
+    cells: list[float] = []
+    for column in nominal:
+        domain = column.domain or ()
+        chosen = given.get(column.name, {value: 1 / len(domain) for value in domain})
+        missing = [value for value in domain if value not in chosen]
+        total = sum(float(p) for p in chosen.values())
+        if missing or not all(p >= 0 for p in chosen.values()) or not abs(total - 1) <= 1e-6:
+            raise ValueError(
+                f"`value_priors[{column.name!r}]` must give each value of {list(domain)} a probability, with "
+                f"sum 1; got {dict(chosen)}."
+            )
+        cells += [0.0, *(float(chosen[value]) for value in domain)]
+    return cells
+
+
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
+
+
+def _or_none(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _listed(values: list[Any], most: int = 5) -> str:
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

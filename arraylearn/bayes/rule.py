@@ -1,0 +1,92 @@
+"""Bayes' rule: from a prior and likelihoods to the posterior, in probabilities and in logarithms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from arraylearn._door import as_float, bring, find_place, refuse
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import read_flags
+
+__all__ = ["bayes_rule", "log_or_never", "log_posterior", "settle"]
+
+# How far given probabilities may be from a sum of 1.
+SUM_TOLERANCE = 1e-6
+
+
+def bayes_rule(prior: Any, likelihood: Any) -> Array:
+    r"""Posterior probabilities of hypotheses, given evidence.
+
+    .. math:: P(H_c \mid E) = \frac{P(H_c)\, P(E \mid H_c)}{\sum_{c'} P(H_{c'})\, P(E \mid H_{c'})}
+
+    Parameters
+    ----------
+    prior : array-like (..., k)
+        Probabilities of k hypotheses that exclude each other and are all there are: not negative, sum 1.
+    likelihood : array-like (..., k)
+        Probability, or density, of the evidence under each hypothesis: not negative. Leading axes broadcast,
+        so one prior serves many pieces of evidence.
+
+    Returns
+    -------
+    array (..., k)
+        Posterior probabilities, of the library and device of the first argument that is an array. Evidence
+        that is impossible under every hypothesis leaves the prior as it is.
+
+    Examples
+    --------
+    A test finds 98 % of the ill and alarms for 3 % of the healthy; 0.8 % are ill. Of those it alarms for,
+    most are healthy:
+
+    >>> import arraylearn as al
+    >>> al.bayes_rule([0.008, 0.992], [0.98, 0.03]).round(4)
+    array([0.2085, 0.7915])
+    """
+    place = find_place(likelihood, prior)
+    xp = place.xp
+    likelihood = as_float(likelihood, place)
+    prior = bring(prior, place, likelihood.dtype)
+    if not prior.ndim or not likelihood.ndim or prior.shape[-1] != likelihood.shape[-1]:
+        raise refuse(
+            "likelihood",
+            f"must have one entry per hypothesis of `prior` ({prior.shape[-1] if prior.ndim else 1})",
+            f"the shape {tuple(likelihood.shape)}",
+        )
+    total = xp.sum(prior, axis=-1)
+    is_prior_bad = xp.any(~(prior >= 0)) | xp.any(~(xp.abs(total - 1.0) <= SUM_TOLERANCE))
+    is_likelihood_bad = xp.any(~(likelihood >= 0)) | xp.any(likelihood == math.inf)
+    prior_bad, likelihood_bad = read_flags(place, is_prior_bad, is_likelihood_bad)
+    if prior_bad:
+        raise ValueError(
+            "`prior` must hold probabilities that are not negative and sum to 1 on the last axis."
+        )
+    if likelihood_bad:
+        raise ValueError("`likelihood` must hold finite numbers of at least 0.")
+    # in logarithms, so that the product of a tiny prior and a tiny likelihood stays a number
+    log_prior = log_or_never(xp, prior / total[..., None])
+    joint = log_prior + log_or_never(xp, likelihood)
+    return xp.exp(log_posterior(xp, joint, log_prior))
+
+
+def log_or_never(xp: Namespace, p: Array) -> Array:
+    """Return the logarithm; ``-inf`` for 0, without a warning."""
+    is_possible = p > 0
+    return xp.where(is_possible, xp.log(xp.where(is_possible, p, 1.0)), -math.inf)
+
+
+def settle(xp: Namespace, joint: Array, log_prior: Array) -> Array:
+    """Put the prior (k,) where the joint log probabilities (..., k) rule out every class."""
+    best = xp.max(joint, axis=-1, keepdims=True)
+    return xp.where(best > -math.inf, joint, log_prior)
+
+
+def log_posterior(xp: Namespace, joint: Array, log_prior: Array) -> Array:
+    r"""Normalize joint log probabilities :math:`\log P(c) + \log P(x \mid c)` over the last axis.
+
+    Where every class is impossible the prior stays.
+    """
+    evidence = ops.logsumexp(xp, joint, axis=-1, keepdims=True)
+    is_possible = evidence > -math.inf
+    return xp.where(is_possible, joint - xp.where(is_possible, evidence, 0.0), log_prior)
