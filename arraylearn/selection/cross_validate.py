@@ -1,0 +1,252 @@
+"""Judge a classifier on rows it has not seen."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.metrics import confusion_matrix, get_scorer
+from sklearn.model_selection import LeaveOneOut
+
+from arraylearn.backend.namespace import HOST, from_host
+from arraylearn.selection.answers import Answers, Scorers, open_scoring
+from arraylearn.selection.fast import find_leave_one_out
+from arraylearn.selection.folds import Sample, make_folds, open_sample
+from arraylearn.selection.progress import tracking
+from arraylearn.selection.report import Report
+from arraylearn.selection.rows import take_rows
+from arraylearn.selection.trials import Contest, Trial, run_trials
+
+__all__ = ["cross_validate", "leave_one_out"]
+
+Host = Any  # a NumPy array
+
+
+def cross_validate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    scoring: Any = None,
+    groups: Any = None,
+    sample_weight: Any = None,
+    refit: bool = True,
+    n_jobs: int | None = None,
+    fast: bool = True,
+    progress: bool | None = None,
+) -> Report:
+    r"""Judge a classifier by cross-validation, then fit it on all rows.
+
+    .. math:: \bar s = \frac1k \sum_f s_f, \qquad
+              \text{s.e.} = \sqrt{\frac{1}{k (k - 1)} \sum_f (s_f - \bar s)^2}
+
+    Parameters
+    ----------
+    estimator : classifier
+        Of this library or of any that follows scikit-learn.
+    X : array, data frame or list of lists, (n, d)
+        Rows, of any library.
+    y : array-like (n,)
+        Labels.
+    cv : int, splitter of scikit-learn, or iterable of (train, test)
+        How to cut the rows: a number of stratified folds, or any splitter (grouped, repeated, ...).
+    scoring : str, callable, list, dict or None
+        Metrics of scikit-learn; None: the accuracy.
+    groups : array-like (n,), optional
+        For splitters that keep groups together.
+    sample_weight : array-like (n,), optional
+        Weights of the rows in training.
+    refit : bool
+        Whether to fit the final classifier on all rows.
+    n_jobs : int, optional
+        Processes for the folds, as in scikit-learn.
+    fast : bool
+        Whether to use what the classifier's family knows about folds; the results are those of the loop.
+    progress : bool, optional
+        Whether to show a bar; by default where the standard error is a terminal.
+
+    Returns
+    -------
+    Report
+        Scores, their mean and standard error, confusion matrix and final classifier; prints as a table. After
+        Ctrl-C it holds the folds done so far, and no final classifier.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = al.cross_validate(GaussianNB(), X, y, cv=5)
+    >>> round(report.error, 4), round(report.error_standard_error, 4)
+    (0.0467, 0.0133)
+    >>> report.confusion
+    array([[50,  0,  0],
+           [ 0, 47,  3],
+           [ 0,  4, 46]])
+    """
+    if isinstance(cv, LeaveOneOut):
+        return leave_one_out(
+            estimator,
+            X,
+            y,
+            scoring=scoring,
+            sample_weight=sample_weight,
+            refit=refit,
+            fast=fast,
+            progress=progress,
+        )
+    begin = time.perf_counter()
+    sample = open_sample(X, y, sample_weight)
+    folds = make_folds(sample, estimator, cv, groups)
+    contest = Contest(estimator, sample, folds, open_scoring(estimator, scoring), keep_predictions=True)
+    trials: list[Trial] = []
+    is_complete = True
+    try:
+        with tracking("folds", len(folds), progress) as advance:
+            for trial in run_trials(contest, [{}], n_jobs=n_jobs, fast=fast):
+                trials.append(trial)
+                advance()
+    except KeyboardInterrupt:
+        if not trials:
+            raise
+        is_complete = False
+        _warn_interrupted(len(trials), len(folds), "folds")
+    trials.sort(key=lambda trial: trial.fold)
+    tested = [folds[trial.fold].test for trial in trials]
+    predictions = [trial.predictions for trial in trials]
+    truths = [sample.host_labels(rows) for rows in tested]
+    return Report(
+        name=type(estimator).__name__,
+        scores={name: from_host([trial.scores[name] for trial in trials], HOST) for name in trials[0].scores},
+        errors=from_host([_error(t, p) for t, p in zip(truths, predictions, strict=True)], HOST),
+        confusion=_confusion(sample, truths, predictions),
+        classes=sample.labels.classes,
+        test_rows=tested,
+        predictions=predictions,
+        train_sizes=[int(folds[trial.fold].train.shape[0]) for trial in trials],
+        seconds=time.perf_counter() - begin,
+        classifier=sample.fit(clone(estimator)) if refit and is_complete else None,
+        is_complete=is_complete,
+    )
+
+
+def leave_one_out(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    scoring: Any = None,
+    sample_weight: Any = None,
+    refit: bool = True,
+    fast: bool = True,
+    progress: bool | None = None,
+) -> Report:
+    """Judge a classifier on each row in turn, trained on all the others; then fit it on all rows.
+
+    Parameters
+    ----------
+    estimator, X, y, scoring, sample_weight, refit, fast, progress
+        As in `cross_validate`. A metric other than the accuracy is taken once, over the predictions for
+        all rows.
+
+    Returns
+    -------
+    Report
+        As of `cross_validate`. After Ctrl-C it holds the rows done so far.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = al.leave_one_out(GaussianNB(), X[::5], y[::5])
+    >>> report.errors.sum(), report.confusion.sum()
+    (np.float64(1.0), np.int64(30))
+    """
+    begin = time.perf_counter()
+    sample = open_sample(X, y, sample_weight)
+    scorers = open_scoring(estimator, scoring)
+    answers = None
+    path = find_leave_one_out(estimator, sample) if fast else None
+    if path is not None:
+        answers = path(estimator, sample)
+    if answers is None:
+        answers = _leave_out_in_turn(estimator, sample, progress, with_more=scoring is not None)
+    predictions = answers.answer("predict")
+    n_done = int(predictions.shape[0])
+    rows = from_host(range(n_done), HOST)
+    truth = sample.host_labels(rows)
+    errors = (predictions != truth).astype("float64")
+    is_complete = n_done == sample.n_rows
+    return Report(
+        name=type(estimator).__name__,
+        scores=_pooled_scores(scorers, answers, truth, errors),
+        errors=errors,
+        confusion=_confusion(sample, [truth], [predictions]),
+        classes=sample.labels.classes,
+        test_rows=[rows[i : i + 1] for i in range(n_done)],
+        predictions=[predictions[i : i + 1] for i in range(n_done)],
+        train_sizes=[sample.n_rows - 1] * n_done,
+        seconds=time.perf_counter() - begin,
+        classifier=sample.fit(clone(estimator)) if refit and is_complete else None,
+        is_complete=is_complete,
+    )
+
+
+def _leave_out_in_turn(estimator: Any, sample: Sample, progress: bool | None, *, with_more: bool) -> Answers:
+    """Fit once per row."""
+    n = sample.n_rows
+    rows = from_host(range(n), HOST)
+    found: dict[str, list[Host]] = {}
+    n_done = 0
+    try:
+        with tracking("rows", n, progress) as advance:
+            for i in range(n):
+                model = sample.fit(clone(estimator), rows[rows != i])
+                answers = Answers.of(model, take_rows(sample.X, rows[i : i + 1]))
+                names = list(answers.responses) if with_more else ["predict"]
+                one = {name: answers.answer(name)[0] for name in names}
+                for name, value in one.items():
+                    found.setdefault(name, []).append(value)
+                n_done += 1
+                advance()
+    except KeyboardInterrupt:
+        if n_done == 0:
+            raise
+        _warn_interrupted(n_done, n, "rows")
+    return Answers(
+        sample.labels.classes,
+        {name: lambda name=name: from_host(found[name][:n_done], HOST) for name in found},  # type: ignore[misc]
+    )
+
+
+def _pooled_scores(scorers: Scorers, answers: Answers, truth: Host, errors: Host) -> dict[str, Host]:
+    """Take each metric over all rows; the accuracy row by row, so that it has a standard error."""
+    accuracy = get_scorer("accuracy")
+    return {
+        name: 1.0 - errors
+        if scorer is accuracy or repr(scorer) == repr(accuracy)
+        else from_host([float(scorer(answers, truth, truth))], HOST)
+        for name, scorer in scorers.items()
+    }
+
+
+def _error(truth: Host, predictions: Host) -> float:
+    return float((predictions != truth).mean()) if truth.shape[0] else math.nan
+
+
+def _confusion(sample: Sample, truths: list[Host], predictions: list[Host]) -> Host:
+    total = from_host([[0] * sample.labels.classes.shape[0]] * sample.labels.classes.shape[0], HOST)
+    for truth, predicted in zip(truths, predictions, strict=True):
+        total = total + confusion_matrix(truth, predicted, labels=sample.labels.classes)
+    return total
+
+
+def _warn_interrupted(n_done: int, n: int, what: str) -> None:
+    warnings.warn(f"Interrupted: the report holds {n_done} of {n} {what}.", UserWarning, stacklevel=3)

@@ -1,0 +1,142 @@
+"""Fit and judge candidates fold by fold: a loop for any classifier, a fast path where its family has one."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from inspect import signature
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from arraylearn.selection.answers import Answers, Scorers, needs_the_model
+from arraylearn.selection.fast import find_fast_path
+from arraylearn.selection.folds import Fold, Sample
+from arraylearn.selection.rows import take_rows
+
+__all__ = ["Contest", "Trial", "run_trials"]
+
+Host = Any  # a NumPy array
+Candidate = dict[str, Any]
+
+
+class Contest(NamedTuple):
+    """What is judged, on what, and how."""
+
+    estimator: Any
+    sample: Sample
+    folds: list[Fold]
+    scorers: Scorers
+    keep_predictions: bool = False
+    train_scores: bool = False
+    error_score: Any = "raise"
+    weigh_scores: bool = False  # whether metrics that know weights get those of the test rows
+
+
+class Trial(NamedTuple):
+    """One candidate on one fold."""
+
+    candidate: int
+    fold: int
+    scores: dict[str, float]
+    train_scores: dict[str, float] | None
+    fit_seconds: float
+    score_seconds: float
+    predictions: Host | None = None
+
+
+def run_trials(
+    contest: Contest, candidates: Sequence[Candidate], *, n_jobs: int | None = None, fast: bool = True
+) -> Iterator[Trial]:
+    """Judge every candidate on every fold, one candidate after the other unless a fast path joins them.
+
+    A fast path gives what the loop would give; it is left out where a scorer or the training scores need the
+    fitted models themselves. Folds it declines go through the loop.
+    """
+    path = None
+    if fast and not contest.train_scores and not needs_the_model(contest.scorers):
+        path = find_fast_path(contest.estimator, candidates, contest.sample)
+    todo = [(c, f) for c in range(len(candidates)) for f in range(len(contest.folds))]
+    if path is not None:
+        answered = set()
+        begin = time.perf_counter()
+        for c, f, answers in path(contest.estimator, candidates, contest.sample, contest.folds):
+            seconds = time.perf_counter() - begin
+            yield _judge(contest, c, f, answers, seconds)
+            answered.add((c, f))
+            begin = time.perf_counter()
+        todo = [pair for pair in todo if pair not in answered]
+    if n_jobs is None or n_jobs == 1:
+        for c, f in todo:
+            yield _try_one(contest, candidates[c], c, f)
+    else:
+        workers = Parallel(n_jobs=n_jobs, return_as="generator")
+        yield from workers(delayed(_try_one)(contest, candidates[c], c, f) for c, f in todo)
+
+
+def _try_one(contest: Contest, candidate: Candidate, c: int, f: int) -> Trial:
+    """Fit a clone on the training rows and judge it on the others."""
+    begin = time.perf_counter()
+    try:
+        model = clone(contest.estimator).set_params(**clone(candidate, safe=False))
+        contest.sample.fit(model, contest.folds[f].train)
+    except Exception as error:
+        if isinstance(contest.error_score, str):
+            raise
+        return _failed(contest, c, f, time.perf_counter() - begin, error)
+    seconds = time.perf_counter() - begin
+    return _judge(contest, c, f, model, seconds)
+
+
+def _judge(contest: Contest, c: int, f: int, model: Any, fit_seconds: float) -> Trial:
+    begin = time.perf_counter()
+    train, test = contest.folds[f]
+    scores, answers = _score(contest, model, test)
+    train_scores = _score(contest, model, train)[0] if contest.train_scores else None
+    predictions = answers.answer("predict") if contest.keep_predictions else None
+    return Trial(c, f, scores, train_scores, fit_seconds, time.perf_counter() - begin, predictions)
+
+
+def _score(contest: Contest, model: Any, rows: Host) -> tuple[dict[str, float], Answers]:
+    """Take every score of a fitted model, or of known answers, on some rows."""
+    sample = contest.sample
+    labels = sample.host_labels(rows)
+    X = None
+    answers = model
+    if not isinstance(model, Answers):
+        X = take_rows(sample.X, rows)
+        answers = Answers.of(model, X)
+    scores: dict[str, float] = {}
+    for name, scorer in contest.scorers.items():
+        if needs_the_model({name: scorer}):
+            value = scorer(model, X, take_rows(sample.y, rows))
+        else:
+            # of the rows a scorer reads no more than their number
+            value = scorer(answers, labels, labels, **_score_weights(contest, scorer, rows))
+        if isinstance(value, dict):  # a function that takes several scores at once
+            scores |= {key: float(score) for key, score in value.items()}
+        else:
+            scores[name] = float(value)
+    return scores, answers
+
+
+def _score_weights(contest: Contest, scorer: Any, rows: Host) -> dict[str, Host]:
+    weight = contest.sample.sample_weight
+    if weight is None or not contest.weigh_scores:
+        return {}
+    knows_weights = "sample_weight" in signature(scorer._score_func).parameters
+    return {"sample_weight": weight.take(rows)} if knows_weights else {}
+
+
+def _failed(contest: Contest, c: int, f: int, seconds: float, error: Exception) -> Trial:
+    warnings.warn(
+        f"Fitting candidate {c} failed on fold {f} ({type(error).__name__}: {error}); its scores are "
+        f"{contest.error_score}. error_score='raise' shows where.",
+        FitFailedWarning,
+        stacklevel=3,
+    )
+    scores = dict.fromkeys(contest.scorers, float(contest.error_score))
+    return Trial(c, f, scores, dict(scores) if contest.train_scores else None, seconds, 0.0)
