@@ -1,0 +1,37 @@
+"""Rows in: arrays and data frames to numeric block and nominal codes; labels; bins and intervals."""
+
+from arraylearn.table.binning import Bins, bin_table, quantile_edges
+from arraylearn.table.discretize import (
+    DISCRETIZERS,
+    Discretization,
+    apply_edges,
+    discretize,
+    equal_frequency_edges,
+    equal_width_edges,
+    tree_edges,
+)
+from arraylearn.table.labels import Labels, encode_labels, encode_with
+from arraylearn.table.read import find_infinite, learn_schema, read_table
+from arraylearn.table.schema import Column, Schema, Table
+
+__all__ = [
+    "DISCRETIZERS",
+    "Bins",
+    "Column",
+    "Discretization",
+    "Labels",
+    "Schema",
+    "Table",
+    "apply_edges",
+    "bin_table",
+    "discretize",
+    "encode_labels",
+    "encode_with",
+    "equal_frequency_edges",
+    "equal_width_edges",
+    "find_infinite",
+    "learn_schema",
+    "quantile_edges",
+    "read_table",
+    "tree_edges",
+]

@@ -1,0 +1,289 @@
+"""Categories to codes: numbers by look-up tables or by search, other values by a dictionary."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import array_api_extra as xpx
+import numpy as np
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.backend.threads import parallel_map
+
+__all__ = [
+    "distinct_numbers",
+    "distinct_objects",
+    "encode_numbers",
+    "encode_objects",
+    "encode_on_device",
+    "is_missing_object",
+    "refuse_objects",
+]
+
+Host = np.ndarray[Any, Any]
+
+# A block of this many elements, and what is computed from it, stays in the cache.
+_BLOCK = 131_072
+# Distinct integers are found in a table of flags up to this range, by sorting beyond it.
+_DENSE_RANGE = 1 << 20
+
+
+# ---- numbers on the host
+
+
+class _Dense(NamedTuple):
+    """Columns whose categories are integers of a short range, and where their cells lie in one table."""
+
+    idx: list[int]  # which of the columns
+    low: Host  # (d, 1) smallest value
+    size: Host  # (d, 1) length of the range; the cell after it stands for everything else
+    offset: Host  # (d, 1) first cell
+    n_cells: int
+
+    @classmethod
+    def make(cls, ranges: list[tuple[int, int] | None], dtype: Any) -> _Dense:
+        """Lay out the columns that have a range."""
+        idx = [i for i, bounds in enumerate(ranges) if bounds is not None]
+        low = np.array([bounds[0] for bounds in ranges if bounds], dtype=dtype)[:, None]
+        size = np.array([bounds[1] - bounds[0] + 1 for bounds in ranges if bounds], dtype=np.int64)[:, None]
+        end = np.cumsum(size + 1)
+        return cls(idx, low, size, end[:, None] - size - 1, int(end[-1]) if idx else 0)
+
+    def cells(self, block: Host) -> Host:
+        """Return the cell of each value of a (d, m) block of int64 or float64, which is overwritten."""
+        block -= self.low
+        if block.dtype.kind == "i":
+            cells = block.view(np.uint64)  # what is below the range becomes huge
+            np.minimum(cells, self.size.view(np.uint64), out=cells)
+            block += self.offset
+            return block
+        with np.errstate(invalid="ignore"):
+            cells = block.astype(np.int64)
+        is_outside = cells != block  # fractions, NaN and infinity
+        is_outside |= cells.view(np.uint64) >= self.size.view(np.uint64)
+        np.copyto(cells, self.size, where=is_outside)
+        cells += self.offset
+        return cells
+
+
+def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Find the sorted distinct values of the columns `idx` of a table of numbers; NaN is missing."""
+    dtype = np.float64 if x.dtype.kind == "f" else np.int64
+    ranges = _integer_ranges(x, idx, dtype)
+    dense = _Dense.make(ranges, dtype)
+    seen = np.zeros(dense.n_cells, dtype=bool)
+
+    def mark(block: Host, _: slice) -> None:
+        seen[dense.cells(block)] = True  # threads write the same value, so their order does not matter
+
+    _for_blocks(mark, x, [idx[i] for i in dense.idx], dtype)
+    result: list[tuple[Any, ...]] = [()] * len(idx)
+    for position, i in enumerate(dense.idx):
+        start, size = int(dense.offset[position, 0]), int(dense.size[position, 0])
+        values = np.flatnonzero(seen[start : start + size]) + dense.low[position, 0]
+        result[i] = tuple(values.astype(x.dtype).tolist())
+    others = [i for i in range(len(idx)) if ranges[i] is None]
+    for i, values in zip(others, parallel_map(lambda i: _sorted_distinct(x[:, idx[i]]), others), strict=True):
+        result[i] = tuple(values.tolist())
+    return result
+
+
+def _integer_ranges(x: Host, idx: Sequence[int], dtype: Any) -> list[tuple[int, int] | None]:
+    """Return smallest and largest value of each column that holds integers of a short range, else None."""
+
+    def measure(block: Host, _: slice) -> tuple[Host, Host, Host]:
+        if dtype is np.int64:
+            return block.min(axis=1), block.max(axis=1), np.ones(block.shape[0], dtype=bool)
+        with np.errstate(invalid="ignore"):
+            is_whole = (np.trunc(block) == block) | np.isnan(block)
+        return np.fmin.reduce(block, axis=1), np.fmax.reduce(block, axis=1), is_whole.all(axis=1)
+
+    parts = _for_blocks(measure, x, idx, dtype)
+    low = np.fmin.reduce([part[0] for part in parts])
+    high = np.fmax.reduce([part[1] for part in parts])
+    is_whole = np.all([part[2] for part in parts], axis=0) & np.isfinite(low) & np.isfinite(high)
+    if x.dtype.kind == "u":
+        is_whole &= low >= 0  # unsigned integers past 2**63 came out negative
+    return [
+        (int(low[i]), int(high[i])) if is_whole[i] and int(high[i]) - int(low[i]) < _DENSE_RANGE else None
+        for i in range(len(idx))
+    ]
+
+
+def _sorted_distinct(column: Host) -> Host:
+    values = np.sort(column)
+    if values.dtype.kind == "f":
+        values = values[: values.shape[0] - np.count_nonzero(np.isnan(values))] + values.dtype.type(0)
+    is_first = np.ones(values.shape[0], dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return values[is_first]
+
+
+def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...]]) -> Host:
+    """Return the codes (d, n) of the d columns `idx` of a table of numbers; -1 where not in the domain."""
+    codes = np.empty((len(idx), x.shape[0]), dtype=np.int32)
+    dtype = np.float64 if x.dtype.kind == "f" else np.int64
+    arrays = [np.asarray(domain if domain else (0,)) for domain in domains]
+    ranges = [_dense_range(array) for array in arrays]
+    dense = _Dense.make(ranges, dtype)
+    table = np.full(dense.n_cells, -1, dtype=np.int32)
+    for position, i in enumerate(dense.idx):
+        if domains[i]:
+            cells = arrays[i].astype(np.int64) - int(dense.low[position, 0]) + dense.offset[position, 0]
+            table[cells] = np.arange(len(domains[i]), dtype=np.int32)
+
+    def look_up(block: Host, rows: slice) -> None:
+        found = table.take(dense.cells(block))
+        if len(dense.idx) == len(idx):
+            codes[:, rows] = found
+        else:
+            codes[dense.idx, rows] = found
+
+    def search(i: int) -> None:
+        codes[i] = _search(x[:, idx[i]], arrays[i])
+
+    _for_blocks(look_up, x, [idx[i] for i in dense.idx], dtype)
+    parallel_map(search, [i for i in range(len(idx)) if ranges[i] is None])
+    return codes
+
+
+def _dense_range(domain: Host) -> tuple[int, int] | None:
+    if domain.dtype.kind == "f" and not np.all(np.trunc(domain) == domain):
+        return None
+    low, high = int(domain.min()), int(domain.max())
+    is_short = high - low < _DENSE_RANGE and -(2**53) <= low <= high <= 2**53
+    return (low, high) if is_short else None
+
+
+def _search(column: Host, domain: Host) -> Host:
+    if column.dtype.kind == "f":
+        domain = domain.astype(column.dtype)
+    order = np.argsort(domain, kind="stable")
+    position = np.minimum(np.searchsorted(domain, column, sorter=order), domain.shape[0] - 1)
+    code = order.take(position)
+    return np.where(domain.take(code) == column, code, -1)
+
+
+def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[Any]:
+    """Call ``function(block, rows)`` with a column-major copy of each block of rows, on several threads."""
+    if not idx or not x.shape[0]:
+        return []
+    step = max(64, _BLOCK // len(idx))
+    is_all = len(idx) == x.shape[1] and list(idx) == list(range(x.shape[1]))
+
+    def work(start: int) -> Any:
+        rows = slice(start, min(start + step, x.shape[0]))
+        block = x[rows] if is_all else x[rows][:, idx]
+        return function(np.array(block.T, dtype=dtype, order="C"), rows)
+
+    return parallel_map(work, range(0, x.shape[0], step))
+
+
+# ---- numbers on a device
+
+
+def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, ...]]) -> Array:
+    """Return the codes (d, n) of columns (d, n) of numbers that live at `place`; the host does not wait."""
+    xp = place.xp
+    arrays = [np.asarray(domain) for domain in domains]
+    if xp.isdtype(columns.dtype, "real floating"):
+        dtype: Any = columns.dtype
+    elif all(array.dtype.kind in "iub" for array in arrays):
+        dtype = xp.int64
+    else:
+        dtype = accumulator_dtype(place)
+    ordered, codes = _search_tables(arrays, is_float=dtype != xp.int64)
+    return search_codes(
+        xp, xp.astype(columns, dtype, copy=False), from_host(ordered, place, dtype), from_host(codes, place)
+    )
+
+
+def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) -> Array:
+    """Find the code of each value by binary search.
+
+    Parameters
+    ----------
+    columns : array (d, n)
+        Values; NaN is missing.
+    ordered : array (d, k)
+        Sorted categories of each column, padded at the end; the dtype of `columns`.
+    codes : int32 array (d, k)
+        The code of each category; -1 for the padding.
+
+    Returns
+    -------
+    int32 array (d, n)
+        Codes; -1 where a value is no category.
+    """
+    position = xp.astype(xpx.searchsorted(ordered, columns, side="left", xp=xp), xp.int64)
+    # array-api-compat 1.16 makes the host wait in clip on CuPy
+    position = xp.where(position < ordered.shape[1], position, ordered.shape[1] - 1)
+    is_found = xp.take_along_axis(ordered, position, axis=1) == columns
+    return xp.where(is_found, xp.take_along_axis(codes, position, axis=1), -1)
+
+
+def _search_tables(arrays: list[Host], *, is_float: bool) -> tuple[Host, Host]:
+    """Return sorted categories and their codes as two rectangles, padded with the largest value and -1."""
+    width = max(1, *(array.shape[0] for array in arrays))
+    pad: float = np.inf if is_float else np.iinfo(np.int64).max
+    ordered = np.full((len(arrays), width), pad, dtype=np.float64 if is_float else np.int64)
+    codes = np.full(ordered.shape, -1, dtype=np.int32)
+    for i, array in enumerate(arrays):
+        order = np.argsort(array, kind="stable")
+        ordered[i, : order.shape[0]] = array[order]
+        codes[i, : order.shape[0]] = order
+    return ordered, codes
+
+
+# ---- any other values
+
+
+class _CodeOf(dict[Any, int]):
+    """Codes by category; -1 for what is not there, so that missing values need no test of their own."""
+
+    def __missing__(self, key: object) -> int:
+        return -1
+
+
+def is_missing_object(value: object) -> bool:
+    """Whether a value stands for "missing": None, NaN, or a data frame library's NA and NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, numbers.Number) and bool(value != value)
+
+
+def distinct_objects(values: Sequence[Any], column: object) -> tuple[Any, ...]:
+    """Find the sorted distinct strings, numbers and booleans of a column; missing ones do not count."""
+    try:
+        distinct = [value for value in set(values) if not is_missing_object(value)]
+    except TypeError:
+        refuse_objects(values, column)
+        raise
+    refuse_objects(distinct, column)
+    plain = [value.item() if isinstance(value, np.generic) else value for value in distinct]
+    # numbers before strings where a column has both
+    return tuple(sorted(plain, key=lambda value: (isinstance(value, str), value)))
+
+
+def refuse_objects(values: Iterable[Any], column: object) -> None:
+    """Raise for the first value that is neither a string nor a number nor missing."""
+    for value in values:
+        if isinstance(value, complex | np.complexfloating):
+            raise ValueError(f"Complex data not supported: got {value!r} in column {column}.")
+        if not isinstance(value, str | numbers.Number | np.generic) and not is_missing_object(value):
+            raise TypeError(
+                f"argument must be a string or a number; got {type(value).__name__} in column {column}"
+            )
+
+
+def encode_objects(values: Sequence[Any], domain: tuple[Any, ...], column: object) -> Host:
+    """Return the code of each value; -1 for what is not in the domain."""
+    code_of = _CodeOf({value: code for code, value in enumerate(domain)})
+    try:
+        return np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=len(values))
+    except TypeError:
+        refuse_objects(values, column)
+        raise

@@ -1,0 +1,199 @@
+"""Data frames of any library that narwhals reads: pandas, polars, pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.threads import parallel_map
+from arraylearn.table.categories import distinct_numbers, encode_numbers, encode_objects
+from arraylearn.table.schema import Column, Schema, numeric_schema
+from arraylearn.table.sources import Source, learn_object_column, objects_to_numbers
+
+__all__ = ["FrameSource", "as_frame", "series_to_host"]
+
+Host = np.ndarray[Any, Any]
+_ROWS = 4_096  # rows of a block whose columns are interleaved in the cache
+
+
+def as_frame(X: Any) -> Any:
+    """Return a narwhals data frame or series, or None if `X` is neither."""
+    wrapped = nw.from_native(X, pass_through=True, allow_series=True)
+    if isinstance(wrapped, nw.DataFrame | nw.Series):
+        return wrapped
+    if isinstance(wrapped, nw.LazyFrame):
+        raise TypeError(f"`X` is a lazy frame ({type(X).__name__}). Call .collect() on it first.")
+    return None
+
+
+class FrameSource(Source):
+    """A data frame: its string, categorical, enum and boolean columns are nominal."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.shape = frame.shape
+        self.labels: list[Any] = frame.columns
+        self.dtypes: list[Any] = list(frame.schema.values())
+        is_named = all(isinstance(label, str) for label in self.labels)
+        self.names = tuple(self.labels) if is_named else None
+
+    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
+        """Describe the columns."""
+        return tuple(
+            _learn_column(self._series(j), name, None if chosen is None else chosen[j])
+            if chosen or not self.dtypes[j].is_numeric()
+            else Column(name, "numeric")
+            for j, name in enumerate(self.names or numeric_schema(self.shape[1]).names)
+        )
+
+    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+        """Bring the numeric columns (n, d) to `place`."""
+        dtypes = {self.dtypes[j] for j in idx}
+        if len(idx) == self.shape[1] and dtypes == {nw.Float64()}:
+            block = self.frame.to_numpy()  # one block of memory in pandas and polars
+        else:
+            host = np.float32 if dtypes == {nw.Float32()} else np.float64
+            columns = [_to_numbers(self._series(j), host) for j in idx]
+            block = _interleave(columns, self.shape[0], host)
+        x = from_host(block, place)
+        return x if dtype is None else place.xp.astype(x, dtype, copy=False)
+
+    def codes(self, schema: Schema, place: Place) -> Array:
+        """Bring the codes (d, n) of the nominal columns to `place`."""
+        codes = np.empty((len(schema.nominal_idx), self.shape[0]), dtype=np.int32)
+        for i, (j, domain) in enumerate(zip(schema.nominal_idx, schema.domains, strict=True)):
+            codes[i] = _encode_column(self._series(j), domain)
+        return from_host(codes, place)
+
+    def _series(self, j: int) -> Any:
+        return self.frame.get_column(self.labels[j])
+
+
+def _is_text(dtype: Any) -> bool:
+    return bool(dtype == nw.String) or _is_categorical(dtype)
+
+
+def _is_categorical(dtype: Any) -> bool:
+    return bool(dtype == nw.Categorical or dtype == nw.Enum)
+
+
+def _is_supported_number(dtype: Any) -> bool:
+    return bool(dtype.is_numeric()) or dtype == nw.Boolean
+
+
+def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
+    dtype = series.dtype
+    if dtype == nw.Object:
+        return learn_object_column(series.to_list(), name, repr(name), is_nominal)
+    if not _is_text(dtype) and not _is_supported_number(dtype) and series.null_count() < len(series):
+        raise TypeError(
+            f"column {name!r} has type {dtype}; numbers, strings, categories and booleans can be read. "
+            "Convert it first."
+        )
+    if is_nominal is None:
+        is_nominal = _is_text(dtype) or dtype == nw.Boolean
+    if not is_nominal:
+        if _is_text(dtype):
+            raise ValueError(
+                f"column {name!r} holds text ({dtype}) and is not among `categorical_features`. "
+                "Name it there, or drop it."
+            )
+        return Column(name, "numeric")
+    if dtype == nw.Boolean:
+        return Column(name, "nominal", (False, True))
+    if _is_text(dtype):
+        return Column(name, "nominal", _text_domain(series))
+    return Column(name, "nominal", distinct_numbers(_to_numbers(series)[:, None], (0,))[0])
+
+
+def _text_domain(series: Any) -> tuple[Any, ...]:
+    codes, values = _dictionary(series)
+    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and series.implementation.is_pandas_like()):
+        return tuple(values)
+    is_present = np.zeros(len(values) + 1, dtype=bool)
+    is_present[codes] = True  # -1 marks the spare cell at the end
+    return tuple(sorted(value for value, found in zip(values, is_present, strict=False) if found))
+
+
+def _dictionary(series: Any) -> tuple[Host, list[Any]]:
+    """Return the codes of a text column (-1 is missing) and the values they stand for."""
+    if not _is_categorical(series.dtype):
+        series = series.cast(nw.Categorical)
+    native, library = series.to_native(), series.implementation
+    if library.is_pandas_like():
+        return native.cat.codes.to_numpy(), native.cat.categories.to_list()
+    if library.is_polars():
+        if series.dtype == nw.Enum:
+            return _physical(native), list(series.dtype.categories)
+        distinct = native.unique().drop_nulls()
+        positions = np.full(int(_physical(distinct).max(initial=-1)) + 2, -1, dtype=np.int64)
+        positions[_physical(distinct)] = np.arange(len(distinct))
+        return positions.take(_physical(native), mode="wrap"), distinct.to_list()
+    if library.is_pyarrow():
+        array = native.unify_dictionaries().combine_chunks()
+        indices = array.indices.cast("int64").fill_null(-1)
+        return indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
+    raise TypeError(f"text columns of {library} cannot be read. Convert the data frame to pandas or polars.")
+
+
+def _physical(native: Any) -> Host:
+    """Return the integers behind a polars categorical, -1 for null."""
+    codes: Host = native.to_physical().cast(int).fill_null(-1).to_numpy()
+    return codes
+
+
+def _encode_column(series: Any, domain: tuple[Any, ...]) -> Host:
+    dtype, name = series.dtype, series.name
+    if _is_text(dtype):
+        codes, values = _dictionary(series)
+        table = np.append(encode_objects(values, domain, repr(name)), np.int32(-1))
+        found: Host = table.take(codes, mode="wrap")
+        return found
+    if dtype == nw.Object or any(isinstance(value, str) for value in domain):
+        if dtype != nw.Object:
+            raise ValueError(
+                f"column {name!r} held text in fit; got {dtype}. Pass the categories themselves."
+            )
+        return encode_objects(series.to_list(), domain, repr(name))
+    return encode_numbers(_to_numbers(series)[:, None], (0,), (domain,)).reshape(-1)
+
+
+def _to_numbers(series: Any, dtype: Any = None) -> Host:
+    """Return a column as numbers; null becomes NaN."""
+    if series.dtype == nw.Object:
+        return objects_to_numbers(series.to_list(), repr(series.name))
+    if _is_text(series.dtype):
+        raise ValueError(
+            f"column {series.name!r} was numeric in fit; got {series.dtype}. Convert it to numbers."
+        )
+    is_exact = series.dtype.is_float() or (series.dtype.is_integer() and not series.null_count())
+    if not is_exact:  # booleans, decimals, integers with nulls
+        series = series.cast(nw.Float64)
+    values: Host = series.to_numpy()
+    return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def _interleave(columns: list[Host], n: int, dtype: Any) -> Host:
+    """Return columns as a row-major table, block by block so that reads and writes stay in the cache."""
+    block = np.empty((n, len(columns)), dtype=dtype)
+
+    def fill(start: int) -> None:
+        rows = slice(start, min(start + _ROWS, n))
+        block[rows] = np.stack([column[rows] for column in columns]).T
+
+    if columns:
+        parallel_map(fill, range(0, n, _ROWS))
+    return block
+
+
+def series_to_host(series: Any) -> Host:
+    """Return a column as a NumPy array; categories become objects, null None or NaN."""
+    if _is_categorical(series.dtype) and not series.implementation.is_pandas_like():
+        series = series.cast(nw.String)  # narwhals 2.28 loses the nulls of an arrow dictionary otherwise
+    values: Host = series.to_numpy()
+    return values

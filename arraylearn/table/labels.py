@@ -1,0 +1,218 @@
+"""Class labels of any kind to codes 0, 1, ... and back."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from arraylearn.backend.namespace import is_array, to_host
+from arraylearn.table.categories import encode_objects, is_missing_object
+from arraylearn.table.frames import as_frame, series_to_host
+
+__all__ = ["Labels", "encode_labels", "encode_with"]
+
+Host = np.ndarray[Any, Any]
+
+# Integer labels are counted in a table while their range is at most this, or four times their number.
+_SHORT_RANGE = 1 << 16
+
+
+class Labels(NamedTuple):
+    """Encoded class labels, on the host."""
+
+    codes: Host  # (n,) int64, the position in `classes`
+    classes: Host  # (k,) sorted
+
+
+def encode_labels(y: Any) -> Labels:
+    """Encode class labels.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        Strings, integers, booleans or floats with integral values: a list, an array of any library, a series
+        of a data frame library, a categorical.
+
+    Returns
+    -------
+    Labels
+        ``classes[codes]`` are the labels. Both live on the host; integer labels that are codes already are
+        not copied.
+
+    Examples
+    --------
+    >>> from arraylearn.table import encode_labels
+    >>> labels = encode_labels(["no", "yes", "yes"])
+    >>> labels.codes, labels.classes
+    (array([0, 1, 1]), array(['no', 'yes'], dtype='<U3'))
+    """
+    values = _labels_on_host(y)
+    kind = values.dtype.kind
+    if kind == "O":
+        values = _unwrap_objects(values)
+        kind = values.dtype.kind
+    if kind == "f":
+        _check_floats(values)
+    if kind == "b":
+        codes, present = _count(values.view(np.uint8), 0, 1)
+        return Labels(codes, present.astype(bool))
+    if kind in "iu":
+        return _encode_integers(values)
+    if kind == "f":
+        return _encode_floats(values)
+    if kind in "UTSO":
+        return _encode_text(values)
+    if kind == "c":
+        raise ValueError("Complex data not supported: `y` must hold class labels.")
+    raise ValueError(f"Unknown label type: {values.dtype}. `y` must hold strings, integers or booleans.")
+
+
+def encode_with(y: Any, classes: Host) -> Host:
+    """Encode class labels by known classes.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        Labels as in `encode_labels`.
+    classes : array (k,)
+        The sorted classes of `encode_labels`.
+
+    Returns
+    -------
+    int64 array (n,)
+        Positions in `classes`. A label that is not there raises ValueError.
+
+    Examples
+    --------
+    >>> from arraylearn.table import encode_labels, encode_with
+    >>> encode_with(["yes", "no"], encode_labels(["no", "yes"]).classes)
+    array([1, 0])
+    """
+    labels = encode_labels(y)
+    known = np.asarray(classes).tolist()
+    position = encode_objects(labels.classes.tolist(), tuple(known), "`y`")
+    if np.any(position < 0):
+        unknown = labels.classes[position < 0].tolist()
+        raise ValueError(
+            f"`y` holds labels that are not among the classes {_shown(known)}: {_shown(unknown)}. "
+            "Fit on all classes, or drop these rows."
+        )
+    codes: Host = position.astype(np.int64).take(labels.codes)
+    return codes
+
+
+def _shown(values: list[Any]) -> str:
+    return repr(values) if len(values) <= 10 else f"[{', '.join(map(repr, values[:10]))}, ...]"
+
+
+def _labels_on_host(y: Any) -> Host:
+    """Return labels as a one-dimensional NumPy array."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if hasattr(y, "nnz"):
+        raise TypeError(
+            "`y` is a sparse container; pass the labels as a dense 1d array: y.toarray().ravel()."
+        )
+    if isinstance(y, np.ndarray):
+        values = y
+    elif is_array(y):
+        values = to_host(y)
+    elif (frame := as_frame(y)) is not None:
+        if hasattr(frame, "columns") and frame.shape[1] == 1:
+            _warn_column()
+            frame = frame.get_column(frame.columns[0])
+        values = frame.to_numpy() if hasattr(frame, "columns") else series_to_host(frame)
+    else:
+        values = _from_sequence(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        _warn_column()
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
+    if values.shape[0] == 0:
+        raise ValueError("Found array with 0 sample(s) (shape=(0,)) while a minimum of 1 is required.")
+    return values
+
+
+def _from_sequence(y: Any) -> Host:
+    values = np.asarray(y)
+    if values.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
+        return np.asarray(y, dtype=object)  # NumPy would turn numbers beside text into text
+    return values
+
+
+def _warn_column() -> None:
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+        "(n_samples, ), for example using ravel().",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+
+
+def _check_floats(values: Host) -> None:
+    if np.isnan(values).any():
+        raise ValueError("Input y contains NaN.")
+    if np.isinf(values).any():
+        raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}.")
+    if np.any(np.trunc(values) != values):
+        raise ValueError(
+            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
+            "discrete classes on a regression target with continuous values."
+        )
+
+
+def _unwrap_objects(values: Host) -> Host:
+    """Turn labels kept as Python objects into an array of numbers, or leave them if they are all text."""
+    labels = values.tolist()
+    types = set(map(type, labels))
+    if all(issubclass(kind, str) for kind in types):
+        return values
+    if any(is_missing_object(label) for label in labels):
+        raise ValueError("Input y contains NaN.")
+    if all(issubclass(kind, int | float | np.number | np.bool_) for kind in types):
+        return np.asarray(labels)
+    names = ", ".join(sorted(kind.__name__ for kind in types))
+    raise ValueError(
+        f"Unknown label type: `y` must hold labels of one kind (strings, integers or booleans); got {names}."
+    )
+
+
+def _encode_integers(values: Host) -> Labels:
+    low, high = int(values.min()), int(values.max())
+    if high - low < max(_SHORT_RANGE, 4 * values.shape[0]):
+        codes, present = _count(values, low, high)
+        return Labels(codes, present.astype(values.dtype))
+    classes, codes = np.unique(values, return_inverse=True)
+    return Labels(codes.astype(np.int64, copy=False), classes)
+
+
+def _encode_floats(values: Host) -> Labels:
+    low, high = float(values.min()), float(values.max())
+    if max(abs(low), abs(high)) < 2**53:
+        labels = _encode_integers(values.astype(np.int64))
+        return Labels(labels.codes, labels.classes.astype(values.dtype))
+    classes, codes = np.unique(values, return_inverse=True)
+    return Labels(codes.astype(np.int64, copy=False), classes)
+
+
+def _count(values: Host, low: int, high: int) -> tuple[Host, Host]:
+    """Return codes and the values that occur, for integers of a short range."""
+    shifted = values if low == 0 else np.subtract(values, low, dtype=np.int64, casting="unsafe")
+    counts = np.bincount(shifted, minlength=high - low + 1)
+    cells = np.flatnonzero(counts)
+    if cells.shape[0] == counts.shape[0]:
+        return shifted.astype(np.int64, copy=False), cells + low
+    table = np.empty(counts.shape[0], dtype=np.int64)
+    table[cells] = np.arange(cells.shape[0])
+    return table.take(shifted), cells + low
+
+
+def _encode_text(values: Host) -> Labels:
+    labels = values.tolist()
+    classes = sorted(set(labels))
+    codes = encode_objects(labels, tuple(classes), "`y`")
+    return Labels(codes.astype(np.int64), np.asarray(classes, dtype=values.dtype))

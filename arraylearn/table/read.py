@@ -1,0 +1,256 @@
+"""Rows in: what the user passes, checked at the door, as numeric block and nominal codes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, is_array, locate
+from arraylearn.table.frames import FrameSource, as_frame
+from arraylearn.table.schema import Schema, Table, numeric_schema
+from arraylearn.table.sources import ArraySource, ObjectSource, Source
+
+__all__ = ["find_infinite", "learn_schema", "read_table"]
+
+
+def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
+    """Learn which columns are numeric and which nominal, and the categories of the latter.
+
+    Parameters
+    ----------
+    X : array, data frame or list of lists, (n, d)
+        An array of any supported library, a pandas, polars or pyarrow data frame, or nested lists. NaN, None
+        and null are missing.
+    categorical_features : "from_dtype", None, or sequence of int, bool or str
+        Which columns are nominal. ``"from_dtype"``: the string, categorical, enum and boolean columns of a
+        data frame; the columns of an object array that hold other things than numbers (text, or nothing but
+        booleans); all columns of an array of strings; none of an array of numbers or booleans, which count
+        as 0 and 1. Otherwise positions, a mask over all columns, or the names of a data frame's columns;
+        None for none.
+
+    Returns
+    -------
+    Schema
+        Columns with their domains. The domain of an enum or of a pandas categorical is what its type
+        declares, in that order; that of a boolean column of a data frame (False, True); any other domain
+        holds the distinct values, sorted. Numbers come before text where a column has both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arraylearn.table import learn_schema
+    >>> schema = learn_schema(np.array([[3, 1.5], [7, np.nan], [3, 2.0]]), categorical_features=[0])
+    >>> schema.columns[0].domain
+    (3.0, 7.0)
+    >>> schema.numeric_idx
+    (1,)
+    """
+    source = _open(X)
+    chosen = _choose_nominal(categorical_features, source)
+    if isinstance(source, ArraySource) and not (chosen and any(chosen)):
+        return numeric_schema(source.shape[1])
+    return Schema(source.learn(chosen), has_names=source.names is not None)
+
+
+def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Table:
+    """Read rows by a schema and bring them to where they are computed with.
+
+    Parameters
+    ----------
+    X : array, data frame or list of lists, (n, d)
+        As in `learn_schema`, with the columns of `schema`.
+    schema : Schema
+        From `learn_schema`.
+    place : Place
+        Library and device to compute on. What is there already is not copied.
+    dtype : dtype of the place's library, optional
+        float32 or float64 of the numeric block; by default that of an input of floats (half floats become
+        float32), float64 for other inputs, float32 on a device without float64.
+
+    Returns
+    -------
+    Table
+        Numeric block and codes. A category that is not in the domain is missing: code -1.
+
+    Examples
+    --------
+    >>> from arraylearn.backend.namespace import HOST
+    >>> from arraylearn.table import learn_schema, read_table
+    >>> schema = learn_schema([["sunny", 20.5], ["rain", 11.0]])
+    >>> table = read_table([["rain", 12.5], ["snow", None]], schema, HOST)
+    >>> table.codes
+    array([[ 0, -1]], dtype=int32)
+    >>> table.numeric
+    array([[12.5],
+           [ nan]])
+    """
+    source = _open(X)
+    _check_columns(source, schema)
+    numeric = source.numeric(schema.numeric_idx, place, dtype)
+    if schema.nominal_idx:
+        codes = source.codes(schema, place)
+    else:
+        codes = place.xp.empty((0, source.shape[0]), dtype=place.xp.int32, device=place.device)
+    return Table(numeric, codes, schema)
+
+
+def find_infinite(xp: Namespace, numeric: Array) -> Array:
+    """Return whether any value is infinite, as a 0-d boolean array: the host does not wait."""
+    return xp.any(xp.isinf(numeric))
+
+
+# ---- the door
+
+
+def _open(X: Any) -> Source:
+    """Check what can be checked without looking at values, and wrap the input."""
+    if type(X) is np.ndarray:
+        return _open_numpy(X)
+    if hasattr(X, "nnz") or "sparse" in str(getattr(X, "layout", "")):
+        raise TypeError(
+            "`X` is a sparse container, but dense data is required. Convert it with X.toarray() or "
+            "X.to_dense(), or reduce its columns first."
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        return _open_numpy(_fill_masked(X))
+    if not isinstance(X, np.ndarray) and is_array(X):
+        return _open_array(X)
+    frame = as_frame(X)
+    if frame is not None:
+        if hasattr(frame, "columns"):
+            _check_shape(frame.shape)
+            return FrameSource(frame)
+        _refuse_dimensions(1, frame.to_list()[:3])
+    return _open_numpy(_from_sequence(X))
+
+
+def _open_numpy(x: np.ndarray[Any, Any]) -> Source:
+    if x.ndim != 2:
+        _refuse_dimensions(x.ndim, x)
+    kind = x.dtype.kind
+    if kind == "c":
+        _refuse_complex()
+    _check_shape(x.shape)
+    if kind in "fiub":
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        return ArraySource(x)
+    if kind in "USTO":
+        return ObjectSource(x.astype(str).astype(object) if kind == "S" else x.astype(object, copy=False))
+    raise TypeError(
+        f"`X` must hold numbers, text or booleans; got dtype {x.dtype}. Convert dates to numbers first."
+    )
+
+
+def _open_array(x: Array) -> Source:
+    if x.ndim != 2:
+        _refuse_dimensions(x.ndim, x)
+    if locate(x).xp.isdtype(x.dtype, "complex floating"):
+        _refuse_complex()
+    _check_shape(x.shape)
+    return ArraySource(x.detach() if getattr(x, "requires_grad", False) else x)
+
+
+def _fill_masked(x: np.ma.MaskedArray[Any, Any]) -> np.ndarray[Any, Any]:
+    is_number = x.dtype.kind in "fiub"
+    values = np.array(x.data, dtype=np.promote_types(x.dtype, np.float32) if is_number else object)
+    values[np.ma.getmaskarray(x)] = np.nan if is_number else None
+    return values
+
+
+def _from_sequence(X: Any) -> np.ndarray[Any, Any]:
+    try:
+        x = np.asarray(X)
+        if x.dtype.kind in "US" and isinstance(X, list | tuple):
+            x = np.asarray(X, dtype=object)  # numbers beside text shall stay numbers
+    except ValueError as error:
+        raise ValueError(
+            f"`X` must be a table whose rows have the same length; NumPy says: {error}"
+        ) from error
+    return x
+
+
+def _refuse_dimensions(ndim: int, x: Any) -> NoReturn:
+    if ndim > 2:
+        raise ValueError(
+            f"Expected 2D array, got {ndim}D array instead. Reshape your data to rows and columns."
+        )
+    found = "scalar array" if ndim == 0 else "1D array"
+    raise ValueError(
+        f"Expected 2D array, got {found} instead:\narray={x}.\nReshape your data either using "
+        "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
+        "single sample."
+    )
+
+
+def _refuse_complex() -> NoReturn:
+    raise ValueError("Complex data not supported: `X` must hold real numbers. Pass X.real or X.imag.")
+
+
+def _check_shape(shape: Any) -> None:
+    for length, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
+        if length == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape={tuple(shape)}) while a minimum of 1 is required."
+            )
+
+
+def _check_columns(source: Source, schema: Schema) -> None:
+    if source.shape[1] != schema.n_columns:
+        raise ValueError(
+            f"`X` has {source.shape[1]} columns; the model was fitted on {schema.n_columns}. "
+            "Pass the same columns as in fit."
+        )
+    if schema.has_names and source.names is not None and source.names != schema.names:
+        where = next(j for j in range(schema.n_columns) if source.names[j] != schema.names[j])
+        raise ValueError(
+            f"column {where} of `X` is {source.names[where]!r}; in fit it was {schema.names[where]!r}. "
+            "Pass the columns under the same names in the same order: X[list(names)]."
+        )
+
+
+def _choose_nominal(chosen: Any, source: Source) -> tuple[bool, ...] | None:
+    """Turn ``categorical_features`` into a mask; None means: by their types."""
+    d = source.shape[1]
+    if isinstance(chosen, str):
+        if chosen == "from_dtype":
+            return None
+        _refuse_choice(f"got {chosen!r}. A single name goes into a list: [{chosen!r}]")
+    if chosen is None:
+        return (False,) * d
+    if not isinstance(chosen, Iterable):
+        _refuse_choice(f"got {chosen!r}")
+    entries = [entry.item() if isinstance(entry, np.generic) else entry for entry in chosen]
+    if entries and all(isinstance(entry, bool) for entry in entries):
+        if len(entries) != d:
+            _refuse_choice(f"got a mask of {len(entries)} for {d} columns")
+        return tuple(entries)
+    positions = {_position(entry, source) for entry in entries}
+    return tuple(j in positions for j in range(d))
+
+
+def _position(entry: Any, source: Source) -> int:
+    if isinstance(entry, str):
+        if source.names is None:
+            _refuse_choice(f"got the name {entry!r}, but `X` has no column names")
+        if entry not in source.names:
+            _refuse_choice(f"got {entry!r}; the columns are {', '.join(map(repr, source.names))}")
+        return source.names.index(entry)
+    try:
+        position = operator.index(entry)
+    except TypeError:
+        _refuse_choice(f"got {entry!r}")
+    if isinstance(entry, bool) or not 0 <= position < source.shape[1]:
+        _refuse_choice(f"got {entry!r} for {source.shape[1]} columns")
+    return position
+
+
+def _refuse_choice(what: str) -> NoReturn:
+    raise ValueError(
+        "`categorical_features` must be 'from_dtype', None, positions, a mask over all columns, or names of "
+        f"a data frame's columns; {what}."
+    )

@@ -1,0 +1,186 @@
+"""What can be read as a table: arrays of numbers and arrays of objects."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import Place, from_host, locate, move, native_float, to_host
+from arraylearn.table.categories import (
+    distinct_numbers,
+    distinct_objects,
+    encode_numbers,
+    encode_objects,
+    encode_on_device,
+    is_missing_object,
+    refuse_objects,
+)
+from arraylearn.table.schema import Column, Schema
+
+__all__ = ["ArraySource", "ObjectSource", "Source", "refuse_text_domain"]
+
+Host = np.ndarray[Any, Any]
+
+
+class Source(ABC):
+    """An input that passed the checks at the door."""
+
+    shape: tuple[int, int]
+    names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
+        """Describe the columns; `chosen` says which are nominal, None leaves it to their types."""
+
+    @abstractmethod
+    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+        """Bring the numeric columns (n, d) to `place`."""
+
+    @abstractmethod
+    def codes(self, schema: Schema, place: Place) -> Array:
+        """Bring the codes (d, n) of the nominal columns to `place`."""
+
+
+class ArraySource(Source):
+    """A two-dimensional array of numbers or booleans of any library."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+        self.shape = (int(x.shape[0]), int(x.shape[1]))
+        self.home = locate(x)
+
+    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
+        """Describe the columns."""
+        is_nominal = chosen or (False,) * self.shape[1]
+        idx = [j for j in range(self.shape[1]) if is_nominal[j]]
+        domains = iter(distinct_numbers(*self._host_columns(idx)) if idx else ())
+        return tuple(
+            Column(f"x{j}", "nominal", next(domains)) if is_nominal[j] else Column(f"x{j}", "numeric")
+            for j in range(self.shape[1])
+        )
+
+    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+        """Bring the numeric columns (n, d) to `place`."""
+        x = move(self._columns(idx), place)
+        return place.xp.astype(x, dtype or native_float(x, place), copy=False)
+
+    def codes(self, schema: Schema, place: Place) -> Array:
+        """Bring the codes (d, n) of the nominal columns to `place`."""
+        refuse_text_domain(schema)
+        if _is_on_host(self.home) or _is_on_host(place):
+            x, idx = self._host_columns(schema.nominal_idx)
+            return from_host(encode_numbers(x, idx, schema.domains), place)
+        x = move(self._columns(schema.nominal_idx), place)
+        every = place.xp.arange(x.shape[1], dtype=place.xp.int64, device=place.device)
+        columns = place.xp.take(place.xp.permute_dims(x, (1, 0)), every, axis=0)  # a contiguous copy
+        return encode_on_device(place, columns, schema.domains)
+
+    def _host_columns(self, idx: Sequence[int]) -> tuple[Host, Sequence[int]]:
+        """Return a table on the host that has these columns, and where; one transfer from a device."""
+        if _is_on_host(self.home):
+            return to_host(self.x), idx
+        return to_host(self._columns(idx)), range(len(idx))
+
+    def _columns(self, idx: Sequence[int]) -> Array:
+        if len(idx) == self.shape[1]:
+            return self.x
+        if isinstance(self.x, np.ndarray):
+            return self.x.take(np.asarray(idx, dtype=np.int64), axis=1)
+        positions = from_host(np.asarray(idx, dtype=np.int64), self.home)
+        return self.home.xp.take(self.x, positions, axis=1)
+
+
+def _is_on_host(place: Place) -> bool:
+    return str(place.device) == "cpu"
+
+
+def refuse_text_domain(schema: Schema) -> None:
+    """Raise where a column of numbers arrives for categories that are text."""
+    for j, domain in zip(schema.nominal_idx, schema.domains, strict=True):
+        text = next((value for value in domain if isinstance(value, str)), None)
+        if text is not None:
+            raise ValueError(
+                f"column {schema.names[j]!r} held categories such as {text!r} in fit; got numbers. "
+                "Pass the categories themselves."
+            )
+
+
+class ObjectSource(Source):
+    """A two-dimensional NumPy array of objects or strings."""
+
+    def __init__(self, x: Host) -> None:
+        self.x = x
+        self.shape = (x.shape[0], x.shape[1])
+
+    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
+        """Describe the columns."""
+        return tuple(
+            learn_object_column(self.x[:, j].tolist(), f"x{j}", j, None if chosen is None else chosen[j])
+            for j in range(self.shape[1])
+        )
+
+    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+        """Bring the numeric columns (n, d) to `place`."""
+        block = np.empty((self.shape[0], len(idx)), dtype=np.float64)
+        for position, j in enumerate(idx):
+            block[:, position] = objects_to_numbers(self.x[:, j].tolist(), j)
+        x = from_host(block, place)
+        return x if dtype is None else place.xp.astype(x, dtype, copy=False)
+
+    def codes(self, schema: Schema, place: Place) -> Array:
+        """Bring the codes (d, n) of the nominal columns to `place`."""
+        codes = np.empty((len(schema.nominal_idx), self.shape[0]), dtype=np.int32)
+        for i, (j, domain) in enumerate(zip(schema.nominal_idx, schema.domains, strict=True)):
+            codes[i] = encode_objects(self.x[:, j].tolist(), domain, j)
+        return from_host(codes, place)
+
+
+def learn_object_column(values: list[Any], name: str, column: object, is_nominal: bool | None) -> Column:
+    """Describe a column of Python objects: numbers make it numeric, anything else nominal."""
+    if is_nominal is None:
+        is_nominal = _holds_categories(values)
+    if not is_nominal:
+        objects_to_numbers(values, column)
+        return Column(name, "numeric")
+    return Column(name, "nominal", distinct_objects(values, column))
+
+
+def _holds_categories(values: list[Any]) -> bool:
+    """Whether values are other things than numbers; booleans alone are categories, as in a data frame."""
+    types = set(map(type, values))
+    if not all(_is_number_type(kind) for kind in types):
+        return True
+    if not types & {bool, np.bool_}:
+        return False
+    return all(isinstance(value, bool | np.bool_) or is_missing_object(value) for value in values)
+
+
+def _is_number_type(kind: type) -> bool:
+    if kind in (float, int, bool, type(None)):
+        return True
+    if issubclass(kind, complex | np.complexfloating):
+        return False
+    return kind.__name__ in ("NAType", "NaTType", "Decimal", "Fraction") or issubclass(kind, _NUMBERS)
+
+
+_NUMBERS = (int, float, np.number, np.bool_)
+
+
+def objects_to_numbers(values: list[Any], column: object) -> Host:
+    """Convert Python objects to float64; missing ones become NaN."""
+    foreign = {kind for kind in set(map(type, values)) if not _is_number_type(kind)}
+    if foreign:
+        refuse_objects(values, column)
+        text = next(value for value in values if type(value) in foreign)
+        raise ValueError(
+            f"column {column} is numeric; got the text {text!r}. "
+            "Convert it to numbers, or name the column in `categorical_features`."
+        )
+    try:
+        return np.array(values, dtype=np.float64)
+    except TypeError:  # a data frame library's NA
+        return np.array([np.nan if is_missing_object(value) else value for value in values], dtype=np.float64)
