@@ -1,0 +1,88 @@
+"""Training columns of boosted trees: bins of numbers and categories, missing values in the last bin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import Place, to_host
+from arraylearn.table import Table, bin_table, quantile_edges
+
+__all__ = ["Binning", "Columns", "apply_binning", "learn_binning", "prepare_columns"]
+
+
+class Binning(NamedTuple):
+    """How values become bins."""
+
+    edges: Array  # (d_numeric, b), padded with inf
+    category_bin: Array  # (d_nominal, v + 1) int32: the bin of code - 1, the first for missing
+    n_bins: int  # the last bin is that of missing values
+
+
+class Columns(NamedTuple):
+    """Binned training columns, numeric ones first."""
+
+    bins: Array  # (d, n) uint8
+    pairs: Array  # what histograms are summed from
+    n_bins: int
+    n_numeric: int
+    has_missing: tuple[bool, ...]  # of each column
+
+
+def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
+    """Choose at most `max_bins` bins per column; the host waits for a sorted sample and the counts."""
+    xp = place.xp
+    edges = xp.zeros((0, 0), dtype=table.numeric.dtype, device=place.device)
+    n_edges = 0
+    if table.numeric.shape[1]:
+        edges = quantile_edges(xp, table.numeric, max_bins)
+        n_edges = int(to_host(xp.max(xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1))))
+    n_values = table.schema.n_values
+    n_bins = max(n_edges + 1, min(max(n_values, default=0), max_bins), 2) + 1
+    if table.numeric.shape[1]:
+        padding = xp.full((edges.shape[0], max(0, n_bins - 2 - edges.shape[1])), xp.inf, dtype=edges.dtype)
+        edges = xp.concat((edges, xp.asarray(padding, device=place.device)), axis=1)[:, : n_bins - 2]
+    return Binning(edges, _learn_categories(place, table, n_bins), n_bins)
+
+
+def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
+    """Give each category a bin; of too many, the rarest share one."""
+    xp, n_values = place.xp, table.schema.n_values
+    most = max(n_values, default=0)
+    if not n_values:
+        return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
+    counts: list[list[int]] = to_host(ops.histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)).tolist()
+    room = n_bins - 1
+    lines = []
+    for line, size in zip(counts, n_values, strict=True):
+        bins = [n_bins - 1, *range(size)]
+        if size > room:
+            frequent = sorted(range(size), key=lambda code: (-line[code + 1], code))
+            rank = {code: i for i, code in enumerate(frequent)}
+            bins = [n_bins - 1, *(min(rank[code], room - 1) for code in range(size))]
+        lines.append(bins + [n_bins - 1] * (most - size))
+    return xp.asarray(lines, dtype=xp.int32, device=place.device)
+
+
+def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
+    """Return the bins (d, n) of a table, numeric columns first."""
+    parts = []
+    if table.numeric.shape[1]:
+        edges = xp.astype(binning.edges, table.numeric.dtype, copy=False)
+        parts.append(bin_table(xp, table.numeric, edges).codes)
+    if table.codes.shape[0]:
+        width = binning.category_bin.shape[1]
+        line = xp.arange(table.codes.shape[0], dtype=xp.int64, device=table.codes.device)[:, None] * width
+        cell = xp.reshape(xp.astype(table.codes, xp.int64) + 1 + line, (-1,))
+        bins = xp.take(xp.reshape(binning.category_bin, (-1,)), cell, axis=0)
+        parts.append(xp.reshape(xp.astype(bins, xp.uint8), table.codes.shape))
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+
+def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
+    """Make training columns of bins; the host waits to learn which columns have missing values."""
+    xp = place.xp
+    is_missing = to_host(xp.any(bins == binning.n_bins - 1, axis=1)).tolist()
+    pairs = ops.pair_columns(xp, bins, binning.n_bins)
+    return Columns(bins, pairs, binning.n_bins, int(binning.edges.shape[0]), tuple(is_missing))
