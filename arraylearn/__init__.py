@@ -17,6 +17,7 @@ from arraylearn._version import __version__
 _HOMES = {
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
+    "GradientBoostingClassifier": "arraylearn.ensemble",
     "MemoryBudgetError": "arraylearn.backend",
     "GridSearch": "arraylearn.selection",
     "SVC": "arraylearn.svm",
@@ -45,6 +46,10 @@ _HOMES = {
     "svm": "arraylearn.svm",
     "table": "arraylearn.table",
     "tree": "arraylearn.tree",
+    "DecisionTreeClassifier": "arraylearn.tree",
+    "c45": "arraylearn.tree",
+    "cart": "arraylearn.tree",
+    "id3": "arraylearn.tree",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -9,6 +9,7 @@ import cupy
 import cupyx
 from cupyx.scipy import linalg
 
+from arraylearn.backend.native.cupy_fused import gaussian_gram  # noqa: F401
 from arraylearn.backend.native.cupy_quadratic import put  # noqa: F401
 
 Gpu = Any
@@ -98,3 +99,19 @@ def logsumexp(x: Gpu, axis: int, keepdims: bool) -> Gpu:
     total = cupy.sum(cupy.exp(x - shift), axis=axis, keepdims=True)
     result = cupy.log(total) + shift  # the log of zero is -inf here, without a warning
     return result if keepdims else cupy.squeeze(result, axis=axis)
+
+
+def block_index(sizes: Gpu, total: int) -> Gpu:
+    return cupy.searchsorted(cupy.cumsum(sizes), cupy.arange(total), side="right")
+
+
+def block_max(values: Gpu, starts: Gpu, block_at: Gpu) -> Gpu:
+    d, k = values.shape[0], starts.shape[0]
+    keys = block_at[None, :] + k * cupy.arange(d)[:, None]
+    return segment_max(values.ravel(), keys.ravel(), d * k).reshape(d, k)
+
+
+def scatter(values: Gpu, positions: Gpu, n: int) -> Gpu:
+    result = cupy.zeros(n, dtype=values.dtype)
+    result[positions] = values
+    return result

@@ -16,7 +16,16 @@ from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     scatter,
     split_lists,
 )
+from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
+    add_to_blocks,
+    block_histograms,
+    log_loss_gradients,
+    pair_columns,
+    search_splits,
+    split_blocks,
+)
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
+from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,

@@ -57,7 +57,7 @@ def split_lists(lists: Host, branch: Host, sizes: Sequence[int]) -> Host:
             return
         flat, key = source.ravel(), key.ravel()
         for b, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-            target[:, start : start + size] = flat.compress(key == b).reshape(-1, size)
+            target[:, start : start + size] = flat.compress(key == b).reshape(source.shape[0], size)
 
     _map_groups(split_group, d, m)
     return result

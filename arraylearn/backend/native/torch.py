@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from arraylearn.backend.native.torch_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.torch_quadratic import put, solve_box_block  # noqa: F401
 
 Tensor = Any
@@ -92,3 +94,26 @@ def solve_triangular(factor: Tensor, right: Tensor, upper: bool) -> Tensor:
 
 def logsumexp(x: Tensor, axis: int, keepdims: bool) -> Tensor:
     return torch.logsumexp(x, dim=axis, keepdim=keepdims)
+
+
+def block_index(sizes: Tensor, total: int) -> Tensor:
+    return torch.repeat_interleave(sizes, output_size=total)
+
+
+def block_max(values: Tensor, starts: Tensor, block_at: Tensor) -> Tensor:
+    lowest = -math.inf if values.is_floating_point() else torch.iinfo(values.dtype).min
+    shape = (values.shape[0], starts.shape[0])
+    largest = torch.full(shape, lowest, dtype=values.dtype, device=values.device)
+    return largest.scatter_reduce_(1, block_at.expand(values.shape), values, reduce="amax")
+
+
+def scatter(values: Tensor, positions: Tensor, n: int) -> Tensor:
+    result = torch.zeros(n, dtype=values.dtype, device=values.device)
+    return result.index_copy_(0, positions.to(torch.int64), values)
+
+
+def split_lists(lists: Tensor, branch: Tensor, sizes: Sequence[int]) -> Tensor:
+    key = branch.take(lists.to(torch.int64))
+    key = torch.where(key < 0, len(sizes), key)
+    order = torch.sort(key, dim=-1, stable=True).indices
+    return torch.take_along_dim(lists, order[:, : sum(sizes)], dim=-1)

@@ -5,21 +5,86 @@ shape. Out-of-range keys and segments are the caller's error; nothing here check
 wait for the device.
 """
 
+from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
+from arraylearn.backend.ops.blocks import (
+    block_index,
+    block_max,
+    first_in_block,
+    gini_find,
+    gini_gains,
+    gini_scan,
+    gini_scores,
+    scatter,
+    split_lists,
+    steps,
+)
+from arraylearn.backend.ops.boosting import (
+    GRADIENT_BITS,
+    SCORE_BITS,
+    Gradients,
+    Splits,
+    add_to_blocks,
+    best_splits,
+    block_histograms,
+    log_loss_gradients,
+    pair_columns,
+    split_blocks,
+    unpack,
+)
+from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
+from arraylearn.backend.ops.moments import grouped_moments, merge_moments
 from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.ops.quadratic import combine_rows, gather_block, put, solve_box_block
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
+from arraylearn.backend.ops.squares import diagonal_squares, whitened_squares
 
 __all__ = [
+    "GRADIENT_BITS",
+    "SCORE_BITS",
+    "BinnedTrees",
+    "Gradients",
+    "Splits",
+    "add_to_blocks",
     "argsort_rows",
+    "best_splits",
     "bin_columns",
+    "block_histograms",
+    "block_index",
+    "block_max",
     "cholesky",
+    "combine_rows",
     "compress",
+    "diagonal_squares",
+    "first_in_block",
+    "follow_thresholds",
+    "gather_block",
+    "gaussian_gram",
+    "gini_find",
+    "gini_gains",
+    "gini_scan",
+    "gini_scores",
+    "grouped_moments",
     "histogram",
+    "log_loss_gradients",
     "logsumexp",
+    "merge_moments",
+    "pair_columns",
     "paired_histogram",
     "partition",
+    "polynomial_gram",
+    "put",
+    "scatter",
     "segment_max",
     "segment_sum",
+    "solve_box_block",
     "solve_triangular",
+    "split_blocks",
+    "split_lists",
+    "steps",
+    "sum_leaves",
     "top_k",
+    "unpack",
+    "whitened_squares",
 ]

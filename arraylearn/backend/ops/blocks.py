@@ -1,8 +1,8 @@
 """Blocks: rows of many nodes side by side, scanned, maximized and split all at once.
 
-A block is a run of neighbouring positions; `starts` (k,) says where k blocks begin that fill ``range(m)``, each
-with a row at least, and ``block_at`` (m,) is the block of each position. A list orders row ids so that a block
-holds the rows of one node; several lists (d, m) order the same blocks by different columns.
+A block is a run of neighbouring positions; `starts` (k,) says where k blocks begin that fill ``range(m)``,
+each with a row at least, and ``block_at`` (m,) is the block of each position. A list orders row ids so that a
+block holds the rows of one node; several lists (d, m) order the same blocks by different columns.
 """
 
 from __future__ import annotations

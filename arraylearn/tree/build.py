@@ -1,0 +1,291 @@
+"""The host's side of growth: which nodes split, where their children go, and the finished arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place
+from arraylearn.tree.cut import cut_at
+from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
+from arraylearn.tree.rows import Rows
+from arraylearn.tree.split import Rule
+
+__all__ = ["Builder", "Limits", "NextLevel", "Splits"]
+
+host = HOST.xp
+
+
+class Limits(NamedTuple):
+    """When growth stops. Samples are counted by weight."""
+
+    max_depth: int | None = None
+    min_samples_split: float = 2
+    min_samples_leaf: float = 1
+    max_leaf_nodes: int | None = None
+    min_gain: float = 0.0
+    max_features: int | None = None
+
+
+class Splits(NamedTuple):
+    """The best split of each of the k nodes of a level, on the host."""
+
+    slot: Any  # (k,) among the numeric, then the nominal columns
+    gain: Any  # (k,) -inf: none
+    score: Any  # (k,)
+    threshold: Any  # (k,)
+    missing_left: Any  # (k,) where the rule learned it
+    offset: Any  # (k,) first child, counted from the first child of the level
+    n_branches: Any  # (k,)
+    child_counts: Any  # (t, c) class weights of the children, rows with a known value
+    child_sizes: Any  # (t,) their rows
+    missing_counts: Any  # (k, c) class weights of the rows whose value is missing
+    missing_sizes: Any  # (k,)
+    branches: Any | None  # (k, v + 1) branch of each category of a binary nominal split
+    surrogates: Surrogates | None
+
+
+class NextLevel(NamedTuple):
+    """What the rows have to know to go down."""
+
+    is_split: Any  # (k,) bool
+    default: Any  # (k,) branch of the missing values; -1: all branches
+    share: Any  # (t,) part of a missing row that goes to each child
+    is_live: Any  # (t,) bool: whether the child may be split further
+    branch_sizes: list[int]  # rows of live children by branch
+    ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
+    counts: Any
+    sizes: Any
+
+
+class Builder:
+    """Collects the levels of a tree."""
+
+    def __init__(self, rows: Rows, rule: Rule, limits: Limits, root_counts: Any) -> None:
+        self.rows, self.rule, self.limits = rows, rule, limits
+        self.n_numeric = int(rows.columns.shape[0])
+        self.levels: list[dict[str, Any]] = []
+        self.maps: list[Any] = []
+        self.map_size = 0
+        self.n_nodes = 0
+        self.depth = 0
+        self._append(root_counts[None, :], host.asarray([-1]))
+
+    def _append(self, counts: Any, parent: Any) -> None:
+        t = counts.shape[0]
+
+        def fresh(value: float, dtype: Any) -> Any:
+            return host.full(t, value, dtype=dtype)
+
+        self.levels.append(
+            {
+                "kind": fresh(LEAF, host.int8),
+                "feature": fresh(-1, host.int32),
+                "threshold": fresh(0.0, host.float64),
+                "first_child": fresh(-1, host.int32),
+                "n_branches": fresh(0, host.int32),
+                "map_start": fresh(0, host.int32),
+                "default_branch": fresh(0, host.int32),
+                "parent": host.astype(parent, host.int32),
+                "depth": fresh(self.depth, host.int32),
+                "counts": counts,
+                "gain": fresh(0.0, host.float64),
+                "bottleneck": fresh(-host.inf, host.float64),
+            }
+        )
+        self.n_nodes += t
+
+    def may_split(self, counts: Any) -> Any:
+        """Whether nodes with these class weights (k, c) are worth a look."""
+        limits = self.limits
+        total = host.sum(counts, axis=1)
+        is_impure = host.max(counts, axis=1) < total
+        is_large = (total >= limits.min_samples_split) & (total >= 2 * limits.min_samples_leaf)
+        is_shallow = limits.max_depth is None or self.depth < limits.max_depth
+        return is_impure & is_large & is_shallow
+
+    def add(self, ids: Any, splits: Splits) -> NextLevel:
+        """Split the nodes that gain enough, append their children and say who goes on."""
+        is_split = (splits.score > -host.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
+        node_of_child = host.repeat(host.arange(ids.shape[0]), splits.n_branches)
+        branch = host.arange(node_of_child.shape[0]) - splits.offset[node_of_child]
+        counts, sizes, default, share = self._place_missing(splits, node_of_child, branch)
+        exists = is_split[node_of_child]
+        if not bool(host.any(is_split)):
+            return NextLevel(is_split, default, share, exists, [], ids[:0], counts[:0], sizes[:0])
+        first_child = self._number_children(splits, is_split)
+        self._record(ids, splits, is_split, first_child, default)
+        self.depth += 1
+        parent = ids[node_of_child]
+        self._append(counts[exists], parent[exists])
+        is_live = exists & self.may_split(counts) & (sizes > 0)
+        if self.limits.max_leaf_nodes is not None:
+            is_live = is_live & self._affordable()[parent]
+        child_id = first_child[node_of_child] + branch
+        order = host.nonzero(is_live)[0]
+        order = order[host.argsort(branch[order], stable=True)]
+        n_branches = int(host.max(branch[order])) + 1 if order.shape[0] else 0
+        branch_sizes = host.zeros(n_branches, dtype=host.int64)
+        for b in range(n_branches):
+            branch_sizes[b] = int(host.sum(sizes[order[branch[order] == b]]))
+        return NextLevel(
+            is_split,
+            default,
+            share,
+            is_live,
+            branch_sizes.tolist(),
+            child_id[order],
+            counts[order],
+            sizes[order],
+        )
+
+    def _place_missing(self, splits: Splits, node_of_child: Any, branch: Any) -> tuple[Any, Any, Any, Any]:
+        """Add the rows without a value to the children they go to."""
+        counts, sizes = splits.child_counts, splits.child_sizes
+        weight = host.sum(host.astype(counts, host.float64), axis=1)
+        known = ops.histogram(host, node_of_child, splits.slot.shape[0], weight)
+        share = weight / host.where(known > 0, known, 1.0)[node_of_child]
+        heaviest = _first_largest(weight, splits.offset, splits.n_branches)
+        default = heaviest
+        if self.rule.missing == "direction":
+            learned = host.where(splits.missing_left > 0, 0, 1)
+            is_learned = (splits.slot < self.n_numeric) & (splits.missing_sizes > 0)
+            default = host.where(is_learned, learned, heaviest)
+            if splits.branches is not None:
+                is_nominal = (splits.slot >= self.n_numeric) & (splits.branches[:, -1] >= 0)
+                default = host.where(is_nominal, splits.branches[:, -1], default)
+        has_missing = splits.missing_sizes > 0
+        if bool(host.any(has_missing)):
+            if self.rule.missing == "fractional":
+                extra = splits.missing_counts[node_of_child] * share[:, None]
+                counts = host.astype(counts, host.float64) + extra
+                sizes = sizes + splits.missing_sizes[node_of_child]
+            else:
+                takes = branch == default[node_of_child]
+                counts = counts + host.where(takes[:, None], splits.missing_counts[node_of_child], 0)
+                sizes = sizes + host.where(takes, splits.missing_sizes[node_of_child], 0)
+        if self.rule.missing == "fractional":
+            default = host.full_like(default, -1)
+        return counts, sizes, default, share
+
+    def _number_children(self, splits: Splits, is_split: Any) -> Any:
+        """Give the children of the splitting nodes their numbers in the tree: (k,) the first of each."""
+        room = host.where(is_split, splits.n_branches, 0)
+        return self.n_nodes + host.cumulative_sum(room) - room
+
+    def _record(self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any) -> None:
+        level = self.levels[-1]
+        weight = host.sum(host.astype(splits.child_counts, host.float64), axis=1)
+        heaviest = _first_largest(weight, splits.offset, splits.n_branches)
+        base = self.n_nodes - level["kind"].shape[0]
+        at = (ids - base)[is_split]
+        slot = host.astype(splits.slot[is_split], host.int64)
+        is_numeric = slot < self.n_numeric
+        level["kind"][at] = host.where(is_numeric, NUMERIC, NOMINAL)
+        level["feature"][at] = host.asarray(self.rows.column_order)[slot]
+        level["threshold"][at] = host.where(is_numeric, splits.threshold[is_split], 0.0)
+        level["first_child"][at] = first_child[is_split]
+        level["n_branches"][at] = splits.n_branches[is_split]
+        level["default_branch"][at] = default[is_split]
+        level["gain"][at] = splits.score[is_split]
+        level["map_start"][at] = self._record_maps(splits, is_split, heaviest)
+        weight = host.sum(host.astype(level["counts"][at], host.float64), axis=1)
+        priority = weight * splits.gain[is_split]
+        if len(self.levels) > 1:
+            upper = self.levels[-2]
+            above = level["parent"][at] - (base - upper["kind"].shape[0])
+            priority = host.minimum(priority, upper["bottleneck"][above])
+        level["bottleneck"][at] = priority
+        if splits.surrogates is not None:
+            self._record_surrogates(level, at, splits.surrogates, is_split)
+
+    def _record_maps(self, splits: Splits, is_split: Any, heaviest: Any) -> Any:
+        """Store the branches of the categories of nominal splits; return where each begins."""
+        chosen = host.nonzero(is_split)[0]
+        starts = host.zeros(chosen.shape[0], dtype=host.int32)
+        nominal = host.nonzero(splits.slot[chosen] >= self.n_numeric)[0]
+        if nominal.shape[0] == 0:
+            return starts
+        nodes = chosen[nominal]
+        widths = host.asarray(self.rows.n_values)[
+            host.astype(splits.slot[nodes], host.int64) - self.n_numeric
+        ]
+        line = host.repeat(host.arange(nodes.shape[0]), widths)
+        run_start = host.cumulative_sum(widths) - widths
+        category = host.arange(line.shape[0]) - run_start[line]
+        branches = category if splits.branches is None else splits.branches[nodes[line], category]
+        # a category that no row of the node had follows the most
+        branches = host.where(branches < 0, heaviest[nodes[line]], branches)
+        self.maps.append(host.astype(branches, host.int32))
+        starts[nominal] = self.map_size + run_start
+        self.map_size += line.shape[0]
+        return starts
+
+    def _record_surrogates(
+        self, level: dict[str, Any], at: Any, surrogates: Surrogates, is_split: Any
+    ) -> None:
+        t = level["kind"].shape[0]
+        for name, values in zip(Surrogates._fields, surrogates, strict=True):
+            key = f"surrogate_{name}"
+            fill = -1 if name == "feature" else 0
+            level[key] = host.full((t, values.shape[1]), fill, dtype=values.dtype)
+            level[key][at] = values[is_split]
+
+    def _affordable(self) -> Any:
+        """Whether best-first growth would split each node: (nodes so far,)."""
+        priority = host.concat([level["bottleneck"] for level in self.levels])
+        n_branches = host.concat([level["n_branches"] for level in self.levels])
+        order = host.argsort(-priority, stable=True)
+        leaves = 1 + host.cumulative_sum(host.clip(n_branches[order] - 1, min=0))
+        is_kept = host.zeros(priority.shape[0], dtype=host.bool)
+        is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -host.inf)
+        return is_kept
+
+    def finish(self, place: Place) -> Tree:
+        """Assemble the tree at the place of the rows."""
+        joined = {
+            name: host.concat([level[name] for level in self.levels])
+            for name in self.levels[0]
+            if not name.startswith("surrogate") and name != "bottleneck"
+        }
+        counts = host.astype(joined.pop("counts"), host.float64)
+        weight = host.sum(counts, axis=1)
+        probability = counts / host.where(weight > 0, weight, 1.0)[:, None]
+        empty = host.nonzero(weight <= 0)[0]
+        probability[empty] = probability[joined["parent"][empty]]
+        maps = host.concat(self.maps) if self.maps else host.zeros(0, dtype=host.int32)
+        tree = Tree(
+            **joined,
+            category_branch=maps,
+            counts=counts,
+            probability=probability,
+            impurity=self.rule.impurity(host, counts),
+            surrogates=self._join_surrogates(),
+        )
+        if self.limits.max_leaf_nodes is not None:
+            tree = cut_at(tree, (tree.kind != LEAF) & ~self._affordable())
+        return tree_at(tree, place)
+
+    def _join_surrogates(self) -> Surrogates | None:
+        if not any("surrogate_feature" in level for level in self.levels):
+            return None
+        first = next(level for level in self.levels if "surrogate_feature" in level)
+        fields = []
+        for name in Surrogates._fields:
+            key, like = f"surrogate_{name}", first[f"surrogate_{name}"]
+            fill = -1 if name == "feature" else 0
+            empty = [
+                level.get(key, host.full((level["kind"].shape[0], like.shape[1]), fill, dtype=like.dtype))
+                for level in self.levels
+            ]
+            fields.append(host.concat(empty))
+        return Surrogates(*fields)
+
+
+def _first_largest(weight: Any, offset: Any, n_branches: Any) -> Any:
+    """Return the branch (k,) of the heaviest child of each node; the first among equals."""
+    node = host.repeat(host.arange(offset.shape[0]), n_branches)
+    # ascending by node and weight, and among equals the first branch last
+    order = host.argsort(-weight, stable=True)
+    order = order[host.argsort(node[order], stable=True)]
+    return order[offset] - offset

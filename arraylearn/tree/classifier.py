@@ -1,0 +1,521 @@
+"""The decision tree classifier: the door to the tree room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from sklearn.utils.class_weight import compute_class_weight
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import (
+    HOST,
+    Place,
+    accumulator_dtype,
+    from_host,
+    read_flags,
+    same_place,
+    to_host,
+)
+from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.estimator import ArrayClassifier, Batch, read_weights
+from arraylearn.measures import Measure
+from arraylearn.tree.build import Limits
+from arraylearn.tree.cut import collapse
+from arraylearn.tree.grow import grow_exact
+from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
+from arraylearn.tree.predict import Walker, find_leaves, find_missing, leaf_shares, make_walker
+from arraylearn.tree.rows import prepare_rows
+from arraylearn.tree.settings import check_settings, count_features, share_of
+from arraylearn.tree.split import Rule
+
+__all__ = ["DecisionTreeClassifier", "c45", "cart", "id3"]
+
+host = HOST.xp
+
+
+class DecisionTreeClassifier(ArrayClassifier):
+    r"""Decision tree, grown level by level as an array program.
+
+    Every node takes the split whose class counts :math:`n_{bc}` (branch b, class c) have the largest measure;
+    among equals the first column and the lowest threshold. All nodes of a level are split at once.
+
+    Parameters
+    ----------
+    measure : str or callable
+        A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain), "gain_ratio",
+        "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a function
+        ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
+    splitter : {"auto", "exact"}
+        How thresholds are found: "exact" looks at every value (presorted lists).
+    nominal : {"multiway", "binary"}
+        Splits by category: one branch for each, or two sets.
+    missing : {"fractional", "surrogate", "direction", "known_fraction"}
+        What becomes of a row whose value is missing. "fractional": it goes down every branch with a part of
+        its weight. "direction": each split learns a side for it. "known_fraction": the most frequent branch.
+        "surrogate": the branch of the split on another column that agrees best, then the most frequent one.
+        Except for "direction", the measure counts the known rows and is weighted by their share.
+    max_depth : int, optional
+        Greatest depth of a leaf; the root has depth 0.
+    min_samples_split : float
+        A node of less weight is a leaf; below 1 a share of all rows.
+    min_samples_leaf : float
+        Weight that at least two branches of a split must have; below 1 a share of all rows.
+    max_leaf_nodes : int, optional
+        Greatest number of leaves; the splits of the largest weight times measure are kept (best first).
+    min_gain : float
+        Least value of the measure. Splits that gain nothing are made by default: they may help further down.
+    max_features : int, float, {"sqrt", "log2"}, optional
+        Number (or share) of the columns that each node looks at, drawn at random.
+    class_weight : dict, "balanced", optional
+        Weights of the classes.
+    penalize_thresholds : bool
+        C4.5: choose thresholds by information gain, take ``log2(thresholds) / rows`` off the gain, ask for a
+        tenth of the rows per class (at most 25) on each side.
+    require_average_gain : bool
+        C4.5: only columns whose information gain is at least the average of the node compete.
+    collapse : bool
+        C4.5: cut subtrees that make no fewer training errors than a leaf.
+    random_state : int, Generator, optional
+        For `max_features`.
+    categorical_features : "from_dtype", array of indices or mask
+        Nominal columns of plain arrays.
+    backend : str, optional
+        Where to compute: "numpy", "torch", "torch:cuda:0", "cupy"; by default where the data is.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The tree, a struct of arrays.
+    classes_ : array (c,)
+        The class labels.
+    feature_importances_ : array (d,)
+        Share of each column in the total decrease of the impurity.
+
+    References
+    ----------
+    J. R. Quinlan, "Induction of decision trees", 1986; C4.5, 1993; L. Breiman et al., Classification and
+    Regression Trees, 1984; M. Mehta, R. Agrawal, J. Rissanen, "SLIQ", 1996.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> X = [[30, 65], [23, 15], [40, 75], [55, 40], [55, 100], [45, 60]]
+    >>> tree = DecisionTreeClassifier().fit(X, ["G", "B", "G", "B", "G", "G"])
+    >>> int(tree.tree_.feature[0]), float(tree.tree_.threshold[0])
+    (1, 50.0)
+    >>> tree.predict([[30, 45]]).tolist()
+    ['B']
+    """
+
+    def __init__(
+        self,
+        *,
+        measure: str | Measure = "gini",
+        splitter: Literal["auto", "exact"] = "auto",
+        nominal: Literal["multiway", "binary"] = "multiway",
+        missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
+        max_depth: int | None = None,
+        min_samples_split: float = 2,
+        min_samples_leaf: float = 1,
+        max_leaf_nodes: int | None = None,
+        min_gain: float = 0.0,
+        max_features: int | float | str | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        penalize_thresholds: bool = False,
+        require_average_gain: bool = False,
+        collapse: bool = False,
+        random_state: RandomState = None,
+        categorical_features: Any = "from_dtype",
+        backend: str | None = None,
+    ) -> None:
+        self.measure = measure
+        self.splitter = splitter
+        self.nominal = nominal
+        self.missing = missing
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_gain = min_gain
+        self.max_features = max_features
+        self.class_weight = class_weight
+        self.penalize_thresholds = penalize_thresholds
+        self.require_average_gain = require_average_gain
+        self.collapse = collapse
+        self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.backend = backend
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows; NaN, None and null are missing values.
+        y : array-like (n,)
+            Class labels.
+        sample_weight : array-like (n,), optional
+            Weights; whole numbers give the tree of the rows repeated that often.
+
+        Returns
+        -------
+        DecisionTreeClassifier
+            Itself.
+        """
+        check_settings(self)
+        with self._fitting():
+            batch, labels = self._open_fit(X, y)
+            self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+            weights = self._weights(labels.codes, sample_weight)
+            rows = prepare_rows(batch.place, batch.table, labels.codes, len(self.classes_), weights)
+            total = float(rows.n_rows if weights is None else weights.sum())
+            rule, limits = self._rule(total), self._limits(total)
+            tree = grow_exact(batch.place, rows, rule, limits, as_generator(self.random_state))
+            self.model_ = collapse(tree) if self.collapse else tree
+        return self
+
+    def _rule(self, total: float) -> Rule:
+        return Rule(
+            self.measure,
+            self.nominal,
+            self.missing,
+            self.penalize_thresholds,
+            self.require_average_gain,
+            share_of(self.min_samples_leaf, total),
+            self.penalize_thresholds,
+        )
+
+    def _limits(self, total: float) -> Limits:
+        return Limits(
+            self.max_depth,
+            share_of(self.min_samples_split, total),
+            share_of(self.min_samples_leaf, total),
+            self.max_leaf_nodes,
+            self.min_gain,
+            count_features(self.max_features, self.n_features_in_),
+        )
+
+    def _weights(self, codes: Any, sample_weight: Any) -> Any:
+        """Multiply sample and class weights, on the host; None where every row counts 1."""
+        weights = read_weights(sample_weight, codes.shape[0], HOST)
+        if self.class_weight is None:
+            return weights
+        by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_.take(codes))
+        by_row = by_class.take(codes)
+        return by_row if weights is None else weights * by_row
+
+    # ---- what was learned
+
+    @property
+    def tree_(self) -> Tree:
+        """The tree."""
+        model: Tree = self.model_
+        return model
+
+    @property
+    def feature_importances_(self) -> Any:
+        """Share of each column in the total decrease of the impurity, on the host."""
+        tree = tree_on_host(self.model_)
+        weight = host.sum(tree.counts, axis=1) * tree.impurity
+        decrease = host.where(tree.kind == LEAF, 0.0, weight)
+        below = ops.histogram(host, tree.parent[1:], tree.n_nodes, weight[1:])
+        decrease = host.where(tree.kind == LEAF, 0.0, decrease - below)
+        columns = host.clip(tree.feature, min=0)
+        by_column = ops.histogram(host, columns, self.n_features_in_, host.clip(decrease, min=0.0))
+        total = host.sum(by_column)
+        return by_column / total if total > 0 else by_column
+
+    def get_depth(self) -> int:
+        """Return the depth of the deepest leaf."""
+        return int(tree_on_host(self.model_).depth[-1])
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves."""
+        return int(host.sum(host.astype(tree_on_host(self.model_).kind == LEAF, host.int64)))
+
+    # ---- prediction
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows in the columns of the training data.
+
+        Returns
+        -------
+        array (n,)
+            Class labels, in the library and on the device of `X`.
+        """
+        batch = self._open(X)
+        walker = self._walker_at(batch.place)
+        missing = self._rows_to_spread(batch, walker)
+        if missing is not None and missing.shape[0]:
+            shares = self._distribution(batch, walker, missing)
+            return self._deliver_labels(batch.place.xp.argmax(shares, axis=1), batch)
+        leaves = find_leaves(batch.place, walker, batch.table, not walker.spreads)
+        return self._deliver_labels(batch.place.xp.take(walker.label, leaves, axis=0), batch)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the class shares of the leaf of each row.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows in the columns of the training data.
+
+        Returns
+        -------
+        array (n, c)
+            Probabilities, in the order of `classes_`.
+        """
+        batch = self._open(X)
+        walker = self._walker_at(batch.place)
+        missing = self._rows_to_spread(batch, walker)
+        return self._deliver(self._distribution(batch, walker, missing), batch)
+
+    def apply(self, X: Any) -> Any:
+        """Return the leaf that each row reaches, as the number of its node.
+
+        A row that goes down several branches is counted where the largest part of it arrives.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows in the columns of the training data.
+
+        Returns
+        -------
+        int64 array (n,)
+            Numbers of nodes.
+        """
+        batch = self._open(X)
+        return self._deliver(self._leaves(batch), batch)
+
+    def decision_path(self, X: Any) -> Any:
+        """Return the nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows in the columns of the training data.
+
+        Returns
+        -------
+        scipy.sparse.csr_array (n, nodes)
+            True for the nodes on the way to the leaf of `apply`; on the host.
+        """
+        from scipy.sparse import csr_array
+
+        batch = self._open(X)
+        tree = tree_on_host(self.model_)
+        node = to_host(self._leaves(batch))
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        rows, nodes = [], []
+        row = host.arange(node.shape[0])
+        while row.shape[0]:
+            rows.append(row)
+            nodes.append(node)
+            above = tree.parent[node]
+            row, node = row[above >= 0], above[above >= 0]
+        row, node = host.concat(rows), host.concat(nodes)
+        shape = (batch.table.n_rows, tree.n_nodes)
+        path = csr_array((host.ones(row.shape[0], dtype=host.bool), (row, node)), shape=shape)
+        path.sort_indices()
+        return path
+
+    def _walker_at(self, place: Place) -> Walker:
+        kept = self.__dict__.get("_walker")
+        if kept is not None and same_place(kept[0], place) and kept[1] is self.model_:
+            walker: Walker = kept[2]
+            return walker
+        walker = make_walker(place, tree_on_host(self.model_), self.schema_)
+        self._walker = (place, self.model_, walker)
+        return walker
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_walker", None)
+        return state
+
+    def _rows_to_spread(self, batch: Batch, walker: Walker) -> Any:
+        """Find the rows that need more than a default branch, on the host; None where there are none."""
+        if not walker.spreads:
+            return None
+        is_missing = find_missing(batch.place, batch.table)
+        (has_any,) = read_flags(batch.place, batch.place.xp.any(is_missing))
+        return host.nonzero(to_host(is_missing))[0] if has_any else None
+
+    def _leaves(self, batch: Batch) -> Array:
+        place, walker = batch.place, self._walker_at(batch.place)
+        xp = place.xp
+        missing = self._rows_to_spread(batch, walker)
+        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+        if missing is None:
+            return leaves
+        entry, node, share = leaf_shares(place, walker, batch.table, missing)
+        share, node = to_host(share), to_host(node)
+        order = host.argsort(-share, stable=True)
+        order = order[host.argsort(entry[order], stable=True)]
+        first = host.concat((host.ones(1, dtype=host.bool), entry[order][1:] != entry[order][:-1]))
+        on_host = host.asarray(to_host(leaves), copy=True)
+        on_host[missing] = node[order][first]
+        return from_host(on_host, place, xp.int64)
+
+    def _distribution(self, batch: Batch, walker: Walker, missing: Any) -> Array:
+        place = batch.place
+        xp = place.xp
+        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+        shares = xp.take(walker.tree.probability, leaves, axis=0)
+        if missing is None:
+            return xp.astype(shares, accumulator_dtype(place))
+        entry, node, share = leaf_shares(place, walker, batch.table, missing)
+        parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
+        summed = ops.segment_sum(xp, parts, from_host(entry, place), missing.shape[0])
+        back = host.full(batch.table.n_rows, -1, dtype=host.int64)
+        back[missing] = host.arange(missing.shape[0])
+        back_on = from_host(back, place)
+        spread = xp.take(summed, xp.clip(back_on, min=0), axis=0)
+        return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
+
+
+def id3(
+    *,
+    max_depth: int | None = None,
+    min_samples_leaf: float = 1,
+    categorical_features: Any = "from_dtype",
+    backend: str | None = None,
+) -> DecisionTreeClassifier:
+    """Make an ID3 tree: information gain, one branch per category, grown until the nodes are pure.
+
+    Parameters
+    ----------
+    max_depth, min_samples_leaf, categorical_features, backend
+        As for `DecisionTreeClassifier`.
+
+    Returns
+    -------
+    DecisionTreeClassifier
+        Not yet fitted.
+
+    References
+    ----------
+    J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986.
+
+    Examples
+    --------
+    >>> from arraylearn import id3
+    >>> tree = id3().fit([["sunny", "weak"], ["rain", "weak"], ["rain", "strong"]], ["no", "yes", "no"])
+    >>> tree.predict([["rain", "strong"], ["rain", "weak"]]).tolist()
+    ['no', 'yes']
+    """
+    return DecisionTreeClassifier(
+        measure="information_gain",
+        nominal="multiway",
+        missing="known_fraction",
+        max_depth=max_depth,
+        min_samples_leaf=min_samples_leaf,
+        categorical_features=categorical_features,
+        backend=backend,
+    )
+
+
+def c45(
+    *,
+    max_depth: int | None = None,
+    min_samples_leaf: float = 2,
+    categorical_features: Any = "from_dtype",
+    backend: str | None = None,
+) -> DecisionTreeClassifier:
+    """Make a C4.5 tree, unpruned: gain ratio among the columns of at least average gain.
+
+    One branch per category, missing values go down every branch with a part of their weight, thresholds pay
+    for their number, and subtrees without fewer training errors are collapsed.
+
+    Parameters
+    ----------
+    max_depth, min_samples_leaf, categorical_features, backend
+        As for `DecisionTreeClassifier`.
+
+    Returns
+    -------
+    DecisionTreeClassifier
+        Not yet fitted.
+
+    References
+    ----------
+    J. R. Quinlan, C4.5: Programs for Machine Learning, 1993; "Improved use of continuous attributes in C4.5",
+    1996.
+
+    Examples
+    --------
+    >>> from arraylearn import c45
+    >>> X = [[1.0], [2.0], [3.0], [7.0], [8.0], [9.0]]
+    >>> c45().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[4.0], [6.0]]).tolist()
+    ['a', 'b']
+    """
+    return DecisionTreeClassifier(
+        measure="gain_ratio",
+        nominal="multiway",
+        missing="fractional",
+        max_depth=max_depth,
+        min_samples_split=2 * min_samples_leaf,
+        min_samples_leaf=min_samples_leaf,
+        min_gain=1e-6,
+        penalize_thresholds=True,
+        require_average_gain=True,
+        collapse=True,
+        categorical_features=categorical_features,
+        backend=backend,
+    )
+
+
+def cart(
+    *,
+    max_depth: int | None = None,
+    min_samples_leaf: float = 1,
+    max_leaf_nodes: int | None = None,
+    class_weight: Mapping[Any, float] | str | None = None,
+    categorical_features: Any = "from_dtype",
+    backend: str | None = None,
+) -> DecisionTreeClassifier:
+    """Make a CART tree, unpruned: Gini gain, two branches, surrogate splits for missing values.
+
+    Parameters
+    ----------
+    max_depth, min_samples_leaf, max_leaf_nodes, class_weight, categorical_features, backend
+        As for `DecisionTreeClassifier`.
+
+    Returns
+    -------
+    DecisionTreeClassifier
+        Not yet fitted.
+
+    References
+    ----------
+    L. Breiman, J. Friedman, R. Olshen, C. Stone, Classification and Regression Trees, 1984.
+
+    Examples
+    --------
+    >>> from arraylearn import cart
+    >>> tree = cart().fit([["a"], ["b"], ["c"], ["c"]], [0, 1, 0, 0])
+    >>> tree.predict([["a"], ["b"]]).tolist()
+    [0, 1]
+    """
+    return DecisionTreeClassifier(
+        measure="gini",
+        nominal="binary",
+        missing="surrogate",
+        max_depth=max_depth,
+        min_samples_leaf=min_samples_leaf,
+        max_leaf_nodes=max_leaf_nodes,
+        class_weight=class_weight,
+        categorical_features=categorical_features,
+        backend=backend,
+    )

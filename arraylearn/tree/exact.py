@@ -1,0 +1,260 @@
+"""Exact thresholds from presorted lists (SLIQ): all columns of all nodes of a level in one scan."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
+from arraylearn.tree.split import Candidates, Rule, is_gini, judge
+
+__all__ = ["ThresholdScan", "find_thresholds", "midpoint", "presort", "scan_counts", "scan_gini"]
+
+# A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
+_OFTEN_TIED = 0.1
+
+
+class ThresholdScan(NamedTuple):
+    """Presorted lists and what is known of their ties."""
+
+    lists: Array  # (d, n) int32: rows of each numeric column in ascending order, missing ones last
+    is_tied: tuple[bool, ...]  # whether a column has many equal values
+
+
+def presort(place: Place, rows: Rows) -> ThresholdScan:
+    """Sort every numeric column once; the host learns which columns have many ties."""
+    xp = place.xp
+    if rows.columns.shape[0] == 0:
+        line = xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)
+        return ThresholdScan(line[None, :], ())
+    order = ops.argsort_rows(xp, rows.columns)
+    values = xp.take_along_axis(rows.columns, order, axis=-1)
+    ties = xp.astype(values[:, 1:] == values[:, :-1], xp.int32)
+    share = to_host(xp.sum(ties, axis=1)) / max(1, rows.n_rows)
+    return ThresholdScan(xp.astype(order, xp.int32), tuple((share > _OFTEN_TIED).tolist()))
+
+
+def scan_gini(
+    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...]
+) -> tuple[Candidates, Array]:
+    """Scan by the Gini gain, unit weights and no missing numbers; also return the raw scores (d, k)."""
+    xp = place.xp
+    scores = ops.gini_scan(
+        xp,
+        level.lists,
+        rows.columns,
+        rows.class_ends,
+        level.starts,
+        level.block_at,
+        level.counts_on,
+        least=_whole(rule.least),
+        is_tied=is_tied,
+    )
+    gains = ops.gini_gains(xp, scores, xp.permute_dims(level.counts_on, (1, 0))[:, None, :])
+    return Candidates(gains, gains), scores
+
+
+def find_thresholds(
+    place: Place, rows: Rows, level: Level, rule: Rule, slot: Array, scores: Array
+) -> tuple[Array, Array]:
+    """Find the winners' thresholds (k,), and which of them fell between equal values after all."""
+    xp = place.xp
+    d = rows.columns.shape[0]
+    line = xp.take(xp.clip(slot, max=d - 1), level.block_at, axis=0)
+    position = xp.arange(level.lists.shape[1], dtype=xp.int64, device=place.device)
+    winners = take_flat(xp, level.lists, line, position)
+    values = take_flat(xp, rows.columns, line, winners)
+    nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
+    best = take_flat(xp, scores, xp.clip(slot, max=d - 1), nodes)
+    found = ops.gini_find(
+        xp,
+        winners,
+        values,
+        rows.class_ends,
+        level.starts,
+        level.block_at,
+        level.counts_on,
+        best,
+        least=_whole(rule.least),
+    )
+    at = xp.clip(found, min=0)
+    low = xp.take(values, at, axis=0)
+    high = xp.take(values, xp.clip(at + 1, max=values.shape[0] - 1), axis=0)
+    return midpoint(xp, low, high), found < 0
+
+
+def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
+    """Return a threshold between two values; the lower one where rounding would reach the higher."""
+    middle = low * 0.5 + high * 0.5
+    return xp.where((middle < high) & (middle >= low), middle, low)
+
+
+def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
+    """Scan by any measure, any weights, with missing numbers."""
+    xp = place.xp
+    m, d = level.lists.shape[1], rows.columns.shape[0]
+    parts = [
+        _scan_some(place, rows, level, rule, level.lists[f, :], rows.columns[f, :])
+        for f in row_chunks(d, 64 * m * rows.n_classes)
+    ]
+    gain, score, threshold, missing_left = (
+        xp.concat(list(field), axis=0) if field[0] is not None else None for field in zip(*parts, strict=True)
+    )
+    return Candidates(gain, score, threshold, missing_left)
+
+
+def _scan_some(
+    place: Place, rows: Rows, level: Level, rule: Rule, lists: Array, columns: Array
+) -> Candidates:
+    xp, dtype = place.xp, accumulator_dtype(place)
+    values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
+    left, known = _running_counts(place, level, lists, values, rows.n_classes, rows.has_missing_numbers)
+    by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
+    is_step = ops.steps(xp, values)
+    if rule.missing != "direction" or not rows.has_missing_numbers:
+        best, position = _best_positions(place, level, rule, left, known, is_step)
+        return _finish(place, level, rule, values, best, position, left, known, is_step)
+    # the missing rows on the left side, or on the right one; all known rows left is a split as well
+    missing = by_node - known
+    after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
+    is_border = ~xp.isnan(values) & (is_step | ~after)
+    spread = xp.take(missing, level.block_at, axis=-1)
+    best_right, at_right = _best_positions(place, level, rule, left, known + missing, is_border)
+    best_left, at_left = _best_positions(
+        place, level, rule, left + spread, known + missing, is_border & is_step
+    )
+    goes_left = best_left > best_right
+    position = xp.where(goes_left, at_left, at_right)
+    found = _finish(
+        place,
+        level,
+        rule,
+        values,
+        xp.maximum(best_left, best_right),
+        position,
+        left,
+        known + missing,
+        is_border,
+        xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0),
+    )
+    return found._replace(missing_left=goes_left)
+
+
+def _running_counts(
+    place: Place, level: Level, lists: Array, values: Array, n_classes: int, has_missing: bool
+) -> tuple[Array, Array]:
+    """Class weights left of each position (c, d, m), and of all known rows of each node (c, d, k)."""
+    xp = place.xp
+    label = xp.reshape(xp.take(level.labels, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+    classes = xp.arange(n_classes, dtype=label.dtype, device=place.device)
+    is_class = label[None, ...] == classes[:, None, None]
+    if has_missing:
+        is_class = is_class & ~xp.isnan(values)[None, ...]
+    if level.weights is None:
+        amount = xp.astype(is_class, xp.int64)
+    else:
+        weight = xp.reshape(xp.take(level.weights, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+        amount = xp.where(is_class, weight[None, ...], xp.zeros_like(weight)[None, ...])
+    running = xp.cumulative_sum(amount, axis=-1)
+    ends = (
+        xp.concat((level.starts[1:], xp.asarray([lists.shape[1]], dtype=xp.int64, device=place.device))) - 1
+    )
+    at_end = xp.take(running, ends, axis=-1)
+    before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
+    left = running - xp.take(before, level.block_at, axis=-1)
+    return left, at_end - before
+
+
+def _best_positions(
+    place: Place, level: Level, rule: Rule, left: Array, known: Array, is_allowed: Array
+) -> tuple[Array, Array]:
+    """Score every position and return the best score of each node and its first position: (d, k) each."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    right = xp.take(known, level.block_at, axis=-1) - left
+    n_left, n_right = (xp.astype(xp.sum(side, axis=0), dtype) for side in (left, right))
+    least = _least_per_node(place, rule, known)
+    least_at = xp.take(least, level.block_at, axis=-1)
+    is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
+    if is_gini(rule):
+        scores = ops.gini_scores(xp, left, right)
+    else:
+        sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
+        scores = rule.threshold_measure(xp, xp.permute_dims(sides, (2, 3, 0, 1)))
+        scores = xp.astype(xp.astype(scores, xp.float32), dtype)  # see `choose_columns`
+    scores = xp.where(is_allowed, scores, -xp.inf)
+    best = ops.block_max(xp, scores, level.starts, level.block_at)
+    is_hit = is_allowed & (scores == xp.take(best, level.block_at, axis=1))
+    return best, ops.first_in_block(xp, is_hit, level.starts, level.block_at)
+
+
+def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
+    """Least weight on each side of a threshold: (d, k)."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    total = xp.astype(xp.sum(known, axis=0), dtype)
+    if not rule.scale_least:
+        return xp.full_like(total, float(rule.least))
+    return xp.clip(0.1 * total / known.shape[0], min=float(rule.least), max=max(25.0, float(rule.least)))
+
+
+def _finish(
+    place: Place,
+    level: Level,
+    rule: Rule,
+    values: Array,
+    best: Array,
+    position: Array,
+    left: Array,
+    known: Array,
+    is_step: Array,
+    extra_left: Array | None = None,
+) -> Candidates:
+    """Turn positions (d, k) into thresholds and judge the splits."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    m = values.shape[1]
+    at = xp.clip(position, min=0)
+    low = xp.take_along_axis(values, at, axis=-1)
+    high = xp.take_along_axis(values, xp.clip(at + 1, max=m - 1), axis=-1)
+    is_inside = high > low
+    threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
+    found = xp.take_along_axis(left, xp.broadcast_to(at[None, ...], (left.shape[0], *at.shape)), axis=-1)
+    left_counts = xp.astype(found, dtype)
+    if extra_left is not None:
+        left_counts = left_counts + extra_left
+    right_counts = xp.astype(known, dtype) - left_counts
+    sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
+    total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
+    n_thresholds = None
+    if rule.penalize_thresholds:
+        n_thresholds = _count_thresholds(place, level, rule, left, known, is_step)
+    gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
+    if is_gini(rule):
+        # the exact form, so that integer weights and repeated rows give the same tree
+        fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
+        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
+    has_split = position >= 0
+    return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
+
+
+def _count_thresholds(
+    place: Place, level: Level, rule: Rule, left: Array, known: Array, is_step: Array
+) -> Array:
+    """Count the thresholds (d, k) that leave enough rows on both sides."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    n_left = xp.astype(xp.sum(left, axis=0), dtype)
+    least = xp.take(_least_per_node(place, rule, known), level.block_at, axis=-1)
+    n_known = xp.take(xp.astype(xp.sum(known, axis=0), dtype), level.block_at, axis=-1)
+    is_tried = is_step & (n_left >= least) & (n_known - n_left >= least) & (n_left < n_known)
+    running = xp.cumulative_sum(xp.astype(is_tried, xp.int64), axis=-1)
+    first, last = (
+        level.starts,
+        level.starts + xp.asarray(level.sizes, device=place.device, dtype=xp.int64) - 1,
+    )
+    counted = xp.take(running, last, axis=-1) - xp.take(running, first, axis=-1)
+    return xp.astype(counted, dtype) + xp.astype(xp.take(is_tried, first, axis=-1), dtype)
+
+
+def _whole(least: float) -> int:
+    return max(1, -int(-least // 1))

@@ -1,0 +1,310 @@
+"""Growth, level by level: all nodes of a level are split at once, whatever the library."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.transfer import read_together
+from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
+from arraylearn.tree.exact import find_thresholds, presort, scan_counts, scan_gini
+from arraylearn.tree.missing import spread_missing
+from arraylearn.tree.nodes import Tree
+from arraylearn.tree.nominal import find_subsets, scan_nominal
+from arraylearn.tree.rows import Entries, Level, Rows, level_of, rows_at, take_flat
+from arraylearn.tree.split import Candidates, Rule, choose_columns, is_gini
+
+__all__ = ["grow_exact"]
+
+host = HOST.xp
+
+
+class Choice(NamedTuple):
+    """The best split of each node of a level, at the place: arrays (k,)."""
+
+    slot: Array  # among the numeric, then the nominal columns
+    gain: Array
+    score: Array
+    threshold: Array
+    missing_left: Array
+    is_doubtful: Array  # the threshold may lie between equal values: look again
+    branches: Array | None  # (k, v + 1) branch of each category of a binary nominal split
+
+
+def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
+    """Grow a tree on presorted lists.
+
+    Parameters
+    ----------
+    place : Place
+        Where the rows are.
+    rows : Rows
+        From `prepare_rows`.
+    rule, limits
+        How splits are judged, and when growth stops.
+    generator : numpy.random.Generator, optional
+        Draws the columns of each node where ``limits.max_features`` is set.
+    """
+    lists, is_tied = presort(place, rows)
+    if _is_multiway(rows, rule):
+        is_tied = (True,) * len(is_tied)  # such a level waits twice anyway: leave nothing to look at again
+    builder = Builder(rows, rule, limits, _root_counts(place, rows))
+    level = _first_level(place, rows, builder, lists)
+    while level is not None:
+        allowed = _draw_columns(place, rows, level, limits, generator)
+        choice = _choose(place, rows, level, rule, is_tied, allowed)
+        level = _descend(place, rows, level, rule, builder, choice, allowed)
+    return builder.finish(place)
+
+
+def _is_multiway(rows: Rows, rule: Rule) -> bool:
+    return bool(rows.n_values) and rule.nominal == "multiway"
+
+
+def _root_counts(place: Place, rows: Rows) -> Any:
+    counts = ops.histogram(place.xp, rows.labels, rows.n_classes, rows.weights)
+    (on_host,) = read_together(place, counts)
+    return on_host if rows.weights is None or not _is_float(rows) else host.astype(on_host, host.float64)
+
+
+def _is_float(rows: Rows) -> bool:
+    return rows.weights is not None and "float" in str(rows.weights.dtype)
+
+
+def _first_level(place: Place, rows: Rows, builder: Builder, lists: Array) -> Level | None:
+    counts = builder.levels[0]["counts"]
+    if not bool(builder.may_split(counts)[0]):
+        return None
+    ids, sizes = host.zeros(1, dtype=host.int64), host.asarray([rows.n_rows])
+    entries = Entries(rows.labels, rows.weights)
+    return level_of(place, ids, _whole_counts(rows, counts), sizes, 0, lists, entries)
+
+
+def _whole_counts(rows: Rows, counts: Any) -> Any:
+    """Make integers of the counts of whole rows again, after their trip as floats."""
+    return counts if _is_float(rows) else host.astype(counts, host.int64)
+
+
+def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, generator: Any) -> Array | None:
+    """Draw which columns each node may use: bool (d, k), or None for all."""
+    d = len(rows.column_order)
+    if limits.max_features is None or limits.max_features >= d:
+        return None
+    keys = generator.random((level.n_nodes, d))
+    rank = host.argsort(host.argsort(keys, axis=1), axis=1)
+    return from_host(host.permute_dims(rank < limits.max_features, (1, 0)), place)
+
+
+# ---- the best split of each node
+
+
+def _choose(
+    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...], allowed: Array | None
+) -> Choice:
+    xp = place.xp
+    d_numeric = rows.columns.shape[0]
+    numeric, nominal, scores = None, None, None
+    if d_numeric:
+        if is_gini(rule) and level.weights is None and not rows.has_missing_numbers:
+            numeric, scores = scan_gini(place, rows, level, rule, is_tied)
+        else:
+            numeric = scan_counts(place, rows, level, rule)
+    if rows.n_values:
+        nominal = scan_nominal(place, rows, level, rule)
+    order = host.argsort(host.asarray(rows.column_order))
+    slot, gain, score = choose_columns(place, rule, numeric, nominal, from_host(order, place), allowed)
+    threshold, missing_left, is_doubtful = _thresholds(place, rows, level, rule, slot, numeric, scores)
+    branches = None
+    if rows.n_values and rule.nominal == "binary":
+        branches = find_subsets(place, rows, level, rule, xp.clip(slot - d_numeric, min=0))
+    return Choice(slot, gain, score, threshold, missing_left, is_doubtful, branches)
+
+
+def _thresholds(
+    place: Place,
+    rows: Rows,
+    level: Level,
+    rule: Rule,
+    slot: Array,
+    numeric: Candidates | None,
+    scores: Array | None,
+) -> tuple[Array, Array, Array]:
+    """Threshold, side of the missing values and doubt of the winners; anything for nominal ones."""
+    xp = place.xp
+    nothing = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+    if numeric is None:
+        return xp.zeros(slot.shape, dtype=xp.float32, device=place.device), nothing, nothing
+    d_numeric = rows.columns.shape[0]
+    is_numeric = slot < d_numeric
+    if scores is not None:
+        threshold, is_doubtful = find_thresholds(place, rows, level, rule, slot, scores)
+        has_split = take_flat(xp, scores, xp.clip(slot, max=d_numeric - 1), _nodes(place, level)) >= 0
+        return threshold, nothing, is_doubtful & is_numeric & has_split
+    line, nodes = xp.clip(slot, max=d_numeric - 1), _nodes(place, level)
+    side = nothing
+    if numeric.missing_left is not None:
+        side = take_flat(xp, numeric.missing_left, line, nodes)
+    return take_flat(xp, numeric.threshold, line, nodes), side, nothing
+
+
+def _nodes(place: Place, level: Level) -> Array:
+    return place.xp.arange(level.n_nodes, dtype=place.xp.int64, device=place.device)
+
+
+def _look_again(
+    place: Place,
+    rows: Rows,
+    level: Level,
+    rule: Rule,
+    choice: Choice,
+    is_doubtful: Any,
+    allowed: Array | None,
+) -> Choice:
+    """Choose again, with an eye on ties, for the nodes in doubt."""
+    xp = place.xp
+    nodes = host.nonzero(is_doubtful)[0]
+    in_doubt = from_host(is_doubtful, place)
+    branch = xp.astype(xp.take(in_doubt, level.block_at, axis=0), xp.int32) - 1
+    sizes = level.sizes[nodes]
+    by_row = ops.scatter(xp, branch, level.members, rows.n_rows)
+    lists = ops.split_lists(xp, level.lists, by_row, [int(host.sum(sizes))])
+    entries = Entries(level.labels, level.weights, level.source)
+    part = level_of(place, level.ids[nodes], level.counts[nodes], sizes, level.depth, lists, entries)
+    if allowed is not None:
+        allowed = xp.take(allowed, from_host(nodes, place), axis=1)
+    found = _choose(place, rows, part, rule, (True,) * rows.columns.shape[0], allowed)
+    back = from_host(host.cumulative_sum(host.astype(is_doubtful, host.int64)) - 1, place)
+
+    def merge(old: Array | None, new: Array | None) -> Array | None:
+        if old is None:
+            return None
+        spread = xp.take(new, xp.clip(back, min=0), axis=0)
+        return xp.where(in_doubt if old.ndim == 1 else in_doubt[:, None], spread, old)
+
+    return Choice(*(merge(old, new) for old, new in zip(choice, found, strict=True)))
+
+
+# ---- the rows go down
+
+
+def _descend(
+    place: Place,
+    rows: Rows,
+    level: Level,
+    rule: Rule,
+    builder: Builder,
+    choice: Choice,
+    allowed: Array | None,
+) -> Level | None:
+    """Split the nodes, and lay out the rows of the next level."""
+    branch_at = _route(place, rows, level, rule, choice)
+    offset, n_branches = _child_places(place, rows, level, rule, choice)
+    splits, is_doubtful = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
+    if bool(host.any(is_doubtful)):
+        choice = _look_again(place, rows, level, rule, choice, is_doubtful, allowed)
+        branch_at = _route(place, rows, level, rule, choice)
+        splits, _ = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
+    step = builder.add(level.ids, splits)
+    if step.ids.shape[0] == 0:
+        return None
+    return _next_level(place, rows, level, rule, step, splits, branch_at)
+
+
+def _route(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> Array:
+    """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
+    xp = place.xp
+    here = rows_at(xp, level, level.members)
+    slot_at = xp.take(choice.slot, level.block_at, axis=0)
+    d_numeric = rows.columns.shape[0]
+    by_number = by_code = None
+    if d_numeric:
+        value = take_flat(xp, rows.columns, xp.clip(slot_at, max=d_numeric - 1), here)
+        cut = xp.take(choice.threshold, level.block_at, axis=0)
+        by_number = xp.astype(value > cut, xp.int32)
+        if rows.has_missing_numbers:
+            by_number = xp.where(xp.isnan(value), -1, by_number)
+    if rows.n_values:
+        by_code = take_flat(xp, rows.codes, xp.clip(slot_at - d_numeric, min=0), here)
+        if choice.branches is not None:
+            width = choice.branches.shape[1]
+            at = xp.where(by_code < 0, width - 1, by_code)
+            by_code = xp.where(by_code < 0, -1, take_flat(xp, choice.branches, level.block_at, at))
+    if by_number is None or by_code is None:
+        return by_code if by_number is None else by_number
+    return xp.where(slot_at < d_numeric, by_number, by_code)
+
+
+def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> tuple[Any, Any]:
+    """First child and number of branches (k,) of each node, on the host, which waits for multiway splits."""
+    n_branches = host.full(level.n_nodes, 2, dtype=host.int64)
+    if _is_multiway(rows, rule):
+        (slot,) = read_together(place, choice.slot)
+        slot = host.astype(slot, host.int64) - rows.columns.shape[0]
+        widths = host.asarray(rows.n_values)[host.clip(slot, min=0)]
+        n_branches = host.where(slot >= 0, widths, n_branches)
+    return host.cumulative_sum(n_branches) - n_branches, n_branches
+
+
+def _read_splits(
+    place: Place, rows: Rows, level: Level, choice: Choice, branch_at: Array, offset: Any, n_branches: Any
+) -> tuple[Splits, Any]:
+    """Count the classes of the children and bring the level's result to the host."""
+    xp = place.xp
+    n_children = int(host.sum(n_branches))
+    k, c = level.n_nodes, rows.n_classes
+    first_at = xp.take(from_host(offset, place), level.block_at, axis=0)
+    child_at = xp.where(branch_at < 0, n_children + level.block_at, first_at + branch_at)
+    label = xp.astype(xp.take(level.labels, level.members, axis=0), xp.int64)
+    weights = None if level.weights is None else xp.take(level.weights, level.members, axis=0)
+    counts = ops.histogram(xp, child_at * c + label, (n_children + k) * c, weights)
+    counts = xp.reshape(counts, (n_children + k, c))
+    sizes = xp.sum(counts, axis=1) if weights is None else ops.histogram(xp, child_at, n_children + k)
+    results = [choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
+    results += [choice.is_doubtful] + ([] if choice.branches is None else [choice.branches])
+    slot, gain, score, threshold, left, counts, sizes, doubt, *branches = read_together(place, *results)
+    if not _is_float(rows) and level.source is None:
+        counts = host.astype(counts, host.int64)
+    sizes = host.astype(sizes, host.int64)
+    splits = Splits(
+        host.astype(slot, host.int64),
+        _rounded(gain),
+        _rounded(score),
+        threshold,
+        left,
+        offset,
+        n_branches,
+        counts[:n_children],
+        sizes[:n_children],
+        counts[n_children:],
+        sizes[n_children:],
+        host.astype(branches[0], host.int64) if branches else None,
+        None,
+    )
+    return splits, doubt != 0
+
+
+def _rounded(values: Any) -> Any:
+    """Drop the last bits, in which libraries differ where a measure takes logarithms."""
+    return host.astype(host.astype(values, host.float32), host.float64)
+
+
+def _next_level(
+    place: Place, rows: Rows, level: Level, rule: Rule, step: NextLevel, splits: Splits, branch_at: Array
+) -> Level:
+    xp = place.xp
+    entries = Entries(level.labels, level.weights, level.source)
+    lists, members, block_at = level.lists, level.members, level.block_at
+    if rule.missing == "fractional" and bool(host.any(splits.missing_sizes[step.is_split] > 0)):
+        lists, entries, members, block_at, branch_at = spread_missing(place, level, step, splits, branch_at)
+    elif rows.has_missing:
+        default = xp.take(from_host(step.default, place, xp.int32), block_at, axis=0)
+        branch_at = xp.where(branch_at < 0, default, branch_at)
+    first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
+    child_at = first_at + xp.clip(branch_at, min=0)
+    is_live = xp.take(from_host(step.is_live, place), child_at, axis=0) & (branch_at >= 0)
+    goes_to = xp.astype(xp.where(is_live, branch_at, -1), xp.int32)
+    by_entry = ops.scatter(xp, goes_to, members, entries.labels.shape[0])
+    lists = ops.split_lists(xp, lists, by_entry, step.branch_sizes)
+    return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)

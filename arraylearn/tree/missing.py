@@ -1,0 +1,68 @@
+"""Rows with a missing value go down every branch with a part of their weight (C4.5)."""
+
+from __future__ import annotations
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host
+from arraylearn.tree.build import NextLevel, Splits
+from arraylearn.tree.rows import Entries, Level, rows_at
+
+__all__ = ["spread_missing"]
+
+host = HOST.xp
+
+
+def spread_missing(
+    place: Place, level: Level, step: NextLevel, splits: Splits, branch_at: Array
+) -> tuple[Array, Entries, Array, Array, Array]:
+    """Replace each row whose value is missing by one copy per branch.
+
+    Returns
+    -------
+    lists : int32 array (d, m')
+        The lists of the level over the new entries.
+    entries : Entries
+        The new entries, numbered as the members of the old level with copies side by side.
+    members, block_at, branch_at : arrays (m',)
+        The entries in order, their node and the branch they take.
+    """
+    xp = place.xp
+    copies_of_node = host.where(step.is_split, splits.n_branches, 1)
+    total = int(host.sum(level.sizes) + host.sum(splits.missing_sizes * (copies_of_node - 1)))
+    copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
+    origin = ops.block_index(xp, copies_at, total)  # position of the old entry
+    first_at = xp.cumulative_sum(copies_at) - copies_at
+    copy = xp.arange(total, dtype=xp.int64, device=place.device) - xp.take(first_at, origin, axis=0)
+    old_branch = xp.take(branch_at, origin, axis=0)
+    # a node that does not split keeps its rows for the moment: they leave with the others of the node
+    branch = xp.astype(xp.where(old_branch < 0, copy, xp.astype(old_branch, xp.int64)), xp.int32)
+    block_at = xp.take(level.block_at, origin, axis=0)
+    old = xp.take(level.members, origin, axis=0)
+    child = xp.take(from_host(splits.offset, place), block_at, axis=0) + xp.astype(branch, xp.int64)
+    dtype = accumulator_dtype(place)
+    share = xp.take(from_host(step.share, place, dtype), child, axis=0)
+    weight = xp.ones(total, dtype=dtype, device=place.device)
+    if level.weights is not None:
+        weight = xp.astype(xp.take(level.weights, old, axis=0), dtype)
+    weight = xp.where(old_branch < 0, weight * share, weight)
+    entries = Entries(xp.take(level.labels, old, axis=0), weight, rows_at(xp, level, old))
+    lists = _expand_lists(place, level, copies_at, first_at, total)
+    members = xp.arange(total, dtype=xp.int32, device=place.device)
+    return lists, entries, members, block_at, branch
+
+
+def _expand_lists(place: Place, level: Level, copies_at: Array, first_at: Array, total: int) -> Array:
+    """Put the copies of an entry where it stood in each list."""
+    xp, n = place.xp, level.labels.shape[0]
+    copies = ops.scatter(xp, copies_at, level.members, n)
+    first = ops.scatter(xp, first_at, level.members, n)
+    d = level.lists.shape[0]
+    flat = xp.reshape(level.lists, (-1,))
+    runs = xp.take(copies, flat, axis=0)
+    origin = ops.block_index(xp, runs, d * total)
+    copy = xp.arange(d * total, dtype=xp.int64, device=place.device) - xp.take(
+        xp.cumulative_sum(runs) - runs, origin, axis=0
+    )
+    numbers = xp.take(xp.take(first, flat, axis=0), origin, axis=0) + copy
+    return xp.reshape(xp.astype(numbers, xp.int32), (d, total))

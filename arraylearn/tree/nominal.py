@@ -1,0 +1,163 @@
+"""Splits by category: one branch for each, or two sets of categories; all columns of all nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
+from arraylearn.tree.split import Candidates, Rule, judge
+
+__all__ = ["find_subsets", "scan_nominal", "width_groups"]
+
+
+def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
+    """Group columns of similar width: (width, columns). There are few groups however many columns."""
+    groups: dict[int, list[int]] = {}
+    for column, n in enumerate(n_values):
+        groups.setdefault(max(2, (max(n, 1) - 1).bit_length()), []).append(column)
+    return [(max(max(n_values[j] for j in members), 1), members) for _, members in sorted(groups.items())]
+
+
+def scan_nominal(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
+    """Judge every nominal column in every node."""
+    xp = place.xp
+    gains, scores, columns = [], [], []
+    for width, members in width_groups(rows.n_values):
+        lines = xp.asarray(members, dtype=xp.int64, device=place.device)
+        found = [
+            _judge_nodes(place, rows, level, rule, lines, width, nodes)
+            for nodes in _node_chunks(rows, level, rule, width, len(members))
+        ]
+        gains.append(xp.concat([gain for gain, _ in found], axis=1))
+        scores.append(xp.concat([score for _, score in found], axis=1))
+        columns += members
+    back = xp.asarray(
+        sorted(range(len(columns)), key=columns.__getitem__), dtype=xp.int64, device=place.device
+    )
+    gain, score = (xp.take(xp.concat(parts, axis=0), back, axis=0) for parts in (gains, scores))
+    return Candidates(gain, score)
+
+
+def find_subsets(place: Place, rows: Rows, level: Level, rule: Rule, slot: Array) -> Array:
+    """Return the branch of each category of the winning columns: (k, v + 1) int32, -1 not seen in the node.
+
+    `slot` (k,) is the winner among the nominal columns; nodes that chose a numeric one may hold anything in
+    range. The last entry is the branch of the missing values, where the rule learns it.
+    """
+    xp = place.xp
+    width = max(rows.n_values)
+    found = []
+    for nodes in _node_chunks(rows, level, rule, width, 1):
+        counts = _winner_counts(place, rows, level, slot, width, nodes)
+        _, _, branches = _best_subsets(xp, rule, counts, _totals(place, level, nodes))
+        found.append(branches[0, ...])
+    return xp.concat(found, axis=0)
+
+
+def _node_chunks(rows: Rows, level: Level, rule: Rule, width: int, n_columns: int) -> Iterator[slice]:
+    """Cut the nodes so that their tables of counts fit the budget."""
+    orders = _n_orders(rows.n_classes) if rule.nominal == "binary" else 1
+    return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * orders)
+
+
+def _n_orders(n_classes: int) -> int:
+    return 1 if n_classes <= 2 else n_classes
+
+
+def _judge_nodes(
+    place: Place, rows: Rows, level: Level, rule: Rule, lines: Array, width: int, nodes: slice
+) -> tuple[Array, Array]:
+    xp = place.xp
+    positions = _positions(level, nodes)
+    entries = level.members[positions]
+    codes = xp.take(xp.take(rows.codes, lines, axis=0), rows_at(xp, level, entries), axis=1)
+    counts = _count_codes(place, rows, level, codes, width, nodes, positions)
+    total = _totals(place, level, nodes)
+    if rule.nominal == "binary":
+        gain, score, _ = _best_subsets(xp, rule, counts, total)
+        return gain, score
+    known = counts[..., :width, :]
+    return judge(xp, rule, known, xp.broadcast_to(total, known.shape[:2]))
+
+
+def _positions(level: Level, nodes: slice) -> slice:
+    first = int(level.sizes[: nodes.start].sum())
+    return slice(first, first + int(level.sizes[nodes].sum()))
+
+
+def _totals(place: Place, level: Level, nodes: slice) -> Array:
+    weight = place.xp.sum(level.counts_on[nodes, :], axis=1)
+    return place.xp.astype(weight, accumulator_dtype(place))[None, :]
+
+
+def _winner_counts(place: Place, rows: Rows, level: Level, slot: Array, width: int, nodes: slice) -> Array:
+    xp = place.xp
+    positions = _positions(level, nodes)
+    rows_here = rows_at(xp, level, level.members[positions])
+    codes = take_flat(xp, rows.codes, xp.take(slot, level.block_at[positions], axis=0), rows_here)
+    return _count_codes(place, rows, level, codes[None, :], width, nodes, positions)
+
+
+def _count_codes(
+    place: Place, rows: Rows, level: Level, codes: Array, width: int, nodes: slice, positions: slice
+) -> Array:
+    """Class weights (d, k, width + 1, c) by category; the last one holds the missing values."""
+    xp = place.xp
+    entries = level.members[positions]
+    label = xp.astype(xp.take(level.labels, entries, axis=0), xp.int64)
+    keys = (level.block_at[positions] - nodes.start) * rows.n_classes + label
+    weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
+    n_nodes = nodes.stop - nodes.start
+    values = xp.where(codes < 0, width, codes)
+    counts = ops.paired_histogram(xp, values, keys, width + 1, n_nodes * rows.n_classes, weights)
+    counts = xp.reshape(counts, (codes.shape[0], n_nodes, rows.n_classes, width + 1))
+    return xp.astype(xp.permute_dims(counts, (0, 1, 3, 2)), accumulator_dtype(place))
+
+
+def _best_subsets(xp: Namespace, rule: Rule, counts: Array, total: Array) -> tuple[Array, Array, Array]:
+    """Find the best cut of the categories into two sets, the categories ordered by the share of a class.
+
+    For two classes the best of all cuts is among them (Breiman et al., 1984); for more, the shares of every
+    class are tried in turn.
+
+    Returns gain and score (d, k), and branches (d, k, v + 1).
+    """
+    if rule.missing != "direction":
+        is_missing = xp.arange(counts.shape[2], device=array_api_compat.device(counts)) == counts.shape[2] - 1
+        counts = xp.where(is_missing[:, None], 0.0, counts)
+    weight = xp.sum(counts, axis=-1)  # (d, k, v)
+    is_present = weight > 0
+    n_classes = counts.shape[-1]
+    classes = counts[..., 1:2] if n_classes == 2 else counts
+    share = xp.where(is_present[..., None], classes / xp.where(is_present, weight, 1.0)[..., None], 2.0)
+    share = xp.permute_dims(share, (0, 1, 3, 2))  # (d, k, o, v)
+    order = xp.argsort(share, axis=-1, stable=True)
+    shape = (*order.shape, n_classes)
+    ordered = xp.take_along_axis(
+        xp.broadcast_to(counts[:, :, None, :, :], shape), xp.broadcast_to(order[..., None], shape), axis=3
+    )
+    left = xp.cumulative_sum(ordered, axis=3)
+    right = left[..., -1:, :] - left
+    is_cut = (xp.sum(left, axis=-1) >= max(rule.least, 1e-9)) & (
+        xp.sum(right, axis=-1) >= max(rule.least, 1e-9)
+    )
+    scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
+    scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
+    flat = xp.reshape(scores, (*scores.shape[:2], -1))
+    best = xp.argmax(flat, axis=-1)  # (d, k)
+    width = counts.shape[2]
+    which, cut = best // width, best % width
+    pick = xp.broadcast_to(which[..., None, None], (*which.shape, 1, width))
+    rank = xp.take_along_axis(xp.argsort(order, axis=-1, stable=True), pick, axis=2)[:, :, 0, :]
+    goes_right = rank > cut[..., None]
+    branches = xp.where(is_present, xp.astype(goes_right, xp.int32), -1)
+    kept = xp.where((is_present & ~goes_right)[..., None], counts, 0.0)
+    sides = xp.stack((xp.sum(kept, axis=2), xp.sum(counts, axis=2) - xp.sum(kept, axis=2)), axis=-2)
+    gain, score = judge(xp, rule, sides, xp.broadcast_to(total, weight.shape[:2]))
+    return gain, score, branches

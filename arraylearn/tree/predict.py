@@ -1,0 +1,200 @@
+"""Rows down a finished tree: leaves, class distributions and paths."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.table import Schema, Table
+from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Tree
+
+__all__ = ["Walker", "find_leaves", "leaf_shares", "make_walker"]
+
+host = HOST.xp
+
+
+class Walker(NamedTuple):
+    """A tree in the form in which rows go down fast."""
+
+    tree: Tree
+    slot: Array  # (t,) int64: position of the node's column among those of its kind; 0 for a leaf
+    cut: Array  # (t,) float: threshold, inf for a leaf
+    child: Array  # (t,) int64: first child; a leaf names itself
+    label: Array  # (t,) int64: the most probable class
+    n_levels: int
+    is_numeric: bool  # whether there are thresholds only
+    spreads: bool  # whether missing values need more than a default branch
+
+
+def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
+    """Prepare a tree that is on the host, and bring it to the place."""
+    position = {column: i for i, column in enumerate(schema.numeric_idx)}
+    position |= {column: i for i, column in enumerate(schema.nominal_idx)}
+    table = host.asarray([position[j] for j in range(schema.n_columns)], dtype=host.int64)
+    is_leaf = tree.kind == LEAF
+    slot = host.where(is_leaf, 0, table[host.clip(tree.feature, min=0)])
+    cut = host.where(tree.kind == NUMERIC, tree.threshold, host.inf)
+    child = host.where(is_leaf, host.arange(tree.n_nodes), host.astype(tree.first_child, host.int64))
+    label = host.astype(host.argmax(tree.probability, axis=1), host.int64)
+    spreads = tree.surrogates is not None or bool(host.any(tree.default_branch < 0))
+    moved = [from_host(part, place) for part in (slot, cut, child, label)]
+    return Walker(
+        Tree(*(part if part is None or isinstance(part, tuple) else from_host(part, place) for part in tree)),
+        *moved,
+        int(tree.depth[-1]),
+        not bool(host.any(tree.kind == NOMINAL)),
+        spreads,
+    )
+
+
+def find_leaves(place: Place, walker: Walker, table: Table, has_missing: bool) -> Array:
+    """Return the leaf (n,) of each row; missing values take the default branch, or the first."""
+    xp = place.xp
+    default = xp.clip(walker.tree.default_branch, min=0) if has_missing else None
+    if walker.is_numeric:
+        return ops.follow_thresholds(
+            xp, table.numeric, walker.slot, walker.cut, walker.child, walker.n_levels, default
+        )
+    node = xp.zeros(table.n_rows, dtype=xp.int64, device=place.device)
+    for _ in range(walker.n_levels):
+        branch, is_missing = branch_of(place, walker, table, node)
+        if default is not None:
+            branch = xp.where(is_missing, xp.astype(xp.take(default, node, axis=0), xp.int64), branch)
+        node = xp.take(walker.child, node, axis=0) + branch
+    return node
+
+
+def branch_of(
+    place: Place, walker: Walker, table: Table, node: Array, rows: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the branch (m,) by value, 0 where that is missing or for a leaf, and whether it is missing."""
+    xp, tree = place.xp, walker.tree
+    return _branch_by(
+        place,
+        table,
+        rows if rows is not None else xp.arange(table.n_rows, dtype=xp.int64, device=place.device),
+        xp.take(walker.slot, node, axis=0),
+        xp.take(tree.kind, node, axis=0),
+        xp.take(walker.cut, node, axis=0),
+        xp.take(tree.map_start, node, axis=0),
+        tree.category_branch,
+    )
+
+
+def _branch_by(
+    place: Place,
+    table: Table,
+    rows: Array,
+    slot: Array,
+    kind: Array,
+    cut: Array,
+    map_start: Array,
+    category_branch: Array,
+) -> tuple[Array, Array]:
+    xp = place.xp
+    branch = xp.zeros(rows.shape, dtype=xp.int64, device=place.device)
+    is_missing = xp.zeros(rows.shape, dtype=xp.bool, device=place.device)
+    d = table.numeric.shape[1]
+    if d:
+        at = rows * d + xp.clip(slot, max=d - 1)
+        value = xp.take(xp.reshape(table.numeric, (-1,)), at, axis=0)
+        is_numeric = kind == NUMERIC
+        branch = xp.where(is_numeric & (value > cut), 1, branch)
+        is_missing = is_numeric & xp.isnan(value)
+    d = table.codes.shape[0]
+    if d and category_branch.shape[0]:
+        at = xp.clip(slot, max=d - 1) * table.codes.shape[1] + rows
+        code = xp.take(xp.reshape(table.codes, (-1,)), at, axis=0)
+        is_nominal = kind == NOMINAL
+        entry = xp.where(is_nominal, xp.astype(map_start, xp.int64) + xp.clip(code, min=0), 0)
+        found = xp.astype(xp.take(category_branch, entry, axis=0), xp.int64)
+        branch = xp.where(is_nominal, found, branch)
+        is_missing = is_missing | (is_nominal & (code < 0))
+    return xp.where(is_missing, 0, branch), is_missing
+
+
+def find_missing(place: Place, table: Table) -> Array:
+    """Tell which rows (n,) have a missing value."""
+    xp = place.xp
+    return xp.any(xp.isnan(table.numeric), axis=1) | xp.any(table.codes < 0, axis=0)
+
+
+def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[Any, Array, Array]:
+    """Send rows with missing values down by shares or surrogates; the host waits at each level.
+
+    Parameters
+    ----------
+    rows : int64 array (r,)
+        Rows of the table, on the host.
+
+    Returns
+    -------
+    row, node, share : arrays (e,)
+        Leaves reached: position in `rows` (host), leaf and share; the shares of a row sum to 1.
+    """
+    xp, dtype = place.xp, accumulator_dtype(place)
+    tree = walker.tree
+    entry = host.arange(rows.shape[0])
+    node = xp.zeros(rows.shape[0], dtype=xp.int64, device=place.device)
+    share = xp.ones(rows.shape[0], dtype=dtype, device=place.device)
+    rows_on = from_host(rows, place)
+    weight = xp.sum(tree.counts, axis=1)
+    for _ in range(walker.n_levels):
+        here = xp.take(rows_on, from_host(entry, place), axis=0)
+        branch, is_missing = branch_of(place, walker, table, node, here)
+        if tree.surrogates is not None:
+            branch, is_missing = _ask_surrogates(place, walker, table, node, here, branch, is_missing)
+        default = xp.astype(xp.take(tree.default_branch, node, axis=0), xp.int64)
+        branch = xp.where(is_missing, xp.clip(default, min=0), branch)
+        n_branches = xp.astype(xp.take(tree.n_branches, node, axis=0), xp.int64)
+        copies = xp.where(is_missing & (default < 0), n_branches, 1)
+        copies_host = to_host(copies)
+        total = int(copies_host.sum())
+        origin = ops.block_index(xp, copies, total)
+        first = xp.cumulative_sum(copies) - copies
+        copy = xp.arange(total, dtype=xp.int64, device=place.device) - xp.take(first, origin, axis=0)
+        is_copied = xp.take(copies, origin, axis=0) > 1
+        parent = xp.take(node, origin, axis=0)
+        node = xp.take(walker.child, parent, axis=0) + xp.where(
+            is_copied, copy, xp.take(branch, origin, axis=0)
+        )
+        part = xp.take(weight, node, axis=0) / _known_weight(place, walker, weight, parent)
+        share = xp.take(share, origin, axis=0) * xp.where(is_copied, part, 1.0)
+        entry = host.repeat(entry, copies_host)
+    return entry, node, share
+
+
+def _known_weight(place: Place, walker: Walker, weight: Array, parent: Array) -> Array:
+    """Weight of the children of each node: that of the node itself, as every row went down."""
+    total = place.xp.take(weight, parent, axis=0)
+    return place.xp.where(total > 0, total, 1.0)
+
+
+def _ask_surrogates(
+    place: Place, walker: Walker, table: Table, node: Array, rows: Array, branch: Array, is_missing: Array
+) -> tuple[Array, Array]:
+    """Take the branch of the best surrogate whose value is known."""
+    xp, tree = place.xp, walker.tree
+    surrogates = tree.surrogates
+    assert surrogates is not None
+    for rank in range(surrogates.feature.shape[1]):
+        column = xp.take(surrogates.feature[:, rank], node, axis=0)
+        found, is_unknown = _branch_by(
+            place,
+            table,
+            rows,
+            xp.astype(xp.clip(column, min=0), xp.int64),
+            xp.take(surrogates.kind[:, rank], node, axis=0),
+            xp.take(surrogates.threshold[:, rank], node, axis=0),
+            xp.take(surrogates.map_start[:, rank], node, axis=0),
+            tree.category_branch,
+        )
+        low = xp.astype(xp.take(surrogates.low_branch[:, rank], node, axis=0), xp.int64)
+        is_number = xp.take(surrogates.kind[:, rank], node, axis=0) == NUMERIC
+        found = xp.where(is_number & (low > 0), 1 - found, found)
+        helps = is_missing & (column >= 0) & ~is_unknown
+        branch = xp.where(helps, found, branch)
+        is_missing = is_missing & ~helps
+    return branch, is_missing

@@ -1,0 +1,146 @@
+"""Training rows where they are computed with, and the level of a tree that they are spread over."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.table import Table
+
+__all__ = ["Entries", "Level", "Rows", "level_of", "prepare_rows", "rows_at", "take_flat"]
+
+
+class Rows(NamedTuple):
+    """Training rows, numbered by class: the rows of class 0 first."""
+
+    columns: Array  # (d_numeric, n) float, NaN is missing
+    codes: Array  # (d_nominal, n) int32, -1 is missing
+    labels: Array  # (n,) int32
+    weights: Array | None  # (n,) int64 or float; None: every row counts 1
+    class_ends: tuple[int, ...]  # rows below class_ends[c] have class c or less
+    n_values: tuple[int, ...]  # categories of each nominal column
+    column_order: tuple[int, ...]  # numeric, then nominal columns -> position of each column of the table
+    has_missing_numbers: bool
+    has_missing_codes: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_ends)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether any value is missing."""
+        return self.has_missing_numbers or self.has_missing_codes
+
+
+class Level(NamedTuple):
+    """The nodes of one level that may still be split, and their rows side by side."""
+
+    ids: Any  # (k,) host: number of each node in the tree
+    counts: Any  # (k, c) host: class weights
+    sizes: Any  # (k,) host: rows
+    depth: int
+    lists: Array  # (d, m) int32: rows of each node, in a list per numeric column or in one
+    starts: Array  # (k,) int64
+    block_at: Array  # (m,) int64: the node of each position, counted within the level
+    counts_on: Array  # (k, c): `counts` at the place
+    labels: Array  # (n,) int32: class of each row of the lists
+    weights: Array | None  # (n,)
+    source: Array | None = None  # (n,) row of the table, where rows went down several branches
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.ids.shape[0])
+
+    @property
+    def members(self) -> Array:
+        """Rows (m,) of the nodes, node after node."""
+        return self.lists[0, :]
+
+
+def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any) -> Rows:
+    """Sort the rows by class and turn the table into columns; `codes` and `weights` are on the host."""
+    host = HOST.xp
+    order = host.argsort(codes, stable=True)
+    if weights is not None:
+        kept = host.nonzero(weights[order] > 0)[0]
+        order = order[kept]
+        weights = weights[order]
+        if bool(host.all(weights == host.floor(weights))) and float(host.sum(weights)) < 2**52:
+            weights = host.astype(weights, host.int64)
+            if bool(host.all(weights == 1)):
+                weights = None
+    labels = host.take(codes, order)
+    ends = host.searchsorted(labels, host.arange(n_classes), side="right")
+    xp, order_on = place.xp, from_host(order, place)
+    numeric = xp.take(table.numeric, order_on, axis=0)
+    columns = _contiguous(xp, xp.permute_dims(numeric, (1, 0)))
+    nominal = xp.take(table.codes, order_on, axis=1)
+    missing = [xp.any(xp.isnan(columns)), xp.any(nominal < 0)]
+    flags = to_host(xp.stack(missing)).tolist()
+    schema = table.schema
+    return Rows(
+        columns,
+        nominal,
+        from_host(labels, place, xp.int32),
+        None if weights is None else _weights_at(place, weights),
+        tuple(int(end) for end in ends),
+        schema.n_values,
+        (*schema.numeric_idx, *schema.nominal_idx),
+        *map(bool, flags),
+    )
+
+
+def _contiguous(xp: Any, x: Array) -> Array:
+    return xp.asarray(xp.reshape(xp.reshape(x, (-1,)), x.shape))
+
+
+def _weights_at(place: Place, weights: Any) -> Array:
+    if weights.dtype.kind == "i":
+        return from_host(weights, place, place.xp.int64)
+    return from_host(weights, place, accumulator_dtype(place))
+
+
+class Entries(NamedTuple):
+    """What the lists speak of: rows of the table, or copies of them with a part of the weight each."""
+
+    labels: Array
+    weights: Array | None
+    source: Array | None = None
+
+
+def level_of(
+    place: Place, ids: Any, counts: Any, sizes: Any, depth: int, lists: Array, entries: Entries
+) -> Level:
+    """Describe the blocks of a level at the place."""
+    xp, host = place.xp, HOST.xp
+    starts = host.cumulative_sum(sizes) - sizes
+    block_at = ops.block_index(xp, from_host(sizes, place), lists.shape[1])
+    dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
+    counts_on = from_host(counts, place, dtype)
+    return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, *entries)
+
+
+def rows_at(xp: Any, level: Level, entries: Array) -> Array:
+    """Return the rows of the table behind entries of the lists."""
+    if level.source is None:
+        return entries
+    found = xp.take(level.source, xp.reshape(entries, (-1,)), axis=0)
+    return xp.reshape(found, entries.shape)
+
+
+def take_flat(xp: Any, table: Array, lines: Array, positions: Array) -> Array:
+    """Return ``table[lines, positions]`` for a table (d, n) and index arrays of one shape."""
+    n = table.shape[1]
+    flat = xp.astype(lines, xp.int64) * n + xp.astype(positions, xp.int64)
+    found = xp.take(xp.reshape(table, (-1,)), xp.reshape(flat, (-1,)), axis=0)
+    return xp.reshape(found, flat.shape)

@@ -1,0 +1,162 @@
+"""What makes a split good: rules, candidates, and the choice among the columns."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.measures import IMPURITIES, MEASURES, Measure
+
+__all__ = ["Candidates", "Rule", "choose_columns", "is_gini", "judge", "split_entropy"]
+
+MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"]
+
+# A gain may fall short of the average by this much (J48's tolerance).
+_AVERAGE_SLACK = 1e-3
+
+# Which impurity a node reports beside a measure; Gini for all others.
+IMPURITY_OF = {
+    "accuracy": "error",
+    "entropy": "entropy",
+    "error": "error",
+    "error_gain": "error",
+    "gain_ratio": "entropy",
+    "information_gain": "entropy",
+    "symmetric_gain_ratio": "entropy",
+    "symmetric_gain_ratio_sum": "entropy",
+}
+
+
+class Rule(NamedTuple):
+    """How splits are judged."""
+
+    measure: str | Measure = "gini"
+    nominal: Literal["multiway", "binary"] = "multiway"
+    missing: MissingPolicy = "fractional"
+    penalize_thresholds: bool = False  # C4.5: log2(thresholds) / rows off the gain of a numeric column
+    require_average_gain: bool = False  # C4.5: only columns of at least average gain compete
+    least: float = 1  # weight that at least two branches must have
+    scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
+
+    @property
+    def judge(self) -> Measure:
+        """The measure as a function."""
+        return MEASURES[self.measure] if isinstance(self.measure, str) else self.measure
+
+    @property
+    def threshold_measure(self) -> Measure:
+        """What chooses among the thresholds of one column."""
+        return MEASURES["information_gain"] if self.penalize_thresholds else self.judge
+
+    @property
+    def impurity(self) -> Measure:
+        """The impurity that nodes report."""
+        name = IMPURITY_OF.get(self.measure, "gini") if isinstance(self.measure, str) else "gini"
+        return IMPURITIES[name]
+
+
+class Candidates(NamedTuple):
+    """The best split of each column in each node: arrays (d, k)."""
+
+    gain: Array  # value of the threshold measure; -inf: no split
+    score: Array  # what columns compete with; -inf: no split
+    threshold: Array | None = None  # None: found for the winners only
+    missing_left: Array | None = None  # bool: whether missing values go left
+
+
+def is_gini(rule: Rule) -> bool:
+    """Whether the exact integer form of the Gini gain serves."""
+    return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
+
+
+def split_entropy(xp: Namespace, weights: Array) -> Array:
+    """Entropy of the branches (..., b), the missing values as one of them."""
+    return IMPURITIES["entropy"](xp, weights)
+
+
+def judge(
+    xp: Namespace, rule: Rule, counts: Array, total: Array, n_thresholds: Array | None = None
+) -> tuple[Array, Array]:
+    """Judge finished splits.
+
+    Parameters
+    ----------
+    counts : float array (..., branch, class)
+        Rows with a known value.
+    total : float array (...)
+        Weight of all rows of the node, the missing ones included.
+    n_thresholds : float array (...), optional
+        How many thresholds were tried.
+
+    Returns
+    -------
+    gain, score : arrays (...)
+        Both -inf where fewer than two branches have enough rows.
+    """
+    by_branch = xp.sum(counts, axis=-1)
+    known = xp.sum(by_branch, axis=-1)
+    fraction = known / xp.where(total > 0, total, 1.0)
+    is_split = xp.sum(xp.astype(by_branch >= max(rule.least, 1e-9), xp.int32), axis=-1) >= 2
+    gain = rule.threshold_measure(xp, counts) * fraction
+    if rule.penalize_thresholds or rule.require_average_gain:
+        if n_thresholds is not None and rule.penalize_thresholds:
+            tried = xp.where(n_thresholds > 1, n_thresholds, 1.0)
+            gain = gain - xp.log2(tried) / xp.where(total > 0, total, 1.0)
+            is_split = is_split & (gain > 0)
+        missing = xp.clip(total - known, min=0.0)
+        information = split_entropy(xp, xp.concat((by_branch, missing[..., None]), axis=-1))
+        is_ratio = rule.measure == "gain_ratio"
+        score = gain / xp.where(information > 0, information, 1.0) if is_ratio else gain
+    else:
+        score = gain
+    return xp.where(is_split, gain, -xp.inf), xp.where(is_split, score, -xp.inf)
+
+
+def choose_columns(
+    place: Place,
+    rule: Rule,
+    numeric: Candidates | None,
+    nominal: Candidates | None,
+    order: Any,
+    allowed: Array | None,
+) -> tuple[Array, Array, Array]:
+    """Choose a column for each node; among equals the first column of the table wins.
+
+    Parameters
+    ----------
+    order : int array (d,)
+        For each column of the table its position among the numeric, then the nominal columns.
+    allowed : bool array (d, k), optional
+        Columns of the table that may be chosen; where none of them has a split, all may.
+
+    Returns
+    -------
+    slot : int64 array (k,)
+        Position among the numeric, then the nominal columns.
+    gain, score : float arrays (k,)
+        -inf where no column has a split.
+    """
+    xp = place.xp
+    parts = [part for part in (numeric, nominal) if part is not None]
+    dtype = accumulator_dtype(place)
+    gain = xp.take(xp.concat([xp.astype(part.gain, dtype) for part in parts], axis=0), order, axis=0)
+    score = xp.take(xp.concat([xp.astype(part.score, dtype) for part in parts], axis=0), order, axis=0)
+    if allowed is not None:
+        among = xp.where(allowed, score, -xp.inf)
+        has_any = xp.any(among > -xp.inf, axis=0)
+        score = xp.where(has_any[None, :], among, score)
+    if rule.require_average_gain:
+        is_split = score > -xp.inf
+        n_splits = xp.sum(xp.astype(is_split, dtype), axis=0)
+        average = xp.sum(xp.where(is_split, gain, 0.0), axis=0) / xp.where(n_splits > 0, n_splits, 1.0)
+        score = xp.where(gain >= average[None, :] - _AVERAGE_SLACK, score, -xp.inf)
+    # in float32, so that the last bits, in which libraries differ, decide nothing
+    column = xp.argmax(xp.astype(score, xp.float32), axis=0)
+    nodes = xp.arange(score.shape[1], dtype=xp.int64, device=array_api_compat.device(score))
+    flat = xp.astype(column, xp.int64) * score.shape[1] + nodes
+    winner_gain = xp.take(xp.reshape(gain, (-1,)), flat, axis=0)
+    winner_score = xp.take(xp.reshape(score, (-1,)), flat, axis=0)
+    return xp.astype(xp.take(order, column, axis=0), xp.int64), winner_gain, winner_score
