@@ -65,7 +65,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
         """Read the training rows and learn their schema and classes."""
-        validate_data(self, X, skip_check_array=True)
+        self._note_columns(X, reset=True)
         self.schema_ = learn_schema(X, getattr(self, "categorical_features", "from_dtype"))
         self._refuse_nominal()
         labels = encode_labels(y)
@@ -81,9 +81,25 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _open(self, X: Any) -> Batch:
         """Read rows to predict, in the schema of the training rows."""
-        check_is_fitted(self)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        if "schema_" not in self.__dict__:
+            check_is_fitted(self)
+        self._note_columns(X, reset=False)
         return self._read(X)
+
+    def _note_columns(self, X: Any, *, reset: bool) -> None:
+        """Take down number and names of the columns, or check them; plain arrays go a short way."""
+        if not is_array(X) or (not reset and "feature_names_in_" in self.__dict__):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        elif X.ndim != 2:
+            return  # which the reader of the table refuses
+        elif reset:
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = int(X.shape[1])
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
 
     def _read(self, X: Any) -> Batch:
         home = locate(X)
@@ -141,7 +157,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         With `dtype`, the floats of the model come in that dtype.
         """
         copies = self.__dict__.get("_copies", {})
-        key = (place.library, str(place.device), str(dtype))
+        key = (place.xp, str(place.device), dtype)
         kept = copies.get(key)
         if kept is not None and kept[0] is self.model_:
             return kept[1]

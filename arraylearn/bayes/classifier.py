@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, is_array, locate, move, to_host
@@ -94,7 +94,7 @@ class BayesClassifier(ArrayClassifier):
         self._check_parameters()
         with self._updating():
             is_first = "model_" not in self.__dict__
-            validate_data(self, X, skip_check_array=True, reset=is_first)
+            self._note_columns(X, reset=is_first)
             self._agree_on_classes(classes, is_first)
             known = self._grow_schema(X, is_first)
             codes = encode_with(y, self.classes_)

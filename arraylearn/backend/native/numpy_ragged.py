@@ -19,6 +19,8 @@ _MOST_CELLS = 4_096
 # np.take copies pieces of up to this many bytes without a call per piece.
 _FAST_PIECE = 32
 _WORTH_A_THREAD = 50_000
+# Below this many numbers looked up, preparing joint tables costs more than it brings.
+_FEW = 20_000
 
 
 def count_categories(
@@ -58,6 +60,10 @@ def count_categories(
 def look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
     d, n = codes.shape
     k = table.shape[1]
+    if d * n * k < _FEW:
+        cells = codes + (np.asarray(offsets[:d], dtype=np.intp) + 1)[:, None]
+        found: Host = table.take(cells, axis=0).sum(axis=0)
+        return found
     groups = _join_columns(offsets, min(_MOST_CELLS, max(1, n // 8)))
     sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
     joined = [_join_tables(table, offsets, columns) for columns in groups]

@@ -1,0 +1,146 @@
+"""scikit-learn as the oracle: the same probabilities where both are defined."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+
+import arraylearn as al
+from arraylearn.bayes import SingularCovarianceWarning
+from arraylearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+SETS = {"iris": load_iris, "wine": load_wine, "digits": load_digits, "breast_cancer": load_breast_cancer}
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(params=SETS, ids=str)
+def data(request):
+    loaded = SETS[request.param]()
+    return request.param, loaded.X, loaded.y
+
+
+def assert_same_posterior(ours, theirs, X):
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), rtol=0, atol=TOLERANCE)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def half(X, y):
+    """Rows to fit on and rows to predict."""
+    return X[::2], y[::2], X[1::2]
+
+
+def test_naive_equals_gaussian_nb(data):
+    _, X, y = data
+    X_fit, y_fit, X_new = half(X, y)
+    ours, theirs = al.NaiveBayesClassifier(variance="ml").fit(X_fit, y_fit), GaussianNB().fit(X_fit, y_fit)
+    for rows in (X_fit, X_new):
+        assert_same_posterior(ours, theirs, rows)
+    np.testing.assert_allclose(
+        ours.predict_joint_log_proba(X_new), theirs.predict_joint_log_proba(X_new), rtol=1e-8, atol=1e-6
+    )
+
+
+def test_naive_with_weights_and_priors_equals_gaussian_nb(data):
+    _, X, y = data
+    weights = np.random.default_rng(0).integers(1, 4, X.shape[0])
+    k = len(np.unique(y))
+    priors = np.arange(1, k + 1) / np.arange(1, k + 1).sum()
+    # scikit-learn takes its floor from the unweighted variances: repeat the rows instead
+    X_twice, y_twice = np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    ours = al.NaiveBayesClassifier(variance="ml", priors=priors).fit(X, y, sample_weight=weights)
+    assert_same_posterior(ours, GaussianNB(priors=priors).fit(X_twice, y_twice), X)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.1, 3])
+def test_naive_equals_categorical_nb(data, alpha):
+    _, X, y = data
+    edges = np.quantile(X, [0.2, 0.4, 0.6, 0.8], axis=0)
+    codes = (X[:, None, :] > edges[None]).sum(axis=1)
+    ours = al.NaiveBayesClassifier(laplace=alpha, categorical_features=range(X.shape[1])).fit(codes, y)
+    # a category between others that never occurs counts as one there, not here
+    present = [np.unique(column) for column in codes.T]
+    dense = np.stack([np.searchsorted(p, column) for p, column in zip(present, codes.T, strict=True)], axis=1)
+    theirs = CategoricalNB(alpha=alpha).fit(dense, y)
+    np.testing.assert_allclose(ours.predict_proba(codes), theirs.predict_proba(dense), rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        ours.predict_joint_log_proba(codes), theirs.predict_joint_log_proba(dense), rtol=1e-10
+    )
+
+
+def test_full_equals_qda(data):
+    name, X, y = data
+    ours = al.FullBayesClassifier(variance="ml")
+    if name == "digits":
+        with pytest.raises(np.linalg.LinAlgError, match="not full rank"):
+            QuadraticDiscriminantAnalysis().fit(X, y)
+        with pytest.warns(SingularCovarianceWarning, match="covariance of class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"):
+            ours.fit(X, y)
+        proba = ours.predict_proba(X)
+        assert np.isfinite(proba).all()
+        assert np.mean(ours.predict(X) == y) > 0.98
+        return
+    theirs = QuadraticDiscriminantAnalysis(tol=0).fit(X, y)
+    ours.fit(X, y)
+    assert_same_posterior(ours, theirs, X)
+    constant = 0.5 * X.shape[1] * np.log(2 * np.pi)
+    if name != "breast_cancer":
+        np.testing.assert_allclose(
+            ours.decision_function(X), theirs.decision_function(X) - constant, rtol=1e-6
+        )
+    else:
+        np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+def test_full_unbiased_equals_scaled_qda(data):
+    """QDA divides by n; the unbiased matrices of equal classes give the same boundary, others do not."""
+    name, X, y = data
+    if name != "iris":
+        pytest.skip("classes of equal size are wanted")
+    ours = al.FullBayesClassifier(variance="unbiased").fit(X, y)
+    for c in range(3):
+        np.testing.assert_allclose(ours.model_.covariance[c], np.cov(X[y == c].T), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shrinkage", [0.1, 0.5, 1.0, "auto"])
+def test_full_with_shrinkage_equals_qda(data, shrinkage):
+    _, X, y = data
+    theirs = QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=shrinkage, tol=0)
+    theirs.set_params(store_covariance=True)
+    ours = al.FullBayesClassifier(variance="ml", shrinkage=shrinkage)
+    try:
+        theirs.fit(X, y)
+    except np.linalg.LinAlgError:
+        with pytest.warns(SingularCovarianceWarning):
+            ours.fit(X, y)
+        pytest.skip("a column is constant in a class, and scikit-learn refuses it")
+    ours.fit(X, y)
+    np.testing.assert_allclose(ours.model_.covariance, np.stack(theirs.covariance_), rtol=1e-9, atol=1e-12)
+    assert_same_posterior(ours, theirs, X)
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0.3, "auto"])
+def test_shared_equals_lda(data, shrinkage):
+    name, X, y = data
+    if name == "digits" and shrinkage is None:
+        pytest.skip("three pixels are always blank")
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if name == "digits" else "error")
+        ours = al.FullBayesClassifier(covariance="shared", variance="ml", shrinkage=shrinkage).fit(X, y)
+    assert_same_posterior(ours, theirs, X)
+
+
+@pytest.mark.parametrize("variance", ["ml", "unbiased"])
+def test_diagonal_covariance_is_naive_bayes(data, variance):
+    _, X, y = data
+    naive = al.NaiveBayesClassifier(variance=variance).fit(X, y)
+    diagonal = al.FullBayesClassifier(covariance="diagonal", variance=variance).fit(X, y)
+    np.testing.assert_allclose(
+        diagonal.predict_joint_log_proba(X), naive.predict_joint_log_proba(X), rtol=1e-12, atol=1e-9
+    )
+    np.testing.assert_array_equal(diagonal.predict(X), naive.predict(X))
+    np.testing.assert_allclose(diagonal.explain(X), naive.explain(X), rtol=1e-9, atol=1e-9)
