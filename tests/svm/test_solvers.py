@@ -1,0 +1,189 @@
+"""The solvers on every rung: primitives against their portable bodies, optimality, waits of the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+import arraylearn as al
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.native import portable_only
+from arraylearn.backend.ops import combine_rows, gather_block, put, solve_box_block
+from arraylearn.kernels import Gaussian, Linear
+from arraylearn.svm.decomposition import decompose, make_rows
+from arraylearn.svm.dual import classification_problem
+from arraylearn.svm.interior import solve_linear
+from arraylearn.svm.rows import KernelMatrix, KernelRows, product
+from arraylearn.svm.settings import Settings
+from tests.backends.assertions import assert_close
+
+
+def block_problem(seed, b=3, m=24, bound=1.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(b, m, 3))
+    matrix = np.exp(-0.5 * ((x[:, :, None] - x[:, None]) ** 2).sum(-1))
+    sign = np.where(rng.random((b, m)) < 0.5, -1.0, 1.0)
+    sign[:, :2] = 1.0, -1.0
+    lower, upper = np.where(sign < 0, -bound, 0.0), np.where(sign > 0, bound, 0.0)
+    lower[0, -4:] = upper[0, -4:] = 0.0  # padding
+    return matrix, sign, lower, upper
+
+
+def gap_of(matrix, linear, point, lower, upper):
+    gradient = linear - np.einsum("bij,bj->bi", matrix, point)
+    highest = np.where(point < upper, gradient, -np.inf).max(axis=1)
+    return highest - np.where(point > lower, gradient, np.inf).min(axis=1)
+
+
+def solve_fully(rung, arrays, dtype, rounds):
+    xp = rung.load()
+    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
+    point = xp.zeros_like(linear)
+    for _ in range(rounds):
+        gradient = linear - xp.matmul(matrix, point[..., None])[..., 0]
+        point, _ = solve_box_block(xp, matrix, gradient, point, lower, upper, tol=1e-4, max_steps=48)
+    return point
+
+
+@pytest.mark.parametrize("bound", [0.25, 8.0, float("inf")])
+@pytest.mark.parametrize("is_portable", [False, True])
+def test_box_block_reaches_optimality(rung, xp, dtype, bound, is_portable):
+    arrays = block_problem(1, bound=bound)
+    if is_portable:
+        with portable_only():
+            point = rung.to_host(solve_fully(rung, arrays, dtype, 5))
+    else:
+        point = rung.to_host(solve_fully(rung, arrays, dtype, 5))
+    matrix, linear, lower, upper = arrays
+    assert np.all((point >= lower) & (point <= upper))
+    scale = max(1.0, np.abs(point).max())
+    np.testing.assert_allclose(point.sum(axis=1), 0, atol=1e-5 * scale)
+    assert gap_of(matrix, linear, point.astype(np.float64), lower, upper).max() < 2e-3 * scale
+
+
+def test_box_block_does_not_wait(rung, xp, dtype, no_sync):
+    if rung.name in ("numpy", "torch"):
+        pytest.skip("the host is the device")
+    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in block_problem(2))
+    with no_sync():
+        solve_box_block(xp, matrix, linear, xp.zeros_like(linear), lower, upper, tol=1e-3, max_steps=8)
+
+
+@pytest.mark.parametrize("is_portable", [False, True])
+def test_put_gather_combine(rung, xp, dtype, is_portable):
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(7, 11)), rng.normal(size=3)
+    slots, columns = np.array([5, 0, 3]), np.array([10, 2, 2, 7])
+    store, some, at = rung.from_host(rows, dtype), rung.from_host(slots), rung.from_host(columns)
+    values = rung.from_host(weights, dtype)
+
+    def run():
+        return (
+            gather_block(xp, store, some, at),
+            combine_rows(xp, store, some, values),
+            put(xp, rung.from_host(rows[:, 0], dtype), some, values),
+        )
+
+    if is_portable:
+        with portable_only():
+            block, combined, changed = run()
+    else:
+        block, combined, changed = run()
+    expected = rows[:, 0].copy()
+    expected[slots] = weights
+    assert_close(block, rows[slots][:, columns], dtype=dtype)
+    assert_close(combined, weights @ rows[slots], dtype=dtype, rtol=1e-5, atol=1e-6)
+    assert_close(changed, expected, dtype=dtype)
+
+
+def problem_on(rung, n=500, bound=1.0, d=5):
+    X, y = make_classification(n, d, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
+    xp = rung.load()
+    place = Place(xp, rung.device)
+    dtype = getattr(xp, rung.float_dtypes[-1])
+    sign = rung.from_host(2.0 * y - 1, dtype)
+    problem = classification_problem(xp, sign, rung.from_host(np.full(n, bound), dtype))
+    return X, y, place, rung.from_host(X, dtype), problem
+
+
+def assert_optimal(rung, X, y, solution, gram, bound, tol):
+    beta = rung.to_host(solution.beta).astype(np.float64)
+    sign = 2.0 * y - 1
+    assert np.all((beta * sign >= 0) & (beta * sign <= bound))
+    assert abs(beta.sum()) < 1e-4 * bound
+    gap = gap_of(
+        gram[None],
+        sign[None],
+        beta[None],
+        np.where(sign < 0, -bound, 0)[None],
+        np.where(sign > 0, bound, 0)[None],
+    )
+    assert gap[0] <= 1.1 * tol
+    assert solution.is_converged
+
+
+@pytest.mark.parametrize("cache_rows", [400, 500])
+def test_decomposition(rung, cache_rows):
+    X, y, place, x, problem = problem_on(rung)
+    matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
+    settings = Settings(tol=2e-3, cache_bytes=cache_rows * 500 * 4)
+    rows = make_rows(matrix, 1.0, settings)
+    assert rows.n_slots == cache_rows
+    solution = decompose(rows, problem, settings)
+    assert_optimal(rung, X, y, solution, al.kernels.gram(X, kernel=Gaussian(0.2)), 1.0, 2e-3)
+
+
+def test_interior_point(rung):
+    X, y, place, x, problem = problem_on(rung, n=400)
+    tol = 1e-3 if "float64" in rung.float_dtypes else 2e-2  # float32 ends near the square root of its eps
+    solution = solve_linear(place, x, problem, Settings(tol=tol))
+    assert_optimal(rung, X, y, solution, X @ X.T, 1.0, 1.1 * tol)
+
+
+def test_ring_recomputes_what_it_overwrites(rung, xp):
+    X, _, place, x, _ = problem_on(rung, n=60)
+    rows = KernelRows(KernelMatrix(place, x, Linear().gram), x.dtype, 10)
+    gram = X @ X.T
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        wanted = rng.choice(60, rng.integers(1, 11), replace=False).tolist()
+        columns = rung.from_host(np.arange(60))
+        assert_close(
+            rows.block(rows.fetch(wanted), columns), gram[wanted], dtype=x.dtype, rtol=1e-4, atol=1e-4
+        )
+
+
+def test_product_in_strips(rung, xp):
+    X, _, place, x, _ = problem_on(rung, n=150)
+    columns = np.arange(0, 150, 7)
+    weights = np.random.default_rng(0).normal(size=columns.shape[0])
+    matrix = KernelMatrix(place, x, Linear().gram)
+    found = product(matrix, None, rung.from_host(columns), rung.from_host(weights, x.dtype))
+    assert_close(found, X @ X[columns].T @ weights, dtype=x.dtype, rtol=1e-4, atol=1e-4)
+
+
+def test_waits_per_outer_step(rung):
+    if rung.counts() is None:
+        pytest.skip("nothing is counted")
+    _, _, place, x, problem = problem_on(rung)
+    matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
+    outer = []
+    settings = Settings(tol=2e-3, report=lambda *_: outer.append(rung.counts()["syncs"]))
+    decompose(make_rows(matrix, 1.0, settings), problem, settings)
+    waits = np.diff(outer)
+    assert len(waits) >= 3
+    assert waits.max() <= 3
+    assert np.median(waits) == 1
+
+
+def test_predict_waits_once(rung):
+    if rung.counts() is None:
+        pytest.skip("nothing is counted")
+    X, y, *_ = problem_on(rung, n=60)
+    clf = al.SVC().fit(rung.from_host(X), y)
+    rows = rung.from_host(X)
+    clf.predict(rows)
+    before = rung.counts()["syncs"]
+    clf.predict(rows)
+    assert rung.counts()["syncs"] - before <= 1
