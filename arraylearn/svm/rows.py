@@ -10,11 +10,11 @@ import array_api_compat
 from arraylearn._typing import Array
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops import combine_rows, gather_block
+from arraylearn.backend.ops import combine_rows, gather_block, scratch
 
 __all__ = ["KernelMatrix", "KernelRows", "product"]
 
-_ROWS_AT_ONCE = 64  # a strip of rows that stays in the cache while it is computed
+_ROWS_AT_ONCE = 256
 _CELLS_AT_ONCE = 500_000
 
 
@@ -93,7 +93,7 @@ class KernelRows:
         self.dtype = dtype
         self.n_computed = 0
         device = array_api_compat.device(matrix.x)
-        self._store = xp.empty((self.n_slots, matrix.n), dtype=dtype, device=device)
+        self._store = scratch(xp, (self.n_slots, matrix.n), dtype, device)
         self._slot_of: dict[int, int] = {}
         self._row_in: list[int] = [-1] * self.n_slots
         self._next = 0

@@ -35,6 +35,7 @@ from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
+from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
 from arraylearn.backend.ops.quadratic import combine_rows, gather_block, put, solve_box_block
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
@@ -76,6 +77,7 @@ __all__ = [
     "polynomial_gram",
     "put",
     "scatter",
+    "scratch",
     "segment_max",
     "segment_sum",
     "solve_box_block",
