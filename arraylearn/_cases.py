@@ -1,0 +1,263 @@
+"""One small case per public kernel and primitive: the list that self-tests run on every backend.
+
+Each case makes its inputs on the host from a seed and calls a kernel with arrays of any library. Running it
+on a backend and on NumPy must give the same numbers, up to rounding; integers and booleans exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from arraylearn import kernels, measures
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.random import as_generator
+from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
+from arraylearn.gaussian.class_moments import covariances
+from arraylearn.tree.histogram import count_classes
+from arraylearn.tree.scores import score_thresholds
+
+__all__ = ["KernelCase", "kernel_cases"]
+
+HostArrays = dict[str, Any]
+
+
+class KernelCase(NamedTuple):
+    """A kernel with inputs to try it on."""
+
+    name: str
+    make_inputs: Callable[[int], HostArrays]  # seed -> NumPy arrays by argument name, floats in float64
+    call: Callable[..., Array | tuple[Array, ...]]  # (xp, **arrays) -> result
+
+
+def kernel_cases() -> Iterator[KernelCase]:
+    """Yield a case for every public kernel and every primitive it stands on."""
+    yield from _primitive_cases()
+    yield from _measure_cases()
+    yield from _tree_cases()
+    yield from _gram_cases()
+    yield from _gaussian_cases()
+
+
+# ---- inputs
+
+
+def _keyed(seed: int, m: int = 500) -> HostArrays:
+    rng = as_generator(seed)
+    return {
+        "values": rng.normal(size=m),
+        "integers": rng.integers(-50, 50, m),
+        "keys": rng.integers(0, 7, m),
+        "columns": rng.integers(0, 16, (3, m)).astype("uint8"),
+        "keep": rng.permutation(m) < 200,
+    }
+
+
+def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
+    rng = as_generator(seed)
+    root = rng.normal(size=(k, d, d + 3))
+    matrix = root @ root.transpose(0, 2, 1)
+    matrix[1, 2, 2] = -1.0  # one that is not positive definite
+    return {"matrix": matrix, "right": rng.normal(size=(k, d, 2))}
+
+
+def _table(seed: int) -> HostArrays:
+    rng = as_generator(seed)
+    counts = rng.integers(0, 40, (20, 3, 4))
+    counts[0] = 0
+    counts[1, 2] = 0
+    counts[2, :, 1] = 0
+    return {"counts": counts.astype("float64")}
+
+
+def _binned(seed: int, n: int = 600) -> HostArrays:
+    rng = as_generator(seed)
+    return {
+        "bins": rng.integers(0, 8, (5, n)).astype("uint8"),
+        "codes": rng.integers(0, 3, n),
+        "nodes": rng.integers(0, 4, n),
+        "weights": rng.random(n),
+    }
+
+
+def _rows(seed: int) -> HostArrays:
+    rng = as_generator(seed)
+    return {"x": rng.normal(size=(2, 30, 5)), "z": rng.normal(size=(2, 20, 5))}
+
+
+def _classes(seed: int, n: int = 400, d: int = 5, k: int = 3) -> HostArrays:
+    rng = as_generator(seed)
+    codes = rng.integers(0, k, n)
+    root = rng.normal(size=(k, d, d + 3))
+    return {
+        "x": rng.normal(size=(n, d)) + 2.0 * codes[:, None],
+        "codes": codes,
+        "weights": rng.random(n),
+        "mean": rng.normal(size=(k, d)),
+        "var": rng.random((k, d)) + 0.5,
+        "cov": root @ root.transpose(0, 2, 1) / d,
+    }
+
+
+def _only(make: Callable[[int], HostArrays], *names: str) -> Callable[[int], HostArrays]:
+    """Keep the named inputs."""
+
+    def make_some(seed: int) -> HostArrays:
+        made = make(seed)
+        return {name: made[name] for name in names}
+
+    return make_some
+
+
+def _with_gaps(make: Callable[[int], HostArrays]) -> Callable[[int], HostArrays]:
+    """Put NaN into a tenth of `x`."""
+
+    def make_gaps(seed: int) -> HostArrays:
+        made = make(seed)
+        made["x"][as_generator(seed + 1).random(made["x"].shape) < 0.1] = float("nan")
+        return made
+
+    return make_gaps
+
+
+# ---- cases
+
+
+def _primitive_cases() -> Iterator[KernelCase]:
+    some = _only
+    yield KernelCase(
+        "segment_sum",
+        some(_keyed, "values", "keys"),
+        lambda xp, values, keys: ops.segment_sum(xp, values, keys, 7),
+    )
+    yield KernelCase(
+        "segment_max",
+        some(_keyed, "integers", "keys"),
+        lambda xp, integers, keys: ops.segment_max(xp, integers, keys, 9),
+    )
+    yield KernelCase("histogram", some(_keyed, "keys"), lambda xp, keys: ops.histogram(xp, keys, 7))
+    yield KernelCase(
+        "paired_histogram",
+        some(_keyed, "columns", "keys", "values"),
+        lambda xp, columns, keys, values: (
+            ops.paired_histogram(xp, columns, keys, 16, 7),
+            ops.paired_histogram(xp, columns, keys, 16, 7, values),
+        ),
+    )
+    yield KernelCase(
+        "argsort_rows", some(_keyed, "columns"), lambda xp, columns: ops.argsort_rows(xp, columns)
+    )
+    yield KernelCase(
+        "compress",
+        some(_keyed, "values", "keep"),
+        lambda xp, values, keep: ops.compress(xp, values, keep, 200),
+    )
+    yield KernelCase(
+        "partition", some(_keyed, "values", "keep"), lambda xp, values, keep: ops.partition(xp, values, keep)
+    )
+    yield KernelCase("top_k", some(_keyed, "integers"), lambda xp, integers: ops.top_k(xp, integers, 11))
+    yield KernelCase("bin_columns", some(_classes, "x", "mean"), _bin_by_means)
+    yield KernelCase("cholesky", some(_definite, "matrix"), lambda xp, matrix: ops.cholesky(xp, matrix))
+    yield KernelCase(
+        "solve_triangular",
+        _definite,
+        lambda xp, matrix, right: ops.solve_triangular(xp, ops.cholesky(xp, matrix)[0], right),
+    )
+    yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: ops.logsumexp(xp, x, axis=-1))
+
+
+def _bin_by_means(xp: Namespace, x: Array, mean: Array) -> Array:
+    edges = xp.sort(xp.matrix_transpose(mean), axis=1)
+    return ops.bin_columns(xp, x, edges, missing_bin=9)
+
+
+def _measure_cases() -> Iterator[KernelCase]:
+    for name, impurity in measures.IMPURITIES.items():
+        yield KernelCase(f"measures.{name}", _table, lambda xp, counts, f=impurity: f(xp, counts))
+    for name, measure in measures.MEASURES.items():
+        if name not in measures.IMPURITIES:  # those are short names of the gains
+            yield KernelCase(f"measures.{name}", _table, lambda xp, counts, f=measure: f(xp, counts))
+
+
+def _tree_cases() -> Iterator[KernelCase]:
+    yield KernelCase(
+        "tree.class_histogram",
+        _only(_binned, "bins", "codes", "nodes"),
+        lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
+    )
+    yield KernelCase(
+        "tree.class_histogram[weights]",
+        _binned,
+        lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
+    )
+    for name in ("gini", "entropy", "gain_ratio", "chi2"):
+        measure = measures.MEASURES[name]
+        yield KernelCase(
+            f"tree.threshold_scores[{name}]",
+            _table,
+            lambda xp, counts, f=measure: score_thresholds(xp, counts, f),
+        )
+
+
+def _gram_cases() -> Iterator[KernelCase]:
+    objects = {
+        "linear": kernels.Linear(),
+        "polynomial": kernels.Polynomial(3, 1.0, 0.5),
+        "gaussian": kernels.Gaussian(0.3),
+        "sigmoid": kernels.Sigmoid(0.1, 0.2),
+        "combined": 2.0 * kernels.Gaussian(width=2.0) * kernels.Linear() + kernels.Polynomial(2),
+    }
+    for name, kernel in objects.items():
+        yield KernelCase(
+            f"kernels.gram[{name}]",
+            _rows,
+            lambda xp, x, z, k=kernel: (k.gram(xp, x, z), k.gram(xp, x), k.diagonal(xp, x)),
+        )
+    yield KernelCase(
+        "kernels.resolve_gamma",
+        _rows,
+        lambda xp, x, z: kernels.Gaussian(kernels.resolve_gamma(xp, x, "scale")).gram(xp, x, z),
+    )
+
+
+def _gaussian_cases() -> Iterator[KernelCase]:
+    rows = _only(_classes, "x", "codes", "weights")
+    for name, make, options in (
+        ("diagonal", rows, {}),
+        ("full", rows, {"full": True}),
+        ("missing", _with_gaps(rows), {"skip_missing": True}),
+    ):
+        yield KernelCase(f"gaussian.moments[{name}]", make, _moments(**options))
+    yield KernelCase(
+        "gaussian.log_density",
+        _only(_classes, "x", "mean", "cov"),
+        lambda xp, x, mean, cov: full_log_density(xp, factor_covariances(xp, mean, cov), x),
+    )
+    parameters = _only(_classes, "x", "mean", "var")
+    for by_product in (False, True):
+        yield KernelCase(
+            f"gaussian.diagonal_log_density[{'product' if by_product else 'direct'}]",
+            parameters,
+            lambda xp, x, mean, var, p=by_product: diagonal_log_density(xp, x, mean, var, by_product=p),
+        )
+        yield KernelCase(
+            f"gaussian.diagonal_log_density[{'product' if by_product else 'direct'}, missing]",
+            _with_gaps(parameters),
+            lambda xp, x, mean, var, p=by_product: diagonal_log_density(
+                xp, x, mean, var, by_product=p, skip_missing=True
+            ),
+        )
+
+
+def _moments(**options: bool) -> Callable[..., tuple[Array, ...]]:
+    def call(xp: Namespace, x: Array, codes: Array, weights: Array) -> tuple[Array, ...]:
+        whole = ops.grouped_moments(xp, x, codes, 3, weights, **options)
+        parts = [
+            ops.grouped_moments(xp, x[rows, :], codes[rows], 3, weights[rows], **options)
+            for rows in (slice(0, 150), slice(150, None))
+        ]
+        merged = ops.merge_moments(xp, *parts)
+        return (*whole, *merged, covariances(xp, whole, divisor="unbiased"))
+
+    return call

@@ -1,0 +1,209 @@
+"""Kernels and their gram matrices: linear, polynomial, gaussian, sigmoid, precomputed, custom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from arraylearn._door import as_float, bring, find_place, refuse
+from arraylearn._typing import Array, Namespace
+from arraylearn.kernels.objects import (
+    Custom,
+    Gaussian,
+    Kernel,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Product,
+    Scaled,
+    Sigmoid,
+    Sum,
+)
+
+__all__ = [
+    "KERNELS",
+    "Custom",
+    "Gaussian",
+    "Kernel",
+    "Linear",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Scaled",
+    "Sigmoid",
+    "Sum",
+    "as_kernel",
+    "gram",
+    "resolve_gamma",
+]
+
+KERNELS = ("linear", "poly", "polynomial", "rbf", "gaussian", "sigmoid", "precomputed")
+
+
+def as_kernel(
+    kernel: str | Kernel | Callable[[Any, Any], Any],
+    *,
+    gamma: float | Array = 1.0,
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> Kernel:
+    """Make a kernel object of what users pass as ``kernel=``.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        ``"linear"``, ``"poly"`` (or ``"polynomial"``), ``"rbf"`` (or ``"gaussian"``), ``"sigmoid"``,
+        ``"precomputed"``, a kernel object (returned as it is), or a function of two tables of rows.
+    gamma : float or array (...)
+        Factor of the polynomial, gaussian and sigmoid kernel; see `resolve_gamma` for "scale" and "auto".
+    degree : int
+        Power of the polynomial kernel.
+    coef0 : float
+        Constant of the polynomial and sigmoid kernel.
+
+    Returns
+    -------
+    Kernel
+        With ``gram(xp, x, z)`` and ``diagonal(xp, x)``.
+
+    Examples
+    --------
+    >>> from arraylearn.kernels import as_kernel
+    >>> as_kernel("poly", degree=2, coef0=1.0)
+    Polynomial(degree=2, coef0=1.0, gamma=1.0)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel == "linear":
+        return Linear()
+    if kernel in ("poly", "polynomial"):
+        return Polynomial(degree, coef0, gamma)
+    if kernel in ("rbf", "gaussian"):
+        return Gaussian(gamma)
+    if kernel == "sigmoid":
+        return Sigmoid(gamma, coef0)
+    if kernel == "precomputed":
+        return Precomputed()
+    if callable(kernel):
+        return Custom(kernel)
+    rule = f"must be one of {', '.join(map(repr, KERNELS))}, a kernel object or a callable"
+    raise refuse("kernel", rule, repr(kernel))
+
+
+def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale", "auto"]) -> float | Array:
+    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data; never waits for the device.
+
+    .. math:: \gamma_\text{scale} = 1 / (d \operatorname{Var} x), \qquad \gamma_\text{auto} = 1 / d
+
+    Parameters
+    ----------
+    x : float array (..., n, d)
+        The training rows; the variance is that of all their entries.
+    gamma : float, array (...), "scale" or "auto"
+        A number or array is returned as it is.
+
+    Returns
+    -------
+    float or array (...)
+        For "scale" an array on the device, in the dtype of `x`, because fetching the number would make the
+        host wait; 1 where all entries are equal, as in scikit-learn. ``float(...)`` fetches it, at the price
+        of that one wait.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arraylearn.kernels import resolve_gamma
+    >>> float(resolve_gamma(np, np.asarray([[0.0, 2.0], [4.0, 2.0]]), "scale"))
+    0.25
+    """
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / x.shape[-1]
+        if gamma != "scale":
+            raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
+        variance = xp.var(x, axis=(-2, -1))
+        return xp.where(variance > 0, 1.0 / (x.shape[-1] * xp.where(variance > 0, variance, 1.0)), 1.0)
+    if isinstance(gamma, int | float):
+        return float(gamma)
+    return gamma
+
+
+def gram(
+    X: Any,
+    Y: Any = None,
+    kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+    *,
+    gamma: float | Array | Literal["scale", "auto"] | None = None,
+    width: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> Array:
+    r"""Gram matrix: the kernel's value for every pair of rows.
+
+    ============ ==============================================================================
+    linear       :math:`\langle x, z \rangle`
+    polynomial   :math:`(\gamma \langle x, z \rangle + c)^p`
+    gaussian     :math:`\exp(-\gamma \lVert x - z \rVert^2) = \exp(-\lVert x - z \rVert^2 / w)`
+    sigmoid      :math:`\tanh(\gamma \langle x, z \rangle + c)`
+    ============ ==============================================================================
+
+    Parameters
+    ----------
+    X : array (..., n, d)
+        Rows; leading axes are separate problems. Integers become floats.
+    Y : array (..., m, d), optional
+        Other rows, brought to the place and dtype of `X`; default: those of `X`.
+    kernel : str, Kernel or callable
+        See `as_kernel`. "precomputed" returns `X`.
+    gamma : float, array (...), "scale" or "auto", optional
+        :math:`\gamma`; see `resolve_gamma`. Default: 1 for the polynomial and sigmoid kernel, "auto" for the
+        gaussian one.
+    width : float, optional
+        :math:`w = 1 / \gamma` of the gaussian kernel, instead of `gamma`.
+    degree : int
+        :math:`p`.
+    coef0 : float
+        :math:`c`.
+
+    Returns
+    -------
+    array (..., n, m)
+        Of the library, device and float dtype of `X`. Gaussian values lie between 0 and 1; without `Y`
+        their diagonal is exactly 1.
+
+    References
+    ----------
+    B. Schölkopf, A. J. Smola, Learning with Kernels, 2002.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.kernels.gram([[0.0, 0.0], [1.0, 2.0]], kernel="poly", degree=2, coef0=1.0)
+    array([[ 1.,  1.],
+           [ 1., 36.]])
+    >>> al.kernels.gram([[0.0], [2.0]], width=4.0).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+    place = find_place(X, Y)
+    x = as_float(X, place)
+    z = None if Y is None or Y is X else bring(Y, place, x.dtype)
+    _check_rows(x, z, is_precomputed=kernel == "precomputed" or isinstance(kernel, Precomputed))
+    if width is not None:
+        if kernel not in ("rbf", "gaussian") or gamma is not None:
+            raise refuse("width", "is for the gaussian kernel, and instead of `gamma`", width)
+        kernel = Gaussian(width=width)
+    if gamma is None:
+        gamma = "auto" if kernel in ("rbf", "gaussian") else 1.0
+    factor = resolve_gamma(place.xp, x, gamma)
+    return as_kernel(kernel, gamma=factor, degree=degree, coef0=coef0).gram(place.xp, x, z)
+
+
+def _check_rows(x: Array, z: Array | None, *, is_precomputed: bool) -> None:
+    for name, value in (("X", x), ("Y", z)):
+        if value is not None and value.ndim < 2:
+            raise refuse(name, "must have the axes (..., row, column)", f"an array of {value.ndim} axes")
+    if is_precomputed and z is not None:
+        raise refuse("Y", "must be None for a precomputed kernel", "an array")
+    if z is not None and z.shape[-1] != x.shape[-1]:
+        raise refuse("Y", f"must have as many columns as `X` ({x.shape[-1]})", z.shape[-1])

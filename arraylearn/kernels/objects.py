@@ -1,0 +1,313 @@
+"""Kernels as objects: small frozen values that make gram matrices and can be added, multiplied and scaled.
+
+Each has ``gram(xp, x, z)``, the matrix (..., n, m) of all pairs of rows of x (..., n, d) and z (..., m, d),
+where ``z=None`` stands for x itself, and ``diagonal(xp, x)``, the values (..., n) of each row with itself.
+Sums, products and positive multiples of kernels are kernels again (Schölkopf and Smola, Learning with
+Kernels, 2002, chapter 13).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass
+from itertools import pairwise
+from typing import Any
+
+import array_api_compat
+
+from arraylearn._door import refuse
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.ops.fused import integer_power
+
+__all__ = [
+    "Custom",
+    "Gaussian",
+    "Kernel",
+    "Linear",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Scaled",
+    "Sigmoid",
+    "Sum",
+]
+
+
+class Kernel(ABC):
+    """What all kernels share: arithmetic."""
+
+    @abstractmethod
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the values (..., n, m) of all pairs of rows; ``z=None`` means x itself."""
+
+    @abstractmethod
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the value (..., n) of each row with itself."""
+
+    def __add__(self, other: object) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: object) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, float(other)) if isinstance(other, int | float) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    r"""The inner product :math:`\langle x, z \rangle`.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.kernels.gram([[1.0, 2.0]], [[3.0, 4.0]], kernel=al.kernels.Linear())
+    array([[11.]])
+    """
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the inner products."""
+        return x @ xp.matrix_transpose(x if z is None else z)
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the squared norms."""
+        return xp.vecdot(x, x)
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    r"""The polynomial kernel :math:`(\gamma \langle x, z \rangle + c)^p`.
+
+    Parameters
+    ----------
+    degree : int
+        The power :math:`p`, at least 0.
+    coef0 : float
+        The constant :math:`c`; a kernel in the strict sense (positive semidefinite) for :math:`c \ge 0`.
+    gamma : float or array (...)
+        The factor :math:`\gamma`; an array is one factor per leading axis of the data.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.kernels.gram([[1.0, 2.0]], [[3.0, 4.0]], kernel=al.kernels.Polynomial(degree=2, coef0=1.0))
+    array([[144.]])
+    """
+
+    degree: int = 3
+    coef0: float = 0.0
+    gamma: float | Array = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.degree, int) or isinstance(self.degree, bool) or self.degree < 0:
+            raise refuse("degree", "must be an integer of at least 0", repr(self.degree))
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the powers of the shifted inner products."""
+        return ops.polynomial_gram(xp, x, z, _factor(xp, self.gamma, x), float(self.coef0), self.degree)
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the powers of the shifted squared norms."""
+        base = xp.vecdot(x, x) * _per_row(_factor(xp, self.gamma, x)) + float(self.coef0)
+        return integer_power(xp, base, self.degree)
+
+
+@dataclass(frozen=True)
+class Gaussian(Kernel):
+    r"""The gaussian kernel :math:`\exp(-\gamma \lVert x - z \rVert^2) = \exp(-\lVert x - z \rVert^2 / c)`.
+
+    Parameters
+    ----------
+    gamma : float or array (...), optional
+        The factor :math:`\gamma`, not negative; an array is one factor per leading axis of the data.
+    width : float, optional
+        The other way to say it: :math:`c = 1 / \gamma`, positive. (In terms of a standard deviation,
+        :math:`c = 2 \sigma^2`.) Give one of the two.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.kernels.Gaussian(width=4.0)
+    Gaussian(gamma=0.25)
+    """
+
+    gamma: float | Array | None = None
+    width: InitVar[float | None] = None
+
+    def __post_init__(self, width: float | None) -> None:
+        if (self.gamma is None) == (width is None):
+            raise ValueError("a gaussian kernel takes either `gamma` or `width`; got both or neither.")
+        if width is not None:
+            if not 0 < width < math.inf:
+                raise refuse("width", "must be positive and finite", width)
+            object.__setattr__(self, "gamma", 1.0 / width)
+        elif isinstance(self.gamma, int | float) and not 0 <= self.gamma < math.inf:
+            raise refuse("gamma", "must be finite and not negative", self.gamma)
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the similarities, from 0 to 1; the diagonal is exactly 1 without `z`."""
+        return ops.gaussian_gram(xp, x, z, _factor(xp, self.gamma, x))
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return ones."""
+        return xp.ones(x.shape[:-1], dtype=x.dtype, device=array_api_compat.device(x))
+
+
+@dataclass(frozen=True)
+class Sigmoid(Kernel):
+    r"""The kernel :math:`\tanh(\gamma \langle x, z \rangle + c)`, not positive semidefinite in general.
+
+    Parameters
+    ----------
+    gamma : float or array (...)
+        The factor :math:`\gamma`; an array is one factor per leading axis of the data.
+    coef0 : float
+        The constant :math:`c`.
+    """
+
+    gamma: float | Array = 1.0
+    coef0: float = 0.0
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the hyperbolic tangents of the shifted inner products."""
+        rows = x * _per_row(_per_row(_factor(xp, self.gamma, x)))
+        return xp.tanh(rows @ xp.matrix_transpose(x if z is None else z) + float(self.coef0))
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the hyperbolic tangents of the shifted squared norms."""
+        return xp.tanh(xp.vecdot(x, x) * _per_row(_factor(xp, self.gamma, x)) + float(self.coef0))
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """The data are the gram matrix already: (n, n) to learn from, (m, n) for m new rows. Stands alone."""
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return `x`."""
+        return x
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the diagonal of the square matrix `x`."""
+        return xp.linalg.diagonal(x)
+
+
+@dataclass(frozen=True)
+class Custom(Kernel):
+    """A kernel of the user's own.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(x, z)`` takes rows (n, d) and (m, d) and returns their values (n, m), as arrays of the
+        library that computes.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> square = al.kernels.Custom(lambda x, z: (x @ z.T) ** 2)
+    >>> al.kernels.gram([[1.0, 2.0]], [[3.0, 4.0]], kernel=square)
+    array([[121.]])
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return what the function says of all pairs of rows."""
+        other = x if z is None else z
+        values = self.function(x, other)
+        wanted = (x.shape[-2], other.shape[-2])
+        if tuple(values.shape[-2:]) != wanted:
+            raise ValueError(f"the kernel function must return {wanted} values; got {tuple(values.shape)}.")
+        return xp.astype(values, x.dtype, copy=False)
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the diagonal of small blocks: nothing n x n is made."""
+        n = x.shape[-2]
+        bounds = [*range(0, n, _DIAGONAL_BLOCK), n]
+        blocks = [self.gram(xp, x[..., start:stop, :]) for start, stop in pairwise(bounds)]
+        return xp.concat([xp.linalg.diagonal(block) for block in blocks], axis=-1)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """The sum of two kernels, made by ``first + second``."""
+
+    first: Kernel
+    second: Kernel
+
+    def __post_init__(self) -> None:
+        _refuse_precomputed(self.first, self.second)
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the sum of both matrices."""
+        return self.first.gram(xp, x, z) + self.second.gram(xp, x, z)
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the sum of both diagonals."""
+        return self.first.diagonal(xp, x) + self.second.diagonal(xp, x)
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product of two kernels, value by value, made by ``first * second``."""
+
+    first: Kernel
+    second: Kernel
+
+    def __post_init__(self) -> None:
+        _refuse_precomputed(self.first, self.second)
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the product of both matrices, value by value."""
+        return self.first.gram(xp, x, z) * self.second.gram(xp, x, z)
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the product of both diagonals."""
+        return self.first.diagonal(xp, x) * self.second.diagonal(xp, x)
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """A kernel times a number that is not negative, made by ``factor * kernel``."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.factor < math.inf:
+            raise refuse(
+                "factor", "must be finite and not negative for the result to be a kernel", self.factor
+            )
+
+    def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
+        """Return the scaled matrix."""
+        return self.kernel.gram(xp, x, z) * self.factor
+
+    def diagonal(self, xp: Namespace, x: Array) -> Array:
+        """Return the scaled diagonal."""
+        return self.kernel.diagonal(xp, x) * self.factor
+
+
+# Rows of a block of which a custom kernel keeps only the diagonal.
+_DIAGONAL_BLOCK = 64
+
+
+def _factor(xp: Namespace, gamma: float | Array, x: Array) -> float | Array:
+    """Return a number as a float, an array in the dtype of the data."""
+    return float(gamma) if isinstance(gamma, int | float) else xp.astype(gamma, x.dtype, copy=False)
+
+
+def _per_row(gamma: float | Array) -> float | Array:
+    """Give an array of factors one more axis; a number serves as it is."""
+    return gamma if isinstance(gamma, float) else gamma[..., None]
+
+
+def _refuse_precomputed(*kernels: Kernel) -> None:
+    if any(isinstance(kernel, Precomputed) for kernel in kernels):
+        raise ValueError(
+            "a precomputed kernel stands alone: combine the matrices themselves, then pass the result."
+        )
