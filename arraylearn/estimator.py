@@ -25,8 +25,9 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
+from arraylearn.backend.ops.finite import has_infinite
 from arraylearn.backend.selector import choose_place
-from arraylearn.table import Labels, Schema, Table, encode_labels, find_infinite, learn_schema, read_table
+from arraylearn.table import Labels, Schema, Table, encode_labels, learn_schema, read_table
 
 __all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
 
@@ -105,12 +106,12 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         home = locate(X)
         place = choose_place(home, self.backend)
         table = read_table(X, self.schema_, place)
-        return Batch(table, place, home, self._find_bad(place, table))
-
-    def _find_bad(self, place: Place, table: Table) -> Array:
-        if self._accepts_missing:
-            return find_infinite(place.xp, table.numeric)
-        return find_infinite(place.xp, table.numeric) | place.xp.any(place.xp.isnan(table.numeric))
+        is_bad = has_infinite(place.xp, table.numeric, or_nan=not self._accepts_missing)
+        if "cuda" not in str(place.device).lower():
+            # nothing waits here, and kernels are spared what would make them warn; elsewhere the flag is read
+            # later, together with the results
+            self._refuse_bad(bool(is_bad))
+        return Batch(table, place, home, is_bad)
 
     def _refuse_nominal(self) -> None:
         if self._accepts_nominal or not self.schema_.nominal_idx:
@@ -152,7 +153,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return move(xp.take(labels, codes, axis=0), batch.home)
 
     def _model_at(self, place: Place, dtype: Any = None) -> Any:
-        """Return the fitted model where a prediction computes; copies made for that are kept for the next call.
+        """Return the fitted model where a prediction computes; copies made for that are kept.
 
         With `dtype`, the floats of the model come in that dtype.
         """

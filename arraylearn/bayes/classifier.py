@@ -16,7 +16,7 @@ from arraylearn.bayes.tables import FittedTables
 from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
 from arraylearn.table import encode_labels, encode_with, learn_schema
 
-__all__ = ["BayesClassifier", "is_safe", "read_together"]
+__all__ = ["BayesClassifier", "is_safe"]
 
 
 class BayesClassifier(ArrayClassifier):
@@ -320,18 +320,6 @@ class BayesClassifier(ArrayClassifier):
         """Prior probabilities of the classes (k,)."""
         check_is_fitted(self)
         return locate(self.model_.log_prior).xp.exp(self.model_.log_prior)
-
-
-def read_together(place: Place, *parts: Array) -> list[Any]:
-    """Read several small arrays on the host, all in one copy of the accumulator's dtype."""
-    xp, dtype = place.xp, accumulator_dtype(place)
-    flat = [xp.reshape(xp.astype(part, dtype, copy=False), (-1,)) for part in parts]
-    host, read, start = to_host(xp.concat(flat)), [], 0
-    for part, numbers in zip(parts, flat, strict=True):
-        size = int(numbers.shape[0])
-        read.append(host[start : start + size].reshape(tuple(part.shape)))
-        start += size
-    return read
 
 
 def is_safe(xp: Namespace, amplification: float, dtype: Any) -> bool:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import from_host, to_host
+from arraylearn.backend.transfer import read_together
 from arraylearn.bayes import full, naive
-from arraylearn.bayes.classifier import BayesClassifier, is_safe, read_together
+from arraylearn.bayes.classifier import BayesClassifier, is_safe
 from arraylearn.bayes.errors import SingularCovarianceWarning, UndefinedVarianceWarning
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, class_log_prior

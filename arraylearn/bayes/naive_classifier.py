@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import HOST, from_host, to_host
-from arraylearn.bayes.classifier import BayesClassifier, is_safe, read_together
+from arraylearn.backend.transfer import read_together
+from arraylearn.bayes.classifier import BayesClassifier, is_safe
 from arraylearn.bayes.errors import UndefinedVarianceWarning
 from arraylearn.bayes.naive import (
     NaiveModel,

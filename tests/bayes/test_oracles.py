@@ -77,7 +77,9 @@ def test_full_equals_qda(data):
     if name == "digits":
         with pytest.raises(np.linalg.LinAlgError, match="not full rank"):
             QuadraticDiscriminantAnalysis().fit(X, y)
-        with pytest.warns(SingularCovarianceWarning, match="covariance of class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"):
+        with pytest.warns(
+            SingularCovarianceWarning, match="covariance of class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+        ):
             ours.fit(X, y)
         proba = ours.predict_proba(X)
         assert np.isfinite(proba).all()
@@ -92,7 +94,9 @@ def test_full_equals_qda(data):
             ours.decision_function(X), theirs.decision_function(X) - constant, rtol=1e-6
         )
     else:
-        np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            ours.decision_function(X), theirs.decision_function(X), rtol=1e-6, atol=1e-6
+        )
 
 
 def test_full_unbiased_equals_scaled_qda(data):

@@ -56,8 +56,12 @@ def test_drug(rung, float_dtype_name):
     for cells, joint, posterior, drug_given in cases:
         x = row(drug, values, rung, float_dtype_name, *cells)
         found = clf.predict_joint_log_proba(x)
-        assert_close(rung.load().exp(found), np.array([joint]), dtype=float_dtype_name, **tolerance(float_dtype_name))
-        assert_close(clf.predict_proba(x), np.array([posterior]), dtype=float_dtype_name, **tolerance(float_dtype_name))
+        assert_close(
+            rung.load().exp(found), np.array([joint]), dtype=float_dtype_name, **tolerance(float_dtype_name)
+        )
+        assert_close(
+            clf.predict_proba(x), np.array([posterior]), dtype=float_dtype_name, **tolerance(float_dtype_name)
+        )
         assert clf.predict(x).tolist() == [drug_given]
 
 
@@ -118,7 +122,11 @@ def test_mammals(rung, float_dtype_name):
         found = rung.load().exp(clf.predict_joint_log_proba(x))
         assert_close(found, np.array([joint]), dtype=float_dtype_name, rtol=2e-3)  # three digits are printed
         assert_close(
-            clf.predict_proba(x), np.array([[mammal, 1 - mammal]]), dtype=float_dtype_name, rtol=4e-3, atol=1e-4
+            clf.predict_proba(x),
+            np.array([[mammal, 1 - mammal]]),
+            dtype=float_dtype_name,
+            rtol=4e-3,
+            atol=1e-4,
         )
 
 

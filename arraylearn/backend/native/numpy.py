@@ -25,9 +25,9 @@ from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     split_blocks,
 )
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
+from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
-from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,

@@ -1,0 +1,30 @@
+"""NumPy body of `arraylearn.backend.ops.finite`: a sum tells all but the rare case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.threads import parallel_map
+
+Host = np.ndarray[Any, Any]
+
+# Values of a chunk; one that a thread is worth starting for.
+_CHUNK = 1 << 17
+
+
+def has_infinite(x: Host, or_nan: bool) -> Host:
+    step = max(1, _CHUNK // max(1, x.shape[-1] if x.ndim else 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if x.ndim == 0 or x.shape[0] <= step:
+            return np.asarray(_is_bad(x, or_nan))
+        chunks = (x[start : start + step] for start in range(0, x.shape[0], step))
+        return np.asarray(any(parallel_map(lambda chunk: _is_bad(chunk, or_nan), chunks)))
+
+
+def _is_bad(x: Host, or_nan: bool) -> bool:
+    # a sum of finite numbers is finite, unless it overflows
+    if np.isfinite(np.add.reduce(x, axis=None)):
+        return False
+    return not bool(np.isfinite(x).all()) if or_nan else bool(np.isinf(x).any())

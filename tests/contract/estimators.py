@@ -1,0 +1,70 @@
+"""Every estimator, and what the contract may ask of it.
+
+Add a `Subject` to `SUBJECTS` and the suite beside this file tests it. A claim that does not hold for a method (a
+stochastic one under a permutation of rows, say) is switched off here, with the reason as a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import arraylearn as al
+
+__all__ = ["SUBJECTS", "Subject"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One estimator in one setting.
+
+    Attributes
+    ----------
+    name : what the tests call it, and `rungs.EXCEPTIONS` if it cannot serve a rung
+    make : returns a fresh estimator; keyword arguments override its parameters
+    accepts_missing, accepts_nominal : whether NaN and nominal columns are part of the method
+    has_weights, has_probabilities, has_decision : whether `fit` takes `sample_weight`; which methods there are
+    ignores_row_order, counts_weights, ignores_labels : which properties hold: any order of the rows gives the
+        same predictions; a weight of 2 is the row twice; other names of the classes in the same order change
+        nothing else
+    fit_syncs, predict_syncs : how often the host may wait for the device, or None: not promised
+    atol : by how much probabilities and decisions may differ between float64 rungs
+    expected_failures : scikit-learn's checks that may fail, with the reason
+    """
+
+    name: str
+    make: Callable[..., Any]
+    accepts_missing: bool = True
+    accepts_nominal: bool = True
+    has_weights: bool = True
+    has_probabilities: bool = True
+    has_decision: bool = True
+    ignores_row_order: bool = True
+    counts_weights: bool = True
+    ignores_labels: bool = True
+    fit_syncs: int | None = None
+    predict_syncs: int | None = None
+    atol: float = 1e-8
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _with(estimator: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+    def make(**changes: Any) -> Any:
+        return estimator(**{**defaults, **changes})
+
+    return make
+
+
+_FULL = {"accepts_missing": False, "accepts_nominal": False, "fit_syncs": 2, "predict_syncs": 1}
+
+SUBJECTS: tuple[Subject, ...] = (
+    Subject("naive_bayes", al.NaiveBayesClassifier, fit_syncs=2, predict_syncs=1),
+    Subject("full_bayes", al.FullBayesClassifier, **_FULL),
+    Subject("full_bayes_shared", _with(al.FullBayesClassifier, covariance="shared"), **_FULL),
+    Subject("full_bayes_diagonal", _with(al.FullBayesClassifier, covariance="diagonal"), **_FULL),
+    Subject("full_bayes_shrunk", _with(al.FullBayesClassifier, shrinkage="auto"), **_FULL),
+)

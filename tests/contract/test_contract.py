@@ -1,0 +1,327 @@
+"""What every estimator promises, on every rung: see `estimators.py` for what is asked of which."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from tests.backends import rungs
+from tests.backends.assertions import assert_close
+from tests.contract.estimators import SUBJECTS
+
+BACKEND_NAMES = {
+    "numpy": "numpy",
+    "strict": "array_api_strict:device1",
+    "strict_float32": "array_api_strict:no_float64",
+    "torch": "torch",
+    "fake_cuda": "torch:cuda:0",
+    "cupy": "cupy",
+    "cupy_nvrtc": "cupy",
+}
+FRAMES = ("pandas", "polars", "pyarrow")
+LABELS = np.array(["blue", "green", "red"])
+
+
+@pytest.fixture(params=SUBJECTS, ids=str)
+def subject(request, rung):
+    if reason := rungs.declined(request.param.name, rung):
+        pytest.skip(f"{request.param.name} on {rung.name}: {reason}")
+    return request.param
+
+
+@pytest.fixture(params=SUBJECTS, ids=str)
+def host_subject(request):
+    return request.param
+
+
+def table(n=60, d=4, k=3, seed=0):
+    """Rows of three overlapping classes; eighths, so that float32 and float64 hold the same numbers."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    centers = rng.normal(size=(k, d)) * 2
+    X = centers[y] + rng.normal(size=(n, d))
+    return np.round(X * 8) / 8, y
+
+
+def new_rows(d=4):
+    return np.round(np.random.default_rng(7).normal(size=(25, d)) * 16) / 8
+
+
+def frame(library, X, names):
+    columns = {name: X[:, j] for j, name in enumerate(names)}
+    if library == "pandas":
+        return pytest.importorskip("pandas").DataFrame(columns)
+    if library == "polars":
+        return pytest.importorskip("polars").DataFrame(columns)
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+def outputs(subject, model, X):
+    """All float results of a fitted estimator."""
+    results = {}
+    if subject.has_probabilities:
+        results["predict_proba"] = model.predict_proba(X)
+    if subject.has_decision:
+        results["decision_function"] = model.decision_function(X)
+    return results
+
+
+def on_host(array, rung):
+    return array if isinstance(array, np.ndarray) else rung.to_host(array)
+
+
+def assert_results_close(subject, found, expected, **tolerances):
+    tolerances = {"rtol": 1e-7, "atol": subject.atol, **tolerances}
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, err_msg=name, **tolerances)
+
+
+# ---- library, dtype and device in = out
+
+
+def test_results_come_home(subject, rung, float_dtype_name):
+    X, y = table()
+    model = subject.make().fit(rung.from_host(X, float_dtype_name), rung.from_host(y))
+    queries = rung.from_host(new_rows(), float_dtype_name)
+    labels = model.predict(queries)
+    reference = subject.make().fit(X.astype(float_dtype_name), y)
+    assert_close(labels, reference.predict(new_rows().astype(float_dtype_name)), rung=rung)
+    tolerance = {"rtol": 2e-3, "atol": 2e-3} if float_dtype_name == "float32" else {"atol": subject.atol}
+    for name, expected in outputs(subject, reference, new_rows().astype(float_dtype_name)).items():
+        assert expected.dtype == float_dtype_name
+        assert_close(getattr(model, name)(queries), expected, rung=rung, dtype=float_dtype_name, **tolerance)
+
+
+def test_labels_that_no_array_library_holds(subject, rung):
+    X, y = table()
+    name = rung.float_dtypes[-1]
+    model = subject.make().fit(rung.from_host(X, name), LABELS[y])
+    queries = rung.from_host(new_rows(), name)
+    labels = model.predict(queries)
+    assert isinstance(labels, np.ndarray)
+    expected = subject.make().fit(X, LABELS[y]).predict(new_rows())
+    np.testing.assert_array_equal(labels, expected)
+    assert labels.dtype == expected.dtype
+    assert model.classes_.tolist() == ["blue", "green", "red"]
+
+
+def test_backend_moves_in_and_results_come_home(subject, rung):
+    X, y = table()
+    moved = subject.make(backend=BACKEND_NAMES[rung.name]).fit(X, LABELS[y])
+    stayed = subject.make().fit(X, LABELS[y])
+    labels = moved.predict(new_rows())
+    assert isinstance(labels, np.ndarray)
+    np.testing.assert_array_equal(labels, stayed.predict(new_rows()))
+    tolerance = {} if "float64" in rung.float_dtypes else {"rtol": 2e-3, "atol": 2e-3}
+    found = outputs(subject, moved, new_rows())
+    assert all(isinstance(values, np.ndarray) for values in found.values())
+    assert_results_close(subject, found, outputs(subject, stayed, new_rows()), **tolerance)
+
+
+def test_a_fitted_model_serves_other_libraries(subject, rung):
+    X, y = table()
+    name = rung.float_dtypes[-1]
+    model = subject.make().fit(rung.from_host(X, name), y)
+    expected = subject.make().fit(X, y)
+    np.testing.assert_array_equal(model.predict(new_rows()), expected.predict(new_rows()))
+    back = expected.predict(rung.from_host(new_rows(), name))
+    assert_close(back, expected.predict(new_rows()), rung=rung)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_data_frames(host_subject, library):
+    X, y = table()
+    names = ["a", "b", "c", "d"]
+    labels = frame(library, y[:, None], ["label"])["label"]
+    model = host_subject.make().fit(frame(library, X, names), labels)
+    expected = host_subject.make().fit(X, y)
+    queries = frame(library, new_rows(), names)
+    np.testing.assert_array_equal(model.predict(queries), expected.predict(new_rows()))
+    assert_results_close(
+        host_subject, outputs(host_subject, model, queries), outputs(host_subject, expected, new_rows())
+    )
+    assert list(model.feature_names_in_) == names
+    with pytest.raises(ValueError, match=r"feature names|column 0"):
+        model.predict(frame(library, new_rows(), ["z", "b", "c", "d"]))
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_nominal_columns_of_data_frames(host_subject, library):
+    X, y = table()
+    colours = LABELS[(y + np.arange(60) % 2) % 3]
+    columns = {"number": X[:, 0], "colour": colours.tolist()}
+    if library == "pyarrow":
+        data = pytest.importorskip("pyarrow").table(columns)
+    else:
+        data = pytest.importorskip(library).DataFrame(columns)
+    if not host_subject.accepts_nominal:
+        with pytest.raises(ValueError, match="numeric columns only.*'colour'"):
+            host_subject.make().fit(data, y)
+        return
+    model = host_subject.make().fit(data, y)
+    plain = np.empty((60, 2), dtype=object)
+    plain[:, 0], plain[:, 1] = X[:, 0], colours
+    expected = host_subject.make().fit(plain, y)
+    np.testing.assert_array_equal(model.predict(data), expected.predict(plain))
+
+
+def test_missing_values(host_subject):
+    X, y = table()
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    if not host_subject.accepts_missing:
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            host_subject.make().fit(holes, y)
+        model = host_subject.make().fit(X, y)
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            model.predict(holes)
+        return
+    model = host_subject.make().fit(holes, y)
+    for values in outputs(host_subject, model, holes).values():
+        assert np.isfinite(values).all()
+
+
+# ---- states
+
+
+def test_copies(subject, rung):
+    X, y = table()
+    name = rung.float_dtypes[-1]
+    queries = rung.from_host(new_rows(), name)
+    model = subject.make().fit(rung.from_host(X, name), LABELS[y])
+    expected = model.predict(queries)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(twin.predict(queries), expected)
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        fresh.predict(queries)
+
+
+def test_a_failed_fit_leaves_it_unfitted(subject, rung):
+    X, y = table()
+    name = rung.float_dtypes[-1]
+    bad = X.copy()
+    bad[3, 2] = np.inf
+    model = subject.make().fit(rung.from_host(X, name), y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(rung.from_host(bad, name), y)
+    with pytest.raises(NotFittedError):
+        model.predict(rung.from_host(X, name))
+    model.fit(rung.from_host(X, name), y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(rung.from_host(bad, name))
+    for method in outputs(subject, model, rung.from_host(X, name)):
+        with pytest.raises(ValueError, match="infinity"):
+            getattr(model, method)(rung.from_host(bad, name))
+
+
+def test_wrong_shapes(host_subject):
+    X, y = table()
+    model = host_subject.make()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="Reshape your data"):
+        model.fit(X[:, 0], y)
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        model.fit(X[:0], y[:0])
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 4 features"):
+        model.predict(X[:, :3])
+
+
+def test_bad_weights(host_subject):
+    if not host_subject.has_weights:
+        pytest.skip("takes no weights")
+    X, y = table()
+    for weights in (-np.ones(60), np.full(60, np.nan), np.zeros(60), np.full(60, np.inf)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            host_subject.make().fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight"):
+        host_subject.make().fit(X, y, sample_weight=np.ones(59))
+
+
+# ---- properties
+
+
+def small_tables():
+    return st.integers(0, 2**16).map(lambda seed: table(n=36, d=3, seed=seed))
+
+
+@hypothesis.settings(max_examples=15)
+@hypothesis.given(data=small_tables(), order=st.permutations(range(36)))
+def test_rows_in_any_order(host_subject, data, order):
+    if not host_subject.ignores_row_order:
+        pytest.skip("depends on the order of rows")
+    X, y = data
+    order = np.array(order)
+    one, other = host_subject.make().fit(X, y), host_subject.make().fit(X[order], y[order])
+    assert_results_close(
+        host_subject, outputs(host_subject, other, X), outputs(host_subject, one, X), rtol=1e-6, atol=1e-6
+    )
+
+
+@hypothesis.settings(max_examples=15)
+@hypothesis.given(data=small_tables(), times=st.lists(st.integers(1, 3), min_size=36, max_size=36))
+def test_a_weight_counts_as_repetition(host_subject, data, times):
+    if not (host_subject.has_weights and host_subject.counts_weights):
+        pytest.skip("weights are not repetitions")
+    X, y = data
+    weighted = host_subject.make().fit(X, y, sample_weight=np.array(times, dtype=float))
+    repeated = host_subject.make().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_results_close(
+        host_subject,
+        outputs(host_subject, weighted, X),
+        outputs(host_subject, repeated, X),
+        rtol=1e-6,
+        atol=1e-6,
+    )
+
+
+@hypothesis.settings(max_examples=15)
+@hypothesis.given(data=small_tables(), shift=st.integers(-5, 5))
+def test_names_of_classes_do_not_matter(host_subject, data, shift):
+    if not host_subject.ignores_labels:
+        pytest.skip("depends on the labels")
+    X, y = data
+    one = host_subject.make().fit(X, y)
+    for labels in (LABELS, np.arange(3) * 10 + shift):
+        other = host_subject.make().fit(X, labels[y])
+        np.testing.assert_array_equal(other.predict(X), labels[one.predict(X)])
+        assert_results_close(host_subject, outputs(host_subject, other, X), outputs(host_subject, one, X))
+
+
+# ---- what a GPU would feel
+
+
+def waits(rung, work):
+    before = rung.counts()["syncs"]
+    work()
+    return rung.counts()["syncs"] - before
+
+
+def test_waits_for_the_device(subject, rung):
+    if rung.counts() is None:
+        pytest.skip("this rung counts no waits")
+    if subject.fit_syncs is None:
+        pytest.skip("no number is promised")
+    X, y = table(n=120)
+    name = rung.float_dtypes[-1]
+    x, codes, queries = rung.from_host(X, name), rung.from_host(y), rung.from_host(new_rows(), name)
+    model = subject.make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(x, codes)  # what is done once per process does not count
+        assert waits(rung, lambda: model.fit(x, codes)) <= subject.fit_syncs
+    assert waits(rung, lambda: model.predict(queries)) <= subject.predict_syncs
+    for method in outputs(subject, model, queries):
+        assert waits(rung, lambda method=method: getattr(model, method)(queries)) <= subject.predict_syncs

@@ -1,0 +1,24 @@
+"""scikit-learn's own checks of an estimator."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.contract.estimators import SUBJECTS
+
+_EXPECTED = {repr(subject.make()): dict(subject.expected_failures) for subject in SUBJECTS}
+
+
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks(
+    [subject.make() for subject in SUBJECTS],
+    expected_failed_checks=lambda estimator: _EXPECTED.get(repr(estimator), {}),
+)
+def test_scikit_learn_check(estimator, check):
+    with warnings.catch_warnings():
+        # the checks fit odd data on purpose: one row per class, constant columns
+        warnings.simplefilter("ignore")
+        check(estimator)
