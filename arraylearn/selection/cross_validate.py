@@ -173,7 +173,7 @@ def leave_one_out(
     sample = open_sample(X, y, sample_weight)
     scorers = open_scoring(estimator, scoring)
     answers = None
-    path = find_leave_one_out(estimator, sample) if fast else None
+    path = find_leave_one_out(estimator) if fast else None
     if path is not None:
         answers = path(estimator, sample)
     if answers is None:

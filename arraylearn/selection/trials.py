@@ -53,19 +53,20 @@ def run_trials(
 ) -> Iterator[Trial]:
     """Judge every candidate on every fold, one candidate after the other unless a fast path joins them.
 
-    A fast path gives what the loop would give; it is left out where a scorer or the training scores need the
-    fitted models themselves. Folds it declines go through the loop.
+    A fast path gives what the loop would give; one that yields no models is left out where a scorer or the
+    training scores need them. What it declines goes through the loop.
     """
     path = None
-    if fast and not contest.train_scores and not needs_the_model(contest.scorers):
-        path = find_fast_path(contest.estimator, candidates, contest.sample)
+    if fast:
+        needs_model = contest.train_scores or needs_the_model(contest.scorers)
+        path = find_fast_path(contest.estimator, candidates, needs_model=needs_model)
     todo = [(c, f) for c in range(len(candidates)) for f in range(len(contest.folds))]
     if path is not None:
         answered = set()
         begin = time.perf_counter()
-        for c, f, answers in path(contest.estimator, candidates, contest.sample, contest.folds):
+        for c, f, model in path.judge(contest.estimator, candidates, contest.sample, contest.folds):
             seconds = time.perf_counter() - begin
-            yield _judge(contest, c, f, answers, seconds)
+            yield _judge(contest, c, f, model, seconds)
             answered.add((c, f))
             begin = time.perf_counter()
         todo = [pair for pair in todo if pair not in answered]
