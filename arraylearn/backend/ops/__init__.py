@@ -34,12 +34,13 @@ from arraylearn.backend.ops.boosting import (
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
-from arraylearn.backend.ops.moments import grouped_moments, merge_moments
 from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.moments import grouped_moments, merge_moments
 from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
 from arraylearn.backend.ops.quadratic import combine_rows, gather_block, put, solve_box_block
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_squares
+from arraylearn.backend.ops.thresholds import best_thresholds, first_best
 
 __all__ = [
     "GRADIENT_BITS",
@@ -50,6 +51,7 @@ __all__ = [
     "add_to_blocks",
     "argsort_rows",
     "best_splits",
+    "best_thresholds",
     "bin_columns",
     "block_histograms",
     "block_index",
@@ -58,6 +60,7 @@ __all__ = [
     "combine_rows",
     "compress",
     "diagonal_squares",
+    "first_best",
     "first_in_block",
     "follow_thresholds",
     "gather_block",

@@ -1,0 +1,90 @@
+"""NumPy body of the threshold search: only cuts that can be best are scored, column by column."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.threads import parallel_map
+
+Host = np.ndarray[Any, Any]
+_WORTH_A_THREAD = 100_000
+_TOLERANCE = 64 * np.finfo(np.float64).eps
+_NOTHING = (-np.inf, 0.0, 0.0, 0)
+
+
+def best_thresholds(
+    lists: Host,
+    ranks: Host,
+    positive: Host,
+    weights: Host | None,
+    score: Callable[[Host, Host], Host],
+) -> tuple[Host, Host, Host, Host]:
+    d, m = lists.shape
+    flags = positive.astype(np.int8)
+    weighted = None if weights is None else positive * weights
+
+    def search(j: int) -> tuple[float, float, float, int]:
+        rows = lists[j]
+        n_present = m
+        if m and ranks[j, rows[-1]] < 0:
+            n_present = bisect_left(range(m), True, key=lambda i: bool(ranks[j, rows[i]] < 0))
+            rows = rows[:n_present]
+        if n_present < 2:
+            return _NOTHING
+        sign = flags.take(rows)
+        if weights is None or weighted is None:
+            p, covered = np.cumsum(sign, dtype=np.int32), None
+        else:
+            p, covered = np.cumsum(weighted.take(rows)), np.cumsum(weights.take(rows))
+        below, above = _useful_cuts(ranks[j].take(rows), sign)
+        return _best(p, covered, below, above, m, score)
+
+    lines = parallel_map(search, range(d)) if d * m > _WORTH_A_THREAD else [search(j) for j in range(d)]
+    found = np.array([line[:3] for line in lines], dtype=np.float64).reshape(d, 3).T
+    return found[0], found[1], found[2], np.array([line[3] for line in lines], dtype=np.int64)
+
+
+def _useful_cuts(rank: Host, sign: Host) -> tuple[Host, Host]:
+    """Return the cuts whose lower, and whose upper side cannot be bettered by the next value."""
+    ends = np.flatnonzero(rank[1:] != rank[:-1])
+    if ends.shape[0] == rank.shape[0] - 1:  # all values differ
+        before, after = sign[:-1], sign[1:]
+        # a positive row below and a negative one above: one more or one fewer would be worse
+        return np.flatnonzero(before > after), np.flatnonzero(before < after)
+    starts = np.concatenate(([0], ends + 1))
+    has_positive = np.maximum.reduceat(sign, starts) > 0
+    has_negative = np.minimum.reduceat(sign, starts) < 1
+    below = ends[has_positive[:-1] & has_negative[1:]]
+    above = ends[has_negative[:-1] & has_positive[1:]]
+    return below, above
+
+
+def _best(
+    p: Host,
+    covered: Host | None,
+    below: Host,
+    above: Host,
+    m: int,
+    score: Callable[[Host, Host], Host],
+) -> tuple[float, float, float, int]:
+    """Score the sides and return the best: score, weights of the positive and of all rows, position."""
+    if below.shape[0] + above.shape[0] == 0:
+        return _NOTHING
+    cuts = np.concatenate((below, above))
+    p_side = p.take(cuts).astype(np.float64)
+    c_side = (cuts + 1).astype(np.float64) if covered is None else covered.take(cuts)
+    k = below.shape[0]
+    np.subtract(p[-1], p_side[k:], out=p_side[k:])
+    np.subtract(p.shape[0] if covered is None else covered[-1], c_side[k:], out=c_side[k:])
+    scores = score(p_side, c_side)
+    top = scores.max()
+    if top == -np.inf:
+        return _NOTHING
+    tied = np.flatnonzero(scores >= top - _TOLERANCE * abs(top))
+    best = int(tied[c_side.take(tied).argmax()])
+    position = int(cuts[best]) + (0 if best < k else m)
+    return float(scores[best]), float(p_side[best]), float(c_side[best]), position

@@ -1,0 +1,85 @@
+"""The best threshold of each sorted column, both sides of every cut scored at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.native import native
+
+__all__ = ["best_thresholds", "first_best"]
+
+
+def best_thresholds(
+    xp: Namespace,
+    lists: Array,
+    ranks: Array,
+    positive: Array,
+    weights: Array | None,
+    score: Callable[[Array, Array], Array],
+) -> tuple[Array, Array, Array, Array]:
+    """Find the side of the cut of each column that scores best.
+
+    Parameters
+    ----------
+    lists : int32 array (d, m)
+        Some of the rows ``range(n)``, the same ones in each line, ordered by the column's value; missing ones
+        last. m is at least 1.
+    ranks : int32 array (d, n)
+        Dense rank of each row's value; -1 where missing.
+    positive : int64 array (n,)
+        1 for the rows to cover, 0 for the others.
+    weights : array (n,), optional
+        Weight of each row in the accumulator's dtype; default: every row counts 1.
+    score : callable
+        ``score(p, covered)`` of the weights of the positive rows and of all rows on a side, any shape, in the
+        accumulator's dtype. Must not fall with p for the same ``covered - p``, nor rise with ``covered`` for
+        the same p; sides that may not be chosen score ``-inf``.
+
+    Returns
+    -------
+    score, p, covered : arrays (d,)
+        Of the best side of each column, in the accumulator's dtype; the score is ``-inf`` where no cut
+        separates two values. Near equals: the largest coverage, then the first position.
+    position : int64 array (d,)
+        i for the rows up to position i of the list, m + i for the rows beyond it.
+    """
+    if fast := native(xp, "best_thresholds"):
+        found: tuple[Array, Array, Array, Array] = fast(lists, ranks, positive, weights, score)
+        return found
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(lists)))
+    d, m = lists.shape
+    rows = xp.astype(lists, xp.int64)
+    rank = xp.take_along_axis(ranks, rows, axis=1)
+    flat = xp.reshape(rows, (-1,))
+    covered = xp.astype(rank >= 0, xp.int64)
+    p = covered * xp.reshape(xp.take(positive, flat, axis=0), (d, m))
+    if weights is not None:
+        weight = xp.reshape(xp.take(weights, flat, axis=0), (d, m))
+        p, covered = weight * xp.astype(p, dtype), weight * xp.astype(covered, dtype)
+    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+    is_cut = xp.concat((rank[:, :-1] != rank[:, 1:], rank[:, :1] < rank[:, :1]), axis=1) & (rank >= 0)
+    # the step from the last value to the missing ones cuts nothing off
+    is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
+    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), score(p_side, c_side), -math.inf)
+    best = first_best(xp, scores, c_side)
+    taken = [xp.take_along_axis(block, best, axis=1)[:, 0] for block in (scores, p_side, c_side)]
+    return taken[0], taken[1], taken[2], xp.astype(best[:, 0], xp.int64)
+
+
+def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
+    """Sum (d, m) values up to each position, then beyond it: (d, 2 m)."""
+    below = xp.cumulative_sum(values, axis=1)
+    return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
+
+
+def first_best(xp: Namespace, scores: Array, covered: Array) -> Array:
+    """Return the position (d, 1) of the best score; among near equals the largest coverage, the first."""
+    top = xp.max(scores, axis=1, keepdims=True)
+    tolerance = 64 * float(xp.finfo(scores.dtype).eps)
+    is_tied = scores >= top - tolerance * xp.abs(top)
+    return xp.argmax(xp.where(is_tied, covered, -1.0), axis=1, keepdims=True)
