@@ -10,7 +10,16 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, is_array, locate, move, to_host
+from arraylearn.backend.namespace import (
+    HOST,
+    Place,
+    accumulator_dtype,
+    from_host,
+    is_array,
+    locate,
+    move,
+    to_host,
+)
 from arraylearn.bayes.rule import SUM_TOLERANCE, log_or_never, log_posterior, settle
 from arraylearn.bayes.tables import FittedTables
 from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
@@ -24,6 +33,14 @@ class BayesClassifier(ArrayClassifier):
 
     priors: Any
     statistics_: Any
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what was learned on a GPU can be read on a machine without one
+        state = super().__getstate__()
+        for name in ("model_", "statistics_"):
+            if name in state:
+                state[name] = move_model(state[name], HOST)
+        return state
 
     # ---- what a method of its own defines
 

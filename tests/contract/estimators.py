@@ -1,7 +1,7 @@
 """Every estimator, and what the contract may ask of it.
 
-Add a `Subject` to `SUBJECTS` and the suite beside this file tests it. A claim that does not hold for a method (a
-stochastic one under a permutation of rows, say) is switched off here, with the reason as a comment.
+Add a `Subject` to `SUBJECTS` and the suite beside this file tests it. A claim that does not hold for a method
+(a stochastic one under a permutation of rows, say) is switched off here, with the reason as a comment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Subject:
     name : what the tests call it, and `rungs.EXCEPTIONS` if it cannot serve a rung
     make : returns a fresh estimator; keyword arguments override its parameters
     accepts_missing, accepts_nominal : whether NaN and nominal columns are part of the method
-    has_weights, has_probabilities, has_decision : whether `fit` takes `sample_weight`; which methods there are
+    has_weights, has_probabilities, has_decision : whether `fit` takes `sample_weight`; which methods it has
     ignores_row_order, counts_weights, ignores_labels : which properties hold: any order of the rows gives the
         same predictions; a weight of 2 is the row twice; other names of the classes in the same order change
         nothing else
