@@ -1,0 +1,143 @@
+"""Cost-complexity pruning: the nested trees that are best for each price of a leaf."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate
+from arraylearn.backend.transfer import read_together
+from arraylearn.tree.cut import cut_at
+from arraylearn.tree.nodes import LEAF, Tree
+from arraylearn.tree.pruning.checks import check_not_negative, check_tree
+from arraylearn.tree.pruning.errors import count_errors
+from arraylearn.tree.pruning.levels import read_bounds
+from arraylearn.tree.pruning.weakest_link import Links, weakest_links
+
+__all__ = ["CostComplexityPath", "cost_complexity_path", "prune_cost_complexity"]
+
+host = HOST.xp
+
+Risk = Literal["impurity", "error"]
+
+
+class CostComplexityPath(NamedTuple):
+    """The nested trees, from the whole tree to the root alone: arrays (k,) on the host."""
+
+    alphas: Any  # ascending, the first one 0: from there on the tree is the best
+    risks: Any  # of the leaves together
+    n_leaves: Any
+    n_nodes: Any
+
+
+def node_risk(place: Place, tree: Tree, risk: Risk) -> Array:
+    """Risk (t,) of each node as a leaf, as a share of all rows: impurity or errors."""
+    if risk not in ("impurity", "error"):
+        raise ValueError(f"`risk` must be 'impurity' or 'error'; got {risk!r}.")
+    xp, dtype = place.xp, accumulator_dtype(place)
+    counts = xp.astype(tree.counts, dtype)
+    weight = xp.sum(counts, axis=1)
+    total = xp.where(weight[:1] > 0, weight[:1], xp.ones_like(weight[:1]))
+    if risk == "error":
+        return count_errors(xp, counts) / total
+    return xp.astype(tree.impurity, dtype) * weight / total
+
+
+def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexityPath:
+    r"""Find all trees that are the smallest of least :math:`R(T) + \alpha |T|` for some price of a leaf.
+
+    Parameters
+    ----------
+    tree : Tree
+        A grown tree.
+    risk : {"impurity", "error"}
+        R: the impurity of the leaves by their weight, or the rate of errors on the training rows.
+
+    Returns
+    -------
+    CostComplexityPath
+        As scikit-learn's ``cost_complexity_pruning_path``, except that prices do not repeat: links of one
+        price go together.
+
+    References
+    ----------
+    L. Breiman, J. Friedman, R. Olshen, C. Stone, Classification and Regression Trees, 1984, chapter 3.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import cost_complexity_path
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> path = cost_complexity_path(tree)
+    >>> path.alphas.tolist(), path.n_leaves.tolist()
+    ([0.0, 0.16], [3, 1])
+    """
+    place = locate(check_tree(tree).kind)
+    cost = node_risk(place, tree, risk)
+    links = weakest_links(place, tree, read_bounds(tree), cost)
+    return path_of_links(place, tree, links, cost)
+
+
+def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostComplexityPath:
+    """Sum the links up, weakest first, those of one price together; the host waits once."""
+    xp = place.xp
+    is_leaf = xp.where(tree.kind == LEAF, xp.ones_like(cost), xp.zeros_like(cost))
+    alpha, *steps, risk, leaf = read_together(place, *links, cost, is_leaf)
+    cut = host.nonzero(alpha < host.inf)[0]
+    order = cut[host.argsort(alpha[cut], stable=True)]
+    alpha = alpha[order]
+    rounding = 64 * float(host.finfo(alpha.dtype).eps)
+    is_last = host.ones(alpha.shape[0], dtype=host.bool)
+    is_last[:-1] = alpha[1:] > alpha[:-1] * (1 + rounding) + rounding
+    start = (host.sum(risk * leaf), host.sum(leaf), float(tree.n_nodes))
+    signs = (1, -1, -1)
+    columns = [
+        host.concat((host.asarray([first]), first + sign * host.cumulative_sum(step[order])[is_last]))
+        for first, sign, step in zip(start, signs, steps, strict=True)
+    ]
+    alphas = host.concat((host.zeros(1), host.astype(alpha[is_last], host.float64)))
+    if alphas.shape[0] > 1 and alphas[1] <= rounding:  # splits that gain nothing go at once
+        alphas, columns = alphas[1:], [column[1:] for column in columns]
+        alphas[0] = 0.0
+    risks, n_leaves, n_nodes = columns
+    return CostComplexityPath(
+        alphas, risks, host.astype(n_leaves, host.int64), host.astype(n_nodes, host.int64)
+    )
+
+
+def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Tree:
+    r"""Return the smallest subtree of least :math:`R(T) + \alpha |T|`.
+
+    Parameters
+    ----------
+    tree : Tree
+        A grown tree; it stays as it is.
+    alpha : float
+        Price of a leaf, at least 0.
+    risk : {"impurity", "error"}
+        R, as for `cost_complexity_path`.
+
+    Returns
+    -------
+    Tree
+        At the place of `tree`.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import prune_cost_complexity
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> prune_cost_complexity(tree, alpha=0.1).n_nodes, prune_cost_complexity(tree, alpha=0.2).n_nodes
+    (5, 1)
+    """
+    alpha = check_not_negative("alpha", alpha)
+    place = locate(check_tree(tree).kind)
+    links = weakest_links(place, tree, read_bounds(tree), node_risk(place, tree, risk))
+    return cut_links(place, tree, links, alpha)
+
+
+def cut_links(place: Place, tree: Tree, links: Links, alpha: float) -> Tree:
+    """Cut the links of at most this price."""
+    (prices,) = read_together(place, links.alpha)
+    rounding = 64 * float(host.finfo(prices.dtype).eps)
+    return cut_at(tree, prices <= alpha * (1 + rounding) + rounding)

@@ -1,0 +1,86 @@
+"""Stopping by a test: a split that chance explains, and all that grew below it, is taken back."""
+
+from __future__ import annotations
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, locate, to_host
+from arraylearn.tree.cut import cut_at
+from arraylearn.tree.nodes import LEAF, Tree
+from arraylearn.tree.pruning.checks import check_inside, check_tree
+
+__all__ = ["chi2_statistics", "prune_chi2"]
+
+host = HOST.xp
+
+
+def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
+    """Chi-square statistic and degrees of freedom (t,) of the splits; 0 for leaves.
+
+    A branch without rows, and a class that the node does not have, count for nothing.
+    """
+    t = tree.n_nodes
+    parent = xp.astype(tree.parent[1:], xp.int64)
+    counts, above = tree.counts[1:, :], xp.take(tree.counts, parent, axis=0)
+    size = xp.sum(counts, axis=1)
+    expected = above * xp.where(size > 0, size, xp.ones_like(size))[:, None]
+    cells = xp.where(expected > 0, counts * counts / xp.where(expected > 0, expected, 1.0), 0.0)
+    branches = xp.astype(size > 0, counts.dtype)
+    summed = ops.segment_sum(xp, xp.stack((xp.sum(cells, axis=1), branches), axis=1), parent, t)
+    total = xp.astype(xp.sum(tree.counts, axis=1), summed.dtype)
+    n_classes = xp.sum(xp.astype(tree.counts > 0, summed.dtype), axis=1)
+    is_inner = tree.kind != LEAF
+    statistic = xp.where(is_inner, total * (summed[:, 0] - 1), 0.0)
+    freedom = xp.where(is_inner, (summed[:, 1] - 1) * (n_classes - 1), 0.0)
+    return statistic, freedom
+
+
+def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
+    """Find what a statistic of 0, 1, 2, ... degrees of freedom exceeds by chance that often."""
+    from scipy.special import chdtri
+
+    widest = int(to_host(place.xp.max(tree.n_branches)))
+    freedom = host.arange(1, max(widest - 1, 1) * max(tree.n_classes - 1, 1) + 1, dtype=host.float64)
+    values = host.concat((host.zeros(1), chdtri(freedom, significance)))
+    return from_host(values, place, accumulator_dtype(place))
+
+
+def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
+    r"""Cut where the branches of a split and the classes could as well be independent.
+
+    .. math:: \chi^2 = \sum_{b, c} \frac{(n_{bc} - n_b n_c / n)^2}{n_b n_c / n}
+              \quad\text{with } (B - 1)(C - 1) \text{ degrees of freedom}
+
+    As the branches of a tree grow independently of each other, this is the tree that growth would have given
+    had it stopped at such splits.
+
+    Parameters
+    ----------
+    tree : Tree
+        A grown tree; it stays as it is.
+    significance : float
+        In (0, 1): a split stays where the probability of such a table by chance is below it.
+
+    Returns
+    -------
+    Tree
+        At the place of `tree`.
+
+    References
+    ----------
+    J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986, section 4.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import prune_chi2
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5], [6]], [0, 0, 0, 1, 1, 1]).tree_
+    >>> prune_chi2(tree, significance=0.05).n_nodes, prune_chi2(tree, significance=0.01).n_nodes
+    (3, 1)
+    """
+    significance = check_inside("significance", significance, 0, 1)
+    place = locate(check_tree(tree).kind)
+    xp = place.xp
+    statistic, freedom = chi2_statistics(xp, tree)
+    critical = xp.take(_critical_values(place, tree, significance), xp.astype(freedom, xp.int64), axis=0)
+    return cut_at(tree, to_host((tree.kind != LEAF) & (xp.astype(statistic, critical.dtype) <= critical)))

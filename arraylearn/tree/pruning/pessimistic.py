@@ -1,0 +1,53 @@
+"""Pessimistic pruning: every leaf is charged some errors more than it made."""
+
+from __future__ import annotations
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import locate, to_host
+from arraylearn.tree.cut import cut_at
+from arraylearn.tree.nodes import Tree
+from arraylearn.tree.pruning.checks import check_not_negative, check_tree
+from arraylearn.tree.pruning.errors import count_errors
+from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+
+__all__ = ["charged_errors", "prune_pessimistic"]
+
+
+def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
+    """Errors (t,) of nodes with class weights (t, c) as leaves, each charged `penalty`."""
+    return count_errors(xp, counts) + penalty
+
+
+def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
+    r"""Cut a subtree where a leaf has no more errors, each leaf being charged r more than it made.
+
+    .. math:: e(t) + r \le \sum_{u \in \mathrm{leaves}(t)} \bigl(e(u) + r\bigr)
+
+    Parameters
+    ----------
+    tree : Tree
+        A grown tree; it stays as it is.
+    penalty : float
+        r, at least 0; 0 cuts only what makes no fewer errors on the training rows.
+
+    Returns
+    -------
+    Tree
+        At the place of `tree`. Subtrees are looked at from below, pruned as they are by then.
+
+    References
+    ----------
+    J. R. Quinlan, "Simplifying decision trees", Int. J. Man-Machine Studies 27, 1987.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import prune_pessimistic
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> tree.n_nodes, prune_pessimistic(tree, penalty=1.0).n_nodes
+    (5, 1)
+    """
+    penalty = check_not_negative("penalty", penalty)
+    xp = locate(check_tree(tree).kind).xp
+    cost = charged_errors(xp, tree.counts, penalty=penalty)
+    return cut_at(tree, to_host(choose_cuts(xp, tree, read_bounds(tree), cost)))

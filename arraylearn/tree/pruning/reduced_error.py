@@ -1,0 +1,66 @@
+"""Reduced-error pruning: rows that the tree has not seen say which subtrees help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
+from arraylearn.tree.cut import cut_at
+from arraylearn.tree.nodes import Tree
+from arraylearn.tree.pruning.checks import check_tree
+from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+
+__all__ = ["held_out_errors", "prune_reduced_error"]
+
+
+def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array:
+    """Held-out rows (t,) that nodes as leaves get wrong; the leaf predicts its most probable class."""
+    label = xp.astype(xp.argmax(probability, axis=-1), xp.int64)
+    k, c = held_out.shape
+    at = c * xp.arange(k, dtype=xp.int64, device=array_api_compat.device(held_out)) + label
+    right = xp.take(xp.reshape(held_out, (-1,)), at, axis=0)
+    return xp.sum(held_out, axis=-1) - right
+
+
+def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
+    """Cut a subtree where a leaf makes no more errors on held-out rows.
+
+    Parameters
+    ----------
+    tree : Tree
+        A grown tree; it stays as it is.
+    held_out : array (t, c)
+        Weight of the held-out rows of each class that come by each node: from `count_held_out`.
+
+    Returns
+    -------
+    Tree
+        At the place of `tree`. Subtrees are looked at from below, pruned as they are by then; one that no
+        held-out row reaches is cut, as nothing speaks for it.
+
+    References
+    ----------
+    J. R. Quinlan, "Simplifying decision trees", Int. J. Man-Machine Studies 27, 1987.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import count_held_out, prune_reduced_error
+    >>> model = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0])
+    >>> counts = count_held_out(model, [[1], [2.9], [3.2]], [0, 0, 0])
+    >>> prune_reduced_error(model.tree_, counts).n_nodes
+    1
+    """
+    place = locate(check_tree(tree).kind)
+    counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)
+    if tuple(counts.shape) != (tree.n_nodes, tree.n_classes):
+        raise ValueError(
+            f"`held_out` must have a row per node and a column per class, {tree.n_nodes, tree.n_classes}; "
+            f"got the shape {tuple(counts.shape)}."
+        )
+    xp = place.xp
+    cost = held_out_errors(xp, tree.probability, xp.astype(counts, accumulator_dtype(place)))
+    return cut_at(tree, to_host(choose_cuts(xp, tree, read_bounds(tree), cost)))
