@@ -1,0 +1,249 @@
+"""The candidate literals of a table, laid out so that all of them are scored in one pass.
+
+Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; other numeric
+columns keep their rows sorted. Both shrink with the rows that a growing rule still covers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.rules.rule import Condition
+from arraylearn.table import Table
+
+__all__ = [
+    "Block",
+    "Candidates",
+    "Pool",
+    "choose_threshold",
+    "is_single_precision",
+    "open_pool",
+    "prepare",
+    "read_summary",
+    "restrict",
+    "satisfies",
+]
+
+# A numeric column with at most this many distinct values is counted by value rather than kept sorted.
+MOST_CELLS = 255
+
+
+class Block(NamedTuple):
+    """Columns that are counted by value."""
+
+    cells: Array  # (d, n) uint8 or int32 value of each row; n_cells where missing
+    n_cells: int  # largest number of values of a column
+    values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
+
+
+class Candidates(NamedTuple):
+    """A table as the search for literals sees it; made once per fit."""
+
+    table: Table
+    columns: Array  # (d_numeric, n) the numeric block, column-major
+    blocks: tuple[Block, ...]
+    lists: Array  # (d_sorted, n) int32 rows of the other columns in ascending order, missing ones last
+    ranks: Array  # (d_sorted, n) int32 dense rank of each row, -1 where missing
+    sorted_idx: tuple[int, ...]  # positions of the sorted columns in `columns`
+    idx: tuple[int, ...]  # positions in the input: the columns of each block, then the sorted ones
+    n_values: tuple[int, ...]  # distinct values of each column of `idx`
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    @property
+    def n_conditions(self) -> int:
+        """Number of all literals: one per category, two per number."""
+        n_nominal = sum(self.table.schema.n_values)
+        return n_nominal + 2 * (sum(self.n_values) - n_nominal)
+
+
+class Pool(NamedTuple):
+    """The rows that a rule may still cover, and their part of the candidates."""
+
+    rows: Array  # (m,) int64 ascending
+    cells: tuple[Array, ...]  # (d, m) for each block
+    lists: Array  # (d_sorted, m)
+    size: int
+
+
+class _Ranked(NamedTuple):
+    """Numeric columns (d, n), sorted and ranked."""
+
+    order: Array
+    ordered: Array
+    rank_along: Array  # the ranks in that order
+    ranks: Array
+    n_distinct: list[int]
+
+
+def prepare(place: Place, table: Table) -> Candidates:
+    """Sort and count the columns of a table; the host waits once, for the numbers of distinct values."""
+    xp, schema = place.xp, table.schema
+    every = xp.arange(table.n_rows, dtype=xp.int64, device=place.device)
+    columns = xp.take(xp.permute_dims(table.numeric, (1, 0)), every, axis=1)  # a contiguous copy
+    ranked = _rank(xp, columns)
+    blocks: list[Block] = []
+    idx: list[int] = []
+    n_values: list[int] = []
+    for group in _group_by_size(schema.n_values):
+        blocks.append(_nominal_block(place, table.codes, group, schema.n_values))
+        idx += [schema.nominal_idx[j] for j in group]
+        n_values += [schema.n_values[j] for j in group]
+    wide = [j for j, count in enumerate(ranked.n_distinct) if count > MOST_CELLS]
+    for group in _group_by_size([count if count <= MOST_CELLS else -1 for count in ranked.n_distinct]):
+        blocks.append(_ordered_block(place, ranked, group))
+        idx += [schema.numeric_idx[j] for j in group]
+        n_values += [ranked.n_distinct[j] for j in group]
+    idx += [schema.numeric_idx[j] for j in wide]
+    n_values += [ranked.n_distinct[j] for j in wide]
+    lists = xp.astype(_pick(place, ranked.order, wide), xp.int32)
+    ranks = xp.astype(_pick(place, ranked.ranks, wide), xp.int32)
+    return Candidates(table, columns, tuple(blocks), lists, ranks, tuple(wide), tuple(idx), tuple(n_values))
+
+
+def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
+    """Group columns of about as many values, so that none pays for another's cells; negative: left out."""
+    groups: dict[float, list[int]] = {}
+    for j, size in enumerate(sizes):
+        if size >= 0:
+            groups.setdefault(next(c for c in (8, 32, 255, math.inf) if size <= c), []).append(j)
+    return [groups[size] for size in sorted(groups)]
+
+
+def _nominal_block(place: Place, codes: Array, group: list[int], n_values: Sequence[int]) -> Block:
+    n_cells = max(1, *(n_values[j] for j in group))
+    return Block(_as_cells(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
+
+
+def _ordered_block(place: Place, ranked: _Ranked, group: list[int]) -> Block:
+    n_cells = max(1, *(ranked.n_distinct[j] for j in group))
+    picked = (_pick(place, one, group) for one in (ranked.ranks, ranked.ordered, ranked.rank_along))
+    ranks, ordered, rank_along = picked
+    values = _distinct_values(place, ordered, rank_along, n_cells)
+    return Block(_as_cells(place.xp, ranks, n_cells), n_cells, values)
+
+
+def _as_cells(xp: Namespace, codes: Array, n_cells: int) -> Array:
+    return xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
+
+
+def _rank(xp: Namespace, columns: Array) -> _Ranked:
+    order = ops.argsort_rows(xp, columns)
+    ordered = xp.take_along_axis(columns, order, axis=1)
+    rank_along = _dense_ranks(xp, ordered)
+    n_distinct = to_host(xp.max(rank_along, axis=1)).tolist() if columns.shape[0] else []
+    ranks = _unsort(xp, rank_along, order)
+    return _Ranked(order, ordered, rank_along, ranks, [count + 1 for count in n_distinct])
+
+
+def _dense_ranks(xp: Namespace, ordered: Array) -> Array:
+    """Rank (d, n) sorted values: 0, 1, ... for distinct values, -1 where missing."""
+    is_step = xp.astype(ordered[:, 1:] != ordered[:, :-1], xp.int64)
+    first = xp.zeros((ordered.shape[0], 1), dtype=xp.int64, device=array_api_compat.device(ordered))
+    rank = xp.cumulative_sum(xp.concat((first, is_step), axis=1), axis=1)
+    return xp.where(xp.isnan(ordered), -1, rank)
+
+
+def _unsort(xp: Namespace, along: Array, order: Array) -> Array:
+    """Bring values that stand in the order of `order` (d, n) back to the order of the rows."""
+    d, n = order.shape
+    if d == 0:
+        return along
+    offset = n * xp.arange(d, dtype=xp.int64, device=array_api_compat.device(order))
+    flat = xp.reshape(order + offset[:, None], (-1,))
+    return xp.reshape(ops.scatter(xp, xp.reshape(along, (-1,)), flat, d * n), (d, n))
+
+
+def _pick(place: Place, block: Array, lines: list[int]) -> Array:
+    idx = place.xp.asarray(lines, dtype=place.xp.int64, device=place.device)
+    return place.xp.take(block, idx, axis=0)
+
+
+def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) -> Array:
+    """Return the number behind each rank, (d, n_cells); 0 beyond the last."""
+    xp = place.xp
+    d = ordered.shape[0]
+    before = xp.concat((xp.full((d, 1), -1, dtype=rank.dtype, device=place.device), rank[:, :-1]), axis=1)
+    is_first = (rank != before) & (rank >= 0)
+    line = xp.arange(d, dtype=xp.int64, device=place.device)[:, None]
+    keys = xp.where(is_first, line * n_cells + rank, d * n_cells)
+    plain = xp.astype(xp.where(is_first, ordered, 0.0), accumulator_dtype(place))
+    sums = ops.segment_sum(xp, xp.reshape(plain, (-1,)), xp.reshape(keys, (-1,)), d * n_cells + 1)
+    return xp.reshape(sums[:-1], (d, n_cells))
+
+
+# ---- rows
+
+
+def open_pool(place: Place, candidates: Candidates) -> Pool:
+    """Return the pool of all rows."""
+    rows = place.xp.arange(candidates.n_rows, dtype=place.xp.int64, device=place.device)
+    return Pool(rows, tuple(one.cells for one in candidates.blocks), candidates.lists, candidates.n_rows)
+
+
+def restrict(xp: Namespace, pool: Pool, keep: Array, size: int) -> Pool:
+    """Keep the rows of a pool for which the (n,) mask `keep` holds; `size` of them do."""
+    if size == pool.size:
+        return pool
+    is_kept = xp.take(keep, pool.rows, axis=0)
+    position = ops.compress(
+        xp, xp.arange(pool.size, dtype=xp.int64, device=array_api_compat.device(pool.rows)), is_kept, size
+    )
+    lists = pool.lists
+    if lists.shape[0]:
+        lists = ops.split_lists(xp, lists, xp.astype(keep, xp.int32) - 1, (size,))
+    else:
+        lists = lists[:, :size]
+    cells = tuple(xp.take(one, position, axis=1) for one in pool.cells)
+    return Pool(xp.take(pool.rows, position, axis=0), cells, lists, size)
+
+
+# ---- conditions
+
+
+def satisfies(xp: Namespace, candidates: Candidates, condition: Condition) -> Array:
+    """Return the mask (n,) of the rows that meet a condition; missing values do not."""
+    schema = candidates.table.schema
+    if condition.relation in ("=", "in"):
+        codes = candidates.table.codes[schema.nominal_idx.index(condition.column), :]
+        if condition.relation == "=":
+            return codes == condition.value
+        chosen = xp.asarray(condition.value, dtype=codes.dtype, device=array_api_compat.device(codes))
+        return xp.any(codes[:, None] == chosen[None, :], axis=1)
+    column = candidates.columns[schema.numeric_idx.index(condition.column), :]
+    return column <= condition.value if condition.relation == "<=" else column > condition.value
+
+
+def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
+    """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
+    middle = lower + (upper - lower) / 2
+    quarter = (upper - lower) / 4
+    chosen = middle
+    for digits in range(1, 17):
+        rounded = float(f"{middle:.{digits}g}")
+        if middle - quarter <= rounded <= middle + quarter:
+            chosen = rounded
+            break
+    compared = struct.unpack("f", struct.pack("f", chosen))[0] if is_single else chosen
+    return chosen if lower <= compared < upper else lower
+
+
+def is_single_precision(xp: Namespace, table: Table) -> bool:
+    """Whether the numeric block is float32."""
+    return bool(table.numeric.dtype == xp.float32)
+
+
+def read_summary(summary: Array) -> Any:
+    """Copy the few numbers of a search to the host: the one wait per literal."""
+    return to_host(summary).tolist()

@@ -1,0 +1,264 @@
+"""What the rule classifiers share: rules in the terms of the user, decisions, explanations."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
+from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
+from arraylearn.rules.resolve import (
+    CONFLICTS,
+    Conflict,
+    RuleModel,
+    class_weights_by_rule,
+    decide,
+    make_model,
+    order_rules,
+)
+from arraylearn.rules.rule import Condition, Literal, Rule, sort_literals
+from arraylearn.table import Schema, Table
+
+__all__ = ["Explanation", "Rows", "RuleClassifier", "state_rule"]
+
+Conditions = tuple[Condition, ...]
+
+
+class Explanation(NamedTuple):
+    """Why a row got its class."""
+
+    label: Any
+    rule: int | None  # position in ``rules_`` of the rule that decided; None: the default, or a vote
+    fired: tuple[int, ...]  # positions of all rules that match
+
+
+class Rows(NamedTuple):
+    """Training rows at the place where they are learned from; rows of weight 0 are left out."""
+
+    place: Place
+    table: Table
+    codes: Array  # (n,) int64
+    weights: Array | None
+    class_weights: list[float]
+
+
+def state_rule(conditions: Conditions, label: Any, schema: Schema) -> Rule:
+    """Turn conditions into a rule in the user's terms: literals by column, only the tightest bounds."""
+    literals: dict[tuple[int, str], Literal] = {}
+    for column, relation, value in conditions:
+        name = schema.names[column]
+        before = literals.get((column, relation))
+        if relation in ("=", "in"):
+            domain = schema.columns[column].domain or ()
+            shown = domain[value] if relation == "=" else tuple(domain[code] for code in value)
+            literals[column, relation] = Literal(name, relation, shown)
+        elif before is None or (value < before.value) == (relation == "<="):
+            literals[column, relation] = Literal(name, relation, value)
+    return Rule(sort_literals(literals.values(), schema), label)
+
+
+class RuleClassifier(ArrayClassifier):
+    """Base of the rule classifiers: fit gives rules; all else follows from them."""
+
+    conflict: Conflict
+    rules_: tuple[Rule, ...]
+    default_: Any
+    coverage_: list[float]
+    accuracy_: list[float]
+
+    # ---- what a method of its own defines
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that break a rule."""
+
+    @abstractmethod
+    def _learn(
+        self, rows: Rows, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[list[tuple[Conditions, int]], int]:
+        """Return rules (conditions and class) and the default class."""
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from labelled rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows, of any supported array or data frame library.
+        y : array-like (n,)
+            Class labels.
+        sample_weight : array-like (n,), optional
+            Weights of the rows, not negative.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+        """
+        self._check_parameters()
+        with self._fitting():
+            batch, labels = self._open_fit(X, y)
+            self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+            rows = _gather_rows(batch, labels.codes, len(labels.classes), sample_weight)
+            found, default = self._learn(rows, X, y, sample_weight)
+            self._keep(rows, found, default)
+        return self
+
+    def _keep(self, rows: Rows, found: list[tuple[Conditions, int]], default: int) -> None:
+        """Count what each rule decides, and keep rules and model."""
+        xp, k = rows.place.xp, len(rows.class_weights)
+        self.rules_ = tuple(state_rule(one, self.classes_[code], self.schema_) for one, code in found)
+        self.default_ = self.classes_[default]
+        order = order_rules([one for one, _ in found], self.conflict)
+        matcher = compile_rules(rows.place, [found[i][0] for i in order], self.schema_)
+        position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
+        counts = class_weights_by_rule(xp, position, rows.codes, len(found), k, rows.weights)
+        table = [[float(one) for one in line] for line in to_host(counts).tolist()]
+        self.model_ = make_model(
+            rows.place, found, default, self.schema_, table, rows.class_weights, self.conflict
+        )
+        covered, right = [0.0] * len(found), [0.0] * len(found)
+        for line, i in zip(table, order, strict=False):
+            covered[i], right[i] = sum(line), line[found[i][1]]
+        self.coverage_ = covered
+        self.accuracy_ = [
+            good / weight if weight > 0 else float("nan") for good, weight in zip(right, covered, strict=True)
+        ]
+
+    # ---- deciding
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows.
+
+        Returns
+        -------
+        array (n,)
+            Labels, in the library and on the device of `X`; text always as a NumPy array.
+        """
+        batch, model = self._ready(X)
+        return self._deliver_labels(decide(batch.place.xp, model, batch.table)[0], batch)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Estimate the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows.
+
+        Returns
+        -------
+        array (n, k)
+            Shares of the classes among the training rows that the deciding rule decided, with a Laplace
+            correction, or shares of the votes; columns in the order of ``classes_``.
+        """
+        batch, model = self._ready(X)
+        probability = decide(batch.place.xp, model, batch.table)[1]
+        return self._deliver(batch.place.xp.astype(probability, batch.float_dtype), batch)
+
+    def explain(self, X: Any) -> list[Explanation]:
+        """Say which rules fired, and which of them decided.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows.
+
+        Returns
+        -------
+        list of n Explanation
+            Positions of rules refer to ``rules_``.
+        """
+        batch, model = self._ready(X)
+        xp, n_rules = batch.place.xp, len(self.rules_)
+        codes, _, words = decide(xp, model, batch.table)
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        labels = self.classes_.take(to_host(codes)).tolist()
+        decided = to_host(first_rule(xp, words, n_rules)).tolist()
+        is_fired = to_host(fired(xp, words, n_rules)).tolist()
+        explanations = []
+        for label, first, line in zip(labels, decided, is_fired, strict=True):
+            positions = sorted(model.order[i] for i, bit in enumerate(line) if bit)
+            by = None if model.is_vote or first == n_rules else model.order[first]
+            explanations.append(Explanation(label, by, tuple(positions)))
+        return explanations
+
+    def to_text(self) -> str:
+        """Write the rules, one per line, with the weight of the training rows each decides and the errors.
+
+        Returns
+        -------
+        str
+            The default comes last. What stands before a ``#`` can be read by `arraylearn.rules.parse_rule`.
+        """
+        check_is_fitted(self)
+        width = max((len(str(rule)) for rule in self.rules_), default=0)
+        lines = [
+            f"{rule!s:{width}}  # {weight:g} rows, {weight - weight * share if weight else 0.0:.6g} wrong"
+            for rule, weight, share in zip(self.rules_, self.coverage_, self.accuracy_, strict=True)
+        ]
+        return "\n".join([*lines, str(Rule((), self.default_))])
+
+    def _ready(self, X: Any) -> tuple[Batch, RuleModel]:
+        batch = self._open(X)
+        return batch, self._model_at(batch.place)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what was learned on a GPU can be read on a machine without one
+        state = super().__getstate__()
+        if "model_" in state:
+            state["model_"] = move_model(state["model_"], HOST)
+        return state
+
+
+def _gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> Rows:
+    place, table = batch.place, batch.table
+    xp = place.xp
+    weights = read_weights(sample_weight, table.n_rows, place)
+    codes = from_host(host_codes, place, xp.int64)
+    if weights is not None:
+        host_weights = to_host(weights)
+        if (host_weights == 0).any():
+            idx = from_host(host_weights.nonzero()[0], place, xp.int64)
+            weights, codes = xp.take(weights, idx, axis=0), xp.take(codes, idx, axis=0)
+            table = Table(
+                xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
+            )
+    class_weights = to_host(ops.histogram(xp, codes, n_classes, weights)).tolist()
+    return Rows(place, table, codes, weights, [float(one) for one in class_weights])
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str] = CONFLICTS) -> None:
+    """Refuse a value that is not one of the choices."""
+    if value not in choices:
+        *others, last = map(repr, choices)
+        raise ValueError(f"`{name}` must be {', '.join(others)} or {last}; got {value!r}.")
+
+
+def check_number(
+    name: str, value: Any, least: float, *, is_whole: bool = False, or_none: bool = False
+) -> None:
+    """Refuse a value that is not a number of at least `least`."""
+    if or_none and value is None:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if hasattr(value, "item") and not is_number:
+        value, is_number = value.item(), True
+    if not is_number or not value >= least or (is_whole and int(value) != value):
+        kind = "a whole number" if is_whole else "a number"
+        raise ValueError(
+            f"`{name}` must be {kind} of at least {least:g}{' or None' if or_none else ''}; got {value!r}."
+        )

@@ -1,0 +1,166 @@
+"""How many bits a rule set and its errors take: what RIPPER stops, compares and cleans up by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = [
+    "Counts",
+    "Setting",
+    "data_bits",
+    "find_needless",
+    "least_data_bits",
+    "relative_bits",
+    "subset_bits",
+    "theory_bits",
+]
+
+_SLACK = 1e-6
+# Conditions of one rule repeat what others say; half of their bits are counted.
+_REDUNDANCY = 0.5
+
+
+class Counts(NamedTuple):
+    """What a rule covers of the rows that no earlier rule covers."""
+
+    positive: float  # weight of the positive rows
+    covered: float  # weight of all rows
+
+
+_NO_ROWS = Counts(0.0, 0.0)
+
+
+class Setting(NamedTuple):
+    """The problem that a rule set of one class answers."""
+
+    positive: float  # weight of the positive rows
+    total: float  # weight of all rows
+    false_positive_share: float  # expected share of the false positives among the errors
+    n_conditions: float  # number of all possible conditions
+
+
+def subset_bits(n: float, k: float, p: float) -> float:
+    r"""Bits to name `k` of `n` elements when each is expected to be chosen with probability `p`.
+
+    .. math:: -k \log_2 p - (n - k) \log_2 (1 - p)
+    """
+    bits = -k * math.log2(p) if p > 0 else 0.0
+    if p < 1:
+        return bits - (n - k) * math.log2(1 - p)
+    return bits if n - k <= _SLACK else math.inf
+
+
+def theory_bits(n_literals: int, n_conditions: float) -> float:
+    r"""Bits to state a rule: how many literals (in Rissanen's code), and which of all conditions.
+
+    .. math:: \tfrac12 \left(\|k\| + S(N, k, k/N)\right)
+    """
+    if n_literals == 0:
+        return 0.0
+    k = float(n_literals)
+    bits = math.log2(k)
+    if k > 1:
+        bits += 2 * math.log2(bits) if bits > 0 else 0.0
+    # a rule that grew twice on one column may have more literals than there are conditions
+    return _REDUNDANCY * (bits + subset_bits(max(n_conditions, k), k, min(1.0, k / n_conditions)))
+
+
+def data_bits(share: float, covered: float, uncovered: float, false_pos: float, false_neg: float) -> float:
+    """Bits to name the errors: false positives among the covered rows, false negatives among the others.
+
+    `share` is the expected share of the false positives among the errors.
+    """
+    bits = math.log2(covered + uncovered + 1.0)
+    errors = false_pos + false_neg
+    if covered > uncovered:
+        bits += subset_bits(covered, false_pos, min(1.0, share * errors / covered))
+        if uncovered > _SLACK:
+            bits += subset_bits(uncovered, false_neg, min(1.0, false_neg / uncovered))
+        return bits
+    if covered > _SLACK:
+        bits += subset_bits(covered, false_pos, min(1.0, false_pos / covered))
+    if uncovered > _SLACK:
+        bits += subset_bits(uncovered, false_neg, min(1.0, (1 - share) * errors / uncovered))
+    return bits
+
+
+class _Running:
+    """Sums over the rules that are not deleted."""
+
+    def __init__(self, setting: Setting, counts: Sequence[Counts]) -> None:
+        self.setting = setting
+        self.covered = sum(one.covered for one in counts)
+        self.positive = sum(one.positive for one in counts)
+
+    def bits(self, without: Counts = _NO_ROWS) -> float:
+        covered, positive = self.covered - without.covered, self.positive - without.positive
+        uncovered = max(0.0, self.setting.total - covered)
+        false_negative = max(0.0, self.setting.positive - positive)
+        return data_bits(
+            self.setting.false_positive_share,
+            max(0.0, covered),
+            uncovered,
+            max(0.0, covered - positive),
+            false_negative,
+        )
+
+    def delete_if_needless(self, counts: Counts, n_literals: int) -> float | None:
+        """Return the bits that deleting a rule saves, and delete it; None if it should stay."""
+        theory = theory_bits(n_literals, self.setting.n_conditions)
+        saved = self.bits() + theory - self.bits(without=counts)
+        is_wrong = counts.covered > 0 and (counts.covered - counts.positive) / counts.covered >= 0.5
+        if saved < 0 and not is_wrong:
+            return None
+        self.covered -= counts.covered
+        self.positive -= counts.positive
+        return saved
+
+
+def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int], first: int) -> float:
+    """Bits of the errors once those of the rules from `first` on that do not pay are deleted."""
+    running = _Running(setting, counts)
+    saved = 0.0
+    for k in range(first, len(counts)):
+        saved += running.delete_if_needless(counts[k], sizes[k]) or 0.0
+    return running.bits() - saved
+
+
+def relative_bits(
+    setting: Setting,
+    at: int,
+    counts: Sequence[Counts],
+    counts_without: Sequence[Counts],
+    sizes: Sequence[int],
+) -> float:
+    """Bits that a rule set needs more with the rule at position `at` than without it.
+
+    Parameters
+    ----------
+    setting : Setting
+        The problem.
+    at : int
+        Position of the rule.
+    counts, counts_without : sequences of Counts
+        What each rule covers, with the rule at `at` and (one entry less) without it.
+    sizes : sequence of int
+        Number of literals of each rule.
+
+    Returns
+    -------
+    float
+        Negative if the rule pays.
+    """
+    with_it = least_data_bits(setting, counts, sizes, at + 1)
+    others = [*sizes[:at], *sizes[at + 1 :]]
+    without = least_data_bits(setting, counts_without, others, at)
+    return with_it + theory_bits(sizes[at], setting.n_conditions) - without
+
+
+def find_needless(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int]) -> list[int]:
+    """Return the positions of the rules whose deletion saves bits, from the last rule to the first."""
+    running = _Running(setting, counts)
+    return [
+        k for k in reversed(range(len(counts))) if running.delete_if_needless(counts[k], sizes[k]) is not None
+    ]

@@ -1,0 +1,138 @@
+"""Grow one rule, literal by literal, on the rows it still covers."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import to_host
+from arraylearn.rules.candidates import (
+    Candidates,
+    Pool,
+    choose_threshold,
+    is_single_precision,
+    read_summary,
+    restrict,
+    satisfies,
+)
+from arraylearn.rules.foil import (
+    ABOVE,
+    BELOW,
+    COVERED,
+    EQUAL,
+    HIGH,
+    LOW,
+    POSITIVE,
+    SCORE,
+    SIDE,
+    Gain,
+    Target,
+    score_literals,
+)
+from arraylearn.rules.rule import Condition, Relation
+
+__all__ = ["Grown", "Growth", "grow_rule", "weigh"]
+
+_RELATIONS: dict[int, Relation] = {EQUAL: "=", BELOW: "<=", ABOVE: ">"}
+
+
+class Growth(NamedTuple):
+    """How rules grow."""
+
+    gain: Gain
+    must_gain: bool = True  # a literal needs a positive score; otherwise one that is not below the last
+    min_positive: float = 1.0  # least weight of positive rows that a rule covers
+    max_literals: int | None = None
+
+
+class Grown(NamedTuple):
+    """A rule with what it covers after each of its literals."""
+
+    conditions: tuple[Condition, ...]
+    counts: tuple[tuple[float, float], ...]  # weight of positive rows and of all rows, after each literal
+
+
+class _Choice(NamedTuple):
+    condition: Condition
+    score: float
+    counts: tuple[float, float]
+
+
+def weigh(xp: Namespace, target: Target, rows: Array) -> tuple[float, float]:
+    """Return the weight of the positive ones of some rows and of all of them; the host waits."""
+    is_positive = xp.take(target.is_positive, rows, axis=0)
+    if target.weights is None:
+        return float(to_host(xp.sum(is_positive))), float(rows.shape[0])
+    weights = xp.take(target.weights, rows, axis=0)
+    p = xp.sum(weights * xp.astype(is_positive, weights.dtype))
+    both = to_host(xp.stack((p, xp.sum(weights)))).tolist()
+    return both[0], both[1]
+
+
+def grow_rule(
+    xp: Namespace,
+    candidates: Candidates,
+    pool: Pool,
+    target: Target,
+    growth: Growth,
+    start: tuple[Condition, ...] = (),
+) -> Grown:
+    """Add the best literal until no negative row is left or none gains.
+
+    Parameters
+    ----------
+    candidates, target : Candidates, Target
+        The table and the class.
+    pool : Pool
+        The rows to grow on; with `start`, those that it covers.
+    growth : Growth
+        How to choose and when to stop.
+    start : tuple of Condition
+        Conditions that the rule has already.
+
+    Returns
+    -------
+    Grown
+        All conditions, `start` included, and the counts after each new one. The host waits once per literal,
+        with weights twice.
+    """
+    conditions, counts = list(start), []
+    if pool.size == 0 or not candidates.idx:
+        return Grown(start, ())
+    before = weigh(xp, target, pool.rows)
+    last = -math.inf
+    while 0 < before[0] < before[1] and len(conditions) < (growth.max_literals or math.inf):
+        summary = score_literals(xp, candidates, pool, target, growth.gain, before)
+        choice = _choose(xp, candidates, read_summary(summary))
+        if choice is None or (choice.score <= 0 if growth.must_gain else choice.score < last):
+            break
+        if choice.counts[0] < growth.min_positive - 1e-6:
+            break
+        conditions.append(choice.condition)
+        counts.append(choice.counts)
+        keep = satisfies(xp, candidates, choice.condition)
+        size = int(choice.counts[1])
+        if target.weights is not None:
+            size = int(to_host(xp.sum(xp.astype(xp.take(keep, pool.rows, axis=0), xp.int64))))
+        pool = restrict(xp, pool, keep, size)
+        before, last = choice.counts, choice.score
+    return Grown(tuple(conditions), tuple(counts))
+
+
+def _choose(xp: Namespace, candidates: Candidates, summary: list[list[float]]) -> _Choice | None:
+    """Choose among the columns: score, then coverage, then fewer values, then the first."""
+    top = max(summary[SCORE])
+    if top == -math.inf:
+        return None
+    eps = float(xp.finfo(candidates.columns.dtype).eps)
+    tied = [j for j, score in enumerate(summary[SCORE]) if score >= top - 64 * eps * abs(top)]
+    j = min(tied, key=lambda j: (-summary[COVERED][j], candidates.n_values[j], candidates.idx[j]))
+    relation = _RELATIONS[int(summary[SIDE][j])]
+    low, high = summary[LOW][j], summary[HIGH][j]
+    if relation == "=":
+        value: float | int = int(low)
+    else:
+        value = choose_threshold(low, high, is_single=is_single_precision(xp, candidates.table))
+    counts = (summary[POSITIVE][j], summary[COVERED][j])
+    return _Choice(Condition(candidates.idx[j], relation, value), top, counts)

@@ -1,0 +1,224 @@
+"""Match a whole rule set against all rows at once: one bit per rule, one table of bit masks per column."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import array_api_compat
+import array_api_extra as xpx
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.rules.rule import Condition
+from arraylearn.table import Schema, Table
+
+__all__ = ["Matcher", "compile_rules", "fired", "first_rule", "match_rows"]
+
+# Bits of an int64 that are used: the sign stays 0, and the lowest bit can be taken out by subtraction.
+WORD = 62
+# More edges than this do not fit the bins of `ops.bin_columns`.
+_MOST_EDGES = 32_000
+
+
+class Matcher(NamedTuple):
+    """A rule set as arrays: for each value of each column, which rules it does not rule out."""
+
+    masks: Array  # (n_cells, n_words) int64
+    offsets: Array  # (d,) int64: first cell of each column used, numeric ones first; the last is for missing
+    edges: Array  # (d_numeric, e) thresholds of the numeric columns used, ascending, padded with inf
+    n_edges: tuple[int, ...]
+    numeric: tuple[int, ...]  # positions in the numeric block
+    nominal: tuple[int, ...]  # positions in the nominal codes
+    n_values: tuple[int, ...]  # of the nominal columns used
+    n_rules: int
+    all_rules: Array  # (n_words,) int64: the bits of all rules
+
+    @property
+    def n_words(self) -> int:
+        """Number of integers that hold one bit per rule."""
+        return int(self.all_rules.shape[0])
+
+
+def compile_rules(place: Place, rules: Sequence[tuple[Condition, ...]], schema: Schema) -> Matcher:
+    """Turn conjunctions into tables of bit masks at `place`."""
+    numeric, nominal = _columns_used(rules, schema)
+    edges = [_edges(rules, schema.numeric_idx[j]) for j in numeric]
+    n_values = tuple(schema.n_values[j] for j in nominal)
+    tables = [_numeric_masks(rules, schema.numeric_idx[j], e) for j, e in zip(numeric, edges, strict=True)]
+    tables += [
+        _nominal_masks(rules, schema.nominal_idx[j], size) for j, size in zip(nominal, n_values, strict=True)
+    ]
+    n_words = max(1, -(-len(rules) // WORD))
+    every = (1 << len(rules)) - 1
+    offsets: list[int] = []
+    cells: list[list[int]] = []
+    for table in tables:
+        offsets.append(len(cells))
+        cells += [_words(every & ~forbidden, n_words) for forbidden in table]
+    width = max([1, *map(len, edges)])
+    padded = [e + [float("inf")] * (width - len(e)) for e in edges] or [[float("inf")] * width]
+    xp = place.xp
+    return Matcher(
+        _integers(place, cells or [[0] * n_words]),
+        _integers(place, offsets or [0])[: len(offsets)],
+        from_host(padded, place, accumulator_dtype(place))[: len(edges), :],
+        tuple(map(len, edges)),
+        tuple(numeric),
+        tuple(nominal),
+        n_values,
+        len(rules),
+        xp.asarray(_words(every, n_words), dtype=xp.int64, device=place.device),
+    )
+
+
+def _integers(place: Place, values: list[int] | list[list[int]]) -> Array:
+    return place.xp.asarray(values, dtype=place.xp.int64, device=place.device)
+
+
+def _words(mask: int, n_words: int) -> list[int]:
+    return [(mask >> (WORD * word)) & ((1 << WORD) - 1) for word in range(n_words)]
+
+
+def _columns_used(rules: Sequence[tuple[Condition, ...]], schema: Schema) -> tuple[list[int], list[int]]:
+    used = {condition.column for rule in rules for condition in rule}
+    numeric = [j for j, column in enumerate(schema.numeric_idx) if column in used]
+    nominal = [j for j, column in enumerate(schema.nominal_idx) if column in used]
+    return numeric, nominal
+
+
+def _edges(rules: Sequence[tuple[Condition, ...]], column: int) -> list[float]:
+    return sorted({float(one.value) for rule in rules for one in rule if one.column == column})
+
+
+def _numeric_masks(rules: Sequence[tuple[Condition, ...]], column: int, edges: list[float]) -> list[int]:
+    """For each bin of a column, and for missing: the bits of the rules that it rules out."""
+    at_most, beyond = [0] * (len(edges) + 2), [0] * (len(edges) + 2)
+    anything = 0
+    for position, rule in enumerate(rules):
+        bit = 1 << position
+        for condition in rule:
+            if condition.column != column:
+                continue
+            edge = bisect.bisect_left(edges, float(condition.value))
+            anything |= bit
+            if condition.relation == "<=":
+                at_most[edge + 1] |= bit  # rules out the bins from there on
+            else:
+                beyond[edge] |= bit  # rules out the bins up to there
+    n_bins = len(edges) + 1
+    for i in range(1, n_bins):
+        at_most[i] |= at_most[i - 1]
+    for i in reversed(range(n_bins - 1)):
+        beyond[i] |= beyond[i + 1]
+    return [at_most[i] | beyond[i] for i in range(n_bins)] + [anything]
+
+
+def _nominal_masks(rules: Sequence[tuple[Condition, ...]], column: int, n_values: int) -> list[int]:
+    """For each category of a column, and for missing: the bits of the rules that it rules out."""
+    forbidden = [0] * (n_values + 1)
+    for position, rule in enumerate(rules):
+        allowed: set[int] | None = None
+        for condition in rule:
+            if condition.column == column:
+                codes = set(condition.value) if condition.relation == "in" else {condition.value}
+                allowed = codes if allowed is None else allowed & codes
+        if allowed is not None:
+            for value in range(n_values + 1):
+                if value not in allowed:
+                    forbidden[value] |= 1 << position
+    return forbidden
+
+
+# ---- rows
+
+
+def match_rows(xp: Namespace, matcher: Matcher, table: Table) -> Array:
+    """Find the rules that match each row.
+
+    Parameters
+    ----------
+    matcher : Matcher
+        From `compile_rules`.
+    table : Table
+        Rows, read by the schema that the rules were compiled for.
+
+    Returns
+    -------
+    int64 array (n, n_words)
+        Bit ``i % 62`` of word ``i // 62`` says whether rule i matches. A missing value meets no condition.
+    """
+    d = len(matcher.numeric) + len(matcher.nominal)
+    if d == 0:
+        return xp.broadcast_to(matcher.all_rules[None, :], (table.n_rows, matcher.n_words))
+    parts = []
+    for rows in row_chunks(table.n_rows, 8 * d * (matcher.n_words + 4)):
+        cells = _cells(xp, matcher, table, rows)
+        words = [
+            _and_all(
+                xp, xp.reshape(xp.take(matcher.masks[:, word], xp.reshape(cells, (-1,)), axis=0), cells.shape)
+            )
+            for word in range(matcher.n_words)
+        ]
+        parts.append(xp.stack(words, axis=1))
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+
+def _cells(xp: Namespace, matcher: Matcher, table: Table, rows: slice) -> Array:
+    """Find the cell (d, m) of each row in the masks of each column used."""
+    device = array_api_compat.device(table.numeric)
+    parts = []
+    if matcher.numeric:
+        idx = xp.asarray(matcher.numeric, dtype=xp.int64, device=device)
+        x = xp.take(table.numeric[rows, :], idx, axis=1)
+        last = xp.asarray(matcher.n_edges, dtype=xp.int64, device=device)[:, None] + 1
+        bins = _bins(xp, x, xp.astype(matcher.edges, x.dtype))
+        parts.append(xp.where(bins < 0, last, bins))
+    if matcher.nominal:
+        idx = xp.asarray(matcher.nominal, dtype=xp.int64, device=device)
+        codes = xp.astype(xp.take(table.codes[:, rows], idx, axis=0), xp.int64)
+        last = xp.asarray(matcher.n_values, dtype=xp.int64, device=device)[:, None]
+        parts.append(xp.where(codes < 0, last, codes))
+    cells = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    return cells + matcher.offsets[:, None]
+
+
+def _bins(xp: Namespace, x: Array, edges: Array) -> Array:
+    """Count the edges below each value of (m, d) as int64 (d, m); -1 where missing."""
+    width = edges.shape[1]
+    if width <= _MOST_EDGES:
+        bins = xp.astype(ops.bin_columns(xp, x, edges, missing_bin=width + 1), xp.int64)
+        return xp.where(bins == width + 1, -1, bins)
+    columns = xp.permute_dims(x, (1, 0))
+    is_missing = xp.isnan(columns)
+    found = xpx.searchsorted(edges, xp.where(is_missing, 0.0, columns), side="left", xp=xp)
+    return xp.where(is_missing, -1, xp.astype(found, xp.int64))
+
+
+def _and_all(xp: Namespace, words: Array) -> Array:
+    """Take the bitwise "and" over the first axis, by halves."""
+    while words.shape[0] > 1:
+        d = words.shape[0]
+        half = (d + 1) // 2
+        joined = words[: d - half, ...] & words[half:, ...]
+        words = joined if d == 2 * half else xp.concat((joined, words[d - half : half, ...]), axis=0)
+    return words[0, ...]
+
+
+def first_rule(xp: Namespace, words: Array, n_rules: int) -> Array:
+    """Return the first rule (n,) that matches each row, `n_rules` where none does."""
+    device = array_api_compat.device(words)
+    lowest = words & -words
+    number = xp.astype(xp.where(lowest > 0, lowest, 1), accumulator_dtype(Place(xp, device)))
+    bit = xp.astype(xp.round(xp.log2(number)), xp.int64)
+    first = WORD * xp.arange(words.shape[1], dtype=xp.int64, device=device)
+    return xp.min(xp.where(lowest > 0, first[None, :] + bit, n_rules), axis=1)
+
+
+def fired(xp: Namespace, words: Array, n_rules: int) -> Array:
+    """Return which rules match which rows, as integers 0 and 1 (n, n_rules)."""
+    rule = xp.arange(n_rules, dtype=xp.int64, device=array_api_compat.device(words))
+    return (xp.take(words, rule // WORD, axis=1) >> (rule % WORD)) & 1

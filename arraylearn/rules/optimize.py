@@ -1,0 +1,242 @@
+"""Revise a rule set: each rule against a fresh one and an extended one, by description length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.random import RandomState
+from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
+from arraylearn.rules.description_length import Counts, Setting, find_needless, relative_bits
+from arraylearn.rules.foil import Target
+from arraylearn.rules.grow import Growth, grow_rule
+from arraylearn.rules.prune import prune_rule, split_pool
+from arraylearn.rules.rule import Condition
+
+__all__ = ["Job", "clean_up", "cover", "learn_further", "mask_of", "optimize_rules"]
+
+Conditions = tuple[Condition, ...]
+# A rule set that needs this many bits more than the best so far is given up.
+_SURPLUS = 64.0
+
+
+class Job(NamedTuple):
+    """One class against the others."""
+
+    place: Place
+    candidates: Candidates
+    target: Target
+    setting: Setting
+    growth: Growth
+    folds: int
+    smoothing: float
+    rng: RandomState
+
+
+class Covered(NamedTuple):
+    """What a rule takes from a pool."""
+
+    counts: Counts
+    n_rows: int
+
+
+# ---- parts
+
+
+def mask_of(xp: Namespace, candidates: Candidates, conditions: Conditions) -> Array:
+    """Return the mask (n,) of the rows that meet all conditions."""
+    rows = candidates.columns.shape[1]
+    mask = xp.ones((rows,), dtype=xp.bool, device=array_api_compat.device(candidates.columns))
+    for condition in conditions:
+        mask = mask & satisfies(xp, candidates, condition)
+    return mask
+
+
+def cover(xp: Namespace, target: Target, mask: Array, pool: Pool) -> Covered:
+    """Weigh what a mask (n,) covers of a pool; the host waits."""
+    is_covered = xp.astype(xp.take(mask, pool.rows, axis=0), xp.int64)
+    is_positive = is_covered * xp.take(target.is_positive, pool.rows, axis=0)
+    if target.weights is None:
+        positive, n_rows = to_host(xp.stack((xp.sum(is_positive), xp.sum(is_covered)))).tolist()
+        return Covered(Counts(float(positive), float(n_rows)), n_rows)
+    weights = xp.take(target.weights, pool.rows, axis=0)
+    sums = [
+        xp.sum(weights * xp.astype(is_positive, weights.dtype)),
+        xp.sum(weights * xp.astype(is_covered, weights.dtype)),
+        xp.astype(xp.sum(is_covered), weights.dtype),
+    ]
+    positive, covered, n_rows = to_host(xp.stack(sums)).tolist()
+    return Covered(Counts(positive, covered), int(n_rows))
+
+
+def _must_stop(counts: Counts, bits: float, least: float) -> bool:
+    """Whether the last rule is one too many: too many bits, no positive row, or wrong half of the time."""
+    if bits > least + _SURPLUS or counts.positive <= 0:
+        return True
+    return (counts.covered - counts.positive) / counts.covered >= 0.5
+
+
+def _grow_and_prune(job: Job, pool: Pool) -> Conditions:
+    """Learn one rule from a pool."""
+    xp = job.place.xp
+    halves = split_pool(job.place, pool, job.target, job.candidates.n_rows, job.rng, job.folds)
+    grown = grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions
+    return prune_rule(
+        xp, job.candidates, grown, job.target, halves.prune_rows, smoothing=job.smoothing, is_whole=False
+    )
+
+
+# ---- one round
+
+
+def optimize_rules(job: Job, pool: Pool, rules: list[Conditions]) -> list[Conditions]:
+    """Go through the rules once, learn what is left over, and delete what does not pay."""
+    xp, everything = job.place.xp, pool
+    masks = [mask_of(xp, job.candidates, one) for one in rules]
+    later = _later_rules(xp, masks, job.candidates.n_rows, job.place)
+    chosen: list[Conditions] = []
+    counts: list[Counts] = []
+    for at, old in enumerate(rules):
+        found = cover(xp, job.target, masks[at], pool)
+        best, mask = old, masks[at]
+        if found.n_rows:
+            best = _best_variant(job, pool, rules, counts, at, masks[at], later[at])
+            if best is not old:
+                mask = mask_of(xp, job.candidates, best)
+                found = cover(xp, job.target, mask, pool)
+        chosen.append(best)
+        counts.append(found.counts)
+        pool = restrict(xp, pool, ~mask, pool.size - found.n_rows)
+        if not _is_left_over(job.setting, counts):
+            chosen += rules[at + 1 :]  # nothing is left for them: the cleaning decides
+            break
+    chosen += learn_further(job, pool, chosen, counts)
+    return clean_up(job, everything, chosen)
+
+
+def _later_rules(xp: Namespace, masks: list[Array], n_rows: int, place: Place) -> list[Array]:
+    """For each rule, the first rule after it that covers each row (n,); ``len(masks)`` where none does."""
+    found = xp.full((n_rows,), len(masks), dtype=xp.int64, device=place.device)
+    later = []
+    for at in reversed(range(len(masks))):
+        later.append(found)
+        found = xp.where(masks[at], at, found)
+    return later[::-1]
+
+
+def _best_variant(
+    job: Job,
+    pool: Pool,
+    rules: list[Conditions],
+    counts: list[Counts],
+    at: int,
+    old_mask: Array,
+    later: Array,
+) -> Conditions:
+    """Choose between a rule, a replacement grown from nothing and a revision grown from the rule."""
+    xp, n = job.place.xp, len(rules)
+    old = rules[at]
+    halves = split_pool(job.place, pool, job.target, job.candidates.n_rows, job.rng, job.folds)
+    is_free = xp.take(later, halves.prune_rows, axis=0) == n
+    n_free = int(to_host(xp.sum(xp.astype(is_free, xp.int64))))
+    prune_rows = ops.compress(xp, halves.prune_rows, is_free, n_free)
+    in_old = cover(xp, job.target, old_mask, halves.grow)
+    grown = (
+        grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions,
+        grow_rule(
+            xp,
+            job.candidates,
+            restrict(xp, halves.grow, old_mask, in_old.n_rows),
+            job.target,
+            job.growth,
+            start=old,
+        ).conditions,
+    )
+    replacement, revision = (
+        prune_rule(xp, job.candidates, one, job.target, prune_rows, smoothing=job.smoothing, is_whole=True)
+        for one in grown
+    )
+    masks = [mask_of(xp, job.candidates, one) for one in (replacement, revision)]
+    tables = _count_variants(xp, job.target, pool, [*masks, old_mask], later, at, n)
+    bits = []
+    for variant, table in zip((replacement, revision, old), tables[1:], strict=True):
+        sizes = [len(one) for one in (*rules[:at], variant, *rules[at + 1 :])]
+        bits.append(relative_bits(job.setting, at, [*counts, *table], [*counts, *tables[0][1:]], sizes))
+    if bits[2] <= min(bits[:2]):
+        return old
+    return revision if bits[1] <= bits[0] else replacement
+
+
+def _count_variants(
+    xp: Namespace, target: Target, pool: Pool, masks: Sequence[Array], later: Array, at: int, n: int
+) -> list[list[Counts]]:
+    """Count what the rules from `at` on cover of a pool: without rule `at`, then with each mask for it."""
+    after = xp.take(later, pool.rows, axis=0)
+    first = [after, *(xp.where(xp.take(mask, pool.rows, axis=0), at, after) for mask in masks)]
+    keys = xp.stack(first) * 2 + xp.take(target.is_positive, pool.rows, axis=0)
+    weights = None if target.weights is None else xp.take(target.weights, pool.rows, axis=0)
+    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), weights), (len(first), n + 1, 2))
+    return [
+        [Counts(float(positive), float(negative + positive)) for negative, positive in lines[at:n]]
+        for lines in to_host(table).tolist()
+    ]
+
+
+def learn_further(
+    job: Job, pool: Pool, rules: Sequence[Conditions] = (), counts: Sequence[Counts] = ()
+) -> list[Conditions]:
+    """Learn rules for the positive rows of a pool until the description length grows too much.
+
+    Parameters
+    ----------
+    job : Job
+        The problem.
+    pool : Pool
+        The rows that no rule covers.
+    rules, counts : sequences of conditions and of Counts
+        The rules before, and what they cover.
+
+    Returns
+    -------
+    list of conditions
+        The new rules.
+    """
+    xp = job.place.xp
+    found: list[Conditions] = []
+    counts = list(counts)
+    bits = least = 0.0  # relative to the rules before
+    while pool.size and _is_left_over(job.setting, counts):
+        rule = _grow_and_prune(job, pool)
+        mask = mask_of(xp, job.candidates, rule)
+        taken = cover(xp, job.target, mask, pool)
+        sizes = [len(one) for one in (*rules, *found, rule)]
+        bits += relative_bits(job.setting, len(counts), [*counts, taken.counts], counts, sizes)
+        least = min(least, bits)
+        if _must_stop(taken.counts, bits, least):
+            break
+        found.append(rule)
+        counts.append(taken.counts)
+        pool = restrict(xp, pool, ~mask, pool.size - taken.n_rows)
+    return found
+
+
+def _is_left_over(setting: Setting, counts: Sequence[Counts]) -> bool:
+    """Whether positive rows are left that no rule covers."""
+    return sum(one.positive for one in counts) < setting.positive - 1e-6
+
+
+def clean_up(job: Job, pool: Pool, rules: list[Conditions]) -> list[Conditions]:
+    """Delete the rules that need more bits than they save; the host waits once."""
+    xp = job.place.xp
+    if not rules:
+        return rules
+    masks = [mask_of(xp, job.candidates, one) for one in rules]
+    nothing = _later_rules(xp, masks, job.candidates.n_rows, job.place)[0]
+    counts = _count_variants(xp, job.target, pool, masks[:1], nothing, 0, len(rules))[1]
+    needless = find_needless(job.setting, counts, [len(one) for one in rules])
+    return [rule for at, rule in enumerate(rules) if at not in needless]
