@@ -67,4 +67,23 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("full_bayes_shared", _with(al.FullBayesClassifier, covariance="shared"), **_FULL),
     Subject("full_bayes_diagonal", _with(al.FullBayesClassifier, covariance="diagonal"), **_FULL),
     Subject("full_bayes_shrunk", _with(al.FullBayesClassifier, shrinkage="auto"), **_FULL),
+    # the order of the rows decides which of them are held back for pruning
+    Subject(
+        "ripper",
+        _with(al.RipperClassifier, random_state=0),
+        has_decision=False,
+        ignores_row_order=False,
+        counts_weights=False,
+        predict_syncs=1,
+        expected_failures={
+            "check_sample_weight_equivalence_on_dense_data": "which rows are held back depends on their number"
+        },
+    ),
+    Subject("covering", al.SequentialCoveringClassifier, has_decision=False, predict_syncs=1),
+    Subject(
+        "covering_foil",
+        _with(al.SequentialCoveringClassifier, gain="foil", conflict="vote"),
+        has_decision=False,
+        predict_syncs=1,
+    ),
 )
