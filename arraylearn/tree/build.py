@@ -284,6 +284,8 @@ class Builder:
 
 def _first_largest(weight: Any, offset: Any, n_branches: Any) -> Any:
     """Return the branch (k,) of the heaviest child of each node; the first among equals."""
+    if weight.shape[0] == 2 * offset.shape[0] and bool(host.all(n_branches == 2)):
+        return host.astype(weight[1::2] > weight[::2], host.int64)
     node = host.repeat(host.arange(offset.shape[0]), n_branches)
     # ascending by node and weight, and among equals the first branch last
     order = host.argsort(-weight, stable=True)

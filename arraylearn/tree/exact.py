@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
+from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 
 __all__ = ["ThresholdScan", "find_thresholds", "midpoint", "presort", "scan_counts", "scan_gini"]
@@ -59,16 +59,24 @@ def scan_gini(
 
 def find_thresholds(
     place: Place, rows: Rows, level: Level, rule: Rule, slot: Array, scores: Array
-) -> tuple[Array, Array]:
-    """Find the winners' thresholds (k,), and which of them fell between equal values after all."""
+) -> tuple[Array, Array, Array, Array]:
+    """Find the winners' thresholds.
+
+    Returns
+    -------
+    threshold, is_doubtful : arrays (k,)
+        The thresholds, and which of them fell between equal values after all.
+    entries, values : arrays (m,)
+        The rows of each node in the order of its winning column, and their values there.
+    """
     xp = place.xp
-    d = rows.columns.shape[0]
-    line = xp.take(xp.clip(slot, max=d - 1), level.block_at, axis=0)
+    slot = numeric_line(xp, rows, slot)
+    line = xp.take(slot, level.block_at, axis=0)
     position = xp.arange(level.lists.shape[1], dtype=xp.int64, device=place.device)
     winners = take_flat(xp, level.lists, line, position)
     values = take_flat(xp, rows.columns, line, winners)
     nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
-    best = take_flat(xp, scores, xp.clip(slot, max=d - 1), nodes)
+    best = take_flat(xp, scores, slot, nodes)
     found = ops.gini_find(
         xp,
         winners,
@@ -80,10 +88,11 @@ def find_thresholds(
         best,
         least=_whole(rule.least),
     )
-    at = xp.clip(found, min=0)
+    is_doubtful = (found < 0) & (best >= 0)
+    at = xp.where(found < 0, 0, found)
     low = xp.take(values, at, axis=0)
-    high = xp.take(values, xp.clip(at + 1, max=values.shape[0] - 1), axis=0)
-    return midpoint(xp, low, high), found < 0
+    high = xp.take(values, at + 1, axis=0)  # a side has a row at least: there is a next one
+    return midpoint(xp, low, high), is_doubtful, winners, values
 
 
 def midpoint(xp: Namespace, low: Array, high: Array) -> Array:

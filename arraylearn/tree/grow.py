@@ -13,7 +13,16 @@ from arraylearn.tree.exact import find_thresholds, presort, scan_counts, scan_gi
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.nominal import find_subsets, scan_nominal
-from arraylearn.tree.rows import Entries, Level, Rows, level_of, rows_at, take_flat
+from arraylearn.tree.rows import (
+    Entries,
+    Level,
+    Rows,
+    level_of,
+    nominal_line,
+    numeric_line,
+    rows_at,
+    take_flat,
+)
 from arraylearn.tree.split import Candidates, Rule, choose_columns, is_gini
 
 __all__ = ["grow_exact"]
@@ -31,6 +40,8 @@ class Choice(NamedTuple):
     missing_left: Array
     is_doubtful: Array  # the threshold may lie between equal values: look again
     branches: Array | None  # (k, v + 1) branch of each category of a binary nominal split
+    entries: Array  # (m,) rows node after node, in any order within a node
+    values: Array | None  # (m,) their values in the winning columns, where all are numeric
 
 
 def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
@@ -115,38 +126,34 @@ def _choose(
         nominal = scan_nominal(place, rows, level, rule)
     order = host.argsort(host.asarray(rows.column_order))
     slot, gain, score = choose_columns(place, rule, numeric, nominal, from_host(order, place), allowed)
-    threshold, missing_left, is_doubtful = _thresholds(place, rows, level, rule, slot, numeric, scores)
-    branches = None
+    entries, values, branches = level.members, None, None
+    if numeric is None or scores is None:
+        threshold, missing_left = _known_thresholds(place, rows, level, slot, numeric)
+        is_doubtful = xp.zeros_like(missing_left)
+    else:
+        threshold, is_doubtful, *found = find_thresholds(place, rows, level, rule, slot, scores)
+        missing_left = xp.zeros_like(is_doubtful)
+        if rows.n_values:
+            is_doubtful = is_doubtful & (slot < d_numeric)
+        else:
+            entries, values = found
     if rows.n_values and rule.nominal == "binary":
-        branches = find_subsets(place, rows, level, rule, xp.clip(slot - d_numeric, min=0))
-    return Choice(slot, gain, score, threshold, missing_left, is_doubtful, branches)
+        branches = find_subsets(place, rows, level, rule, nominal_line(xp, rows, slot))
+    return Choice(slot, gain, score, threshold, missing_left, is_doubtful, branches, entries, values)
 
 
-def _thresholds(
-    place: Place,
-    rows: Rows,
-    level: Level,
-    rule: Rule,
-    slot: Array,
-    numeric: Candidates | None,
-    scores: Array | None,
-) -> tuple[Array, Array, Array]:
-    """Threshold, side of the missing values and doubt of the winners; anything for nominal ones."""
+def _known_thresholds(
+    place: Place, rows: Rows, level: Level, slot: Array, numeric: Candidates | None
+) -> tuple[Array, Array]:
+    """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
     xp = place.xp
     nothing = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
     if numeric is None:
-        return xp.zeros(slot.shape, dtype=xp.float32, device=place.device), nothing, nothing
-    d_numeric = rows.columns.shape[0]
-    is_numeric = slot < d_numeric
-    if scores is not None:
-        threshold, is_doubtful = find_thresholds(place, rows, level, rule, slot, scores)
-        has_split = take_flat(xp, scores, xp.clip(slot, max=d_numeric - 1), _nodes(place, level)) >= 0
-        return threshold, nothing, is_doubtful & is_numeric & has_split
-    line, nodes = xp.clip(slot, max=d_numeric - 1), _nodes(place, level)
-    side = nothing
+        return xp.zeros(slot.shape, dtype=xp.float32, device=place.device), nothing
+    line, nodes = numeric_line(xp, rows, slot), _nodes(place, level)
     if numeric.missing_left is not None:
-        side = take_flat(xp, numeric.missing_left, line, nodes)
-    return take_flat(xp, numeric.threshold, line, nodes), side, nothing
+        nothing = take_flat(xp, numeric.missing_left, line, nodes)
+    return take_flat(xp, numeric.threshold, line, nodes), nothing
 
 
 def _nodes(place: Place, level: Level) -> Array:
@@ -183,7 +190,8 @@ def _look_again(
         spread = xp.take(new, xp.clip(back, min=0), axis=0)
         return xp.where(in_doubt if old.ndim == 1 else in_doubt[:, None], spread, old)
 
-    return Choice(*(merge(old, new) for old, new in zip(choice, found, strict=True)))
+    merged = (merge(old, new) for old, new in zip(choice[:-2], found[:-2], strict=True))
+    return Choice(*merged, level.members, None)
 
 
 # ---- the rows go down
@@ -209,24 +217,27 @@ def _descend(
     step = builder.add(level.ids, splits)
     if step.ids.shape[0] == 0:
         return None
-    return _next_level(place, rows, level, rule, step, splits, branch_at)
+    return _next_level(place, rows, level, rule, step, splits, choice.entries, branch_at)
 
 
 def _route(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> Array:
     """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
     xp = place.xp
-    here = rows_at(xp, level, level.members)
+    if choice.values is not None:  # of a table without missing values and nominal columns
+        cut = xp.take(choice.threshold, level.block_at, axis=0)
+        return xp.astype(choice.values > cut, xp.int32)
+    here = rows_at(xp, level, choice.entries)
     slot_at = xp.take(choice.slot, level.block_at, axis=0)
     d_numeric = rows.columns.shape[0]
     by_number = by_code = None
     if d_numeric:
-        value = take_flat(xp, rows.columns, xp.clip(slot_at, max=d_numeric - 1), here)
+        value = take_flat(xp, rows.columns, numeric_line(xp, rows, slot_at), here)
         cut = xp.take(choice.threshold, level.block_at, axis=0)
         by_number = xp.astype(value > cut, xp.int32)
         if rows.has_missing_numbers:
             by_number = xp.where(xp.isnan(value), -1, by_number)
     if rows.n_values:
-        by_code = take_flat(xp, rows.codes, xp.clip(slot_at - d_numeric, min=0), here)
+        by_code = take_flat(xp, rows.codes, nominal_line(xp, rows, slot_at), here)
         if choice.branches is not None:
             width = choice.branches.shape[1]
             at = xp.where(by_code < 0, width - 1, by_code)
@@ -256,8 +267,8 @@ def _read_splits(
     k, c = level.n_nodes, rows.n_classes
     first_at = xp.take(from_host(offset, place), level.block_at, axis=0)
     child_at = xp.where(branch_at < 0, n_children + level.block_at, first_at + branch_at)
-    label = xp.astype(xp.take(level.labels, level.members, axis=0), xp.int64)
-    weights = None if level.weights is None else xp.take(level.weights, level.members, axis=0)
+    label = xp.take(level.labels, choice.entries, axis=0)
+    weights = None if level.weights is None else xp.take(level.weights, choice.entries, axis=0)
     counts = ops.histogram(xp, child_at * c + label, (n_children + k) * c, weights)
     counts = xp.reshape(counts, (n_children + k, c))
     sizes = xp.sum(counts, axis=1) if weights is None else ops.histogram(xp, child_at, n_children + k)
@@ -291,20 +302,29 @@ def _rounded(values: Any) -> Any:
 
 
 def _next_level(
-    place: Place, rows: Rows, level: Level, rule: Rule, step: NextLevel, splits: Splits, branch_at: Array
+    place: Place,
+    rows: Rows,
+    level: Level,
+    rule: Rule,
+    step: NextLevel,
+    splits: Splits,
+    members: Array,
+    branch_at: Array,
 ) -> Level:
     xp = place.xp
     entries = Entries(level.labels, level.weights, level.source)
-    lists, members, block_at = level.lists, level.members, level.block_at
+    lists, block_at = level.lists, level.block_at
     if rule.missing == "fractional" and bool(host.any(splits.missing_sizes[step.is_split] > 0)):
         lists, entries, members, block_at, branch_at = spread_missing(place, level, step, splits, branch_at)
     elif rows.has_missing:
         default = xp.take(from_host(step.default, place, xp.int32), block_at, axis=0)
         branch_at = xp.where(branch_at < 0, default, branch_at)
     first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
-    child_at = first_at + xp.clip(branch_at, min=0)
-    is_live = xp.take(from_host(step.is_live, place), child_at, axis=0) & (branch_at >= 0)
-    goes_to = xp.astype(xp.where(is_live, branch_at, -1), xp.int32)
+    child_at = first_at + branch_at
+    if rows.has_missing:
+        child_at = xp.where(branch_at < 0, first_at, child_at)
+    is_live = xp.take(from_host(step.is_live, place), child_at, axis=0)
+    goes_to = xp.where(is_live, branch_at, -1)
     by_entry = ops.scatter(xp, goes_to, members, entries.labels.shape[0])
     lists = ops.split_lists(xp, lists, by_entry, step.branch_sizes)
     return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)

@@ -9,7 +9,17 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 
-__all__ = ["Entries", "Level", "Rows", "level_of", "prepare_rows", "rows_at", "take_flat"]
+__all__ = [
+    "Entries",
+    "Level",
+    "Rows",
+    "level_of",
+    "nominal_line",
+    "numeric_line",
+    "prepare_rows",
+    "rows_at",
+    "take_flat",
+]
 
 
 class Rows(NamedTuple):
@@ -136,6 +146,18 @@ def rows_at(xp: Any, level: Level, entries: Array) -> Array:
         return entries
     found = xp.take(level.source, xp.reshape(entries, (-1,)), axis=0)
     return xp.reshape(found, entries.shape)
+
+
+def numeric_line(xp: Any, rows: Rows, slot: Array) -> Array:
+    """Return the numeric column of each slot, any of them where the slot is a nominal one."""
+    d = rows.columns.shape[0]
+    return slot if not rows.n_values else xp.where(slot < d, slot, d - 1)
+
+
+def nominal_line(xp: Any, rows: Rows, slot: Array) -> Array:
+    """Return the nominal column of each slot, any of them where the slot is a numeric one."""
+    d = rows.columns.shape[0]
+    return slot if d == 0 else xp.where(slot < d, 0, slot - d)
 
 
 def take_flat(xp: Any, table: Array, lines: Array, positions: Array) -> Array:

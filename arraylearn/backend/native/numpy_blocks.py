@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ Host = np.ndarray[Any, Any]
 __all__ = ["block_index", "block_max", "gini_find", "gini_scan", "scatter", "split_lists"]
 
 # Positions in a piece: its buffers stay in the second-level cache.
-_PIECE = 16_384
+_PIECE = 8_192
 # Up to here a running count per class is cheaper than ranks within the classes.
 _FEW_CLASSES = 4
 _WORTH_A_THREAD = 50_000
@@ -102,6 +104,8 @@ class _Piece(NamedTuple):
     stop: int
     blocks: slice
     starts: Host  # first position of each block, within the piece
+    block_size: Host  # rows of each block
+    is_continued: bool  # whether the first block began before
     size: Host  # (p,) rows of the block
     block: Host  # (p,) the block, counted from the first of the piece
     n_left: Host  # (p,) rows of the block up to here
@@ -136,64 +140,126 @@ class _Layout:
         if self.least > 1:
             is_small = (n_left < self.least) | (size - n_left < self.least)
         local = np.maximum(starts - first, 0)
-        return _Piece(first, stop, blocks, local, size, block, n_left, n_left == size, is_small)
+        return _Piece(
+            first,
+            stop,
+            blocks,
+            local,
+            self.size[blocks],
+            bool(starts[0] < first),
+            size,
+            block,
+            n_left,
+            n_left == size,
+            is_small,
+        )
 
 
 class _FewClasses:
-    """Scores as the sum of squared surpluses, the classes one by one in the order of the portable body."""
+    """Scores as the sum of squared surpluses, the classes one by one in the order of the portable body.
+
+    Four lists share one running sum: their counts are the 16-bit fields of its 64-bit numbers.
+    """
 
     def __init__(self, layout: _Layout) -> None:
+        self.buffers = _Buffers()
         self.ends = layout.class_ends[:-1].tolist()
         total = np.cumsum(layout.counts, axis=1)[:, :-1].T.astype(np.float64)  # (c - 1, k): class c or less
         self.total = np.ascontiguousarray(total)
-        self.before = (np.cumsum(self.total, axis=1) - self.total) * layout.size
 
     def carry(self, n_lines: int) -> Host:
-        """Make the running counts that go from piece to piece."""
-        return np.zeros((max(1, len(self.ends)), n_lines, 1), dtype=np.int32)
+        """Make the counts of the open block that go from piece to piece: (c - 1, lines, 1)."""
+        return np.zeros((max(1, len(self.ends)), n_lines, 1))
 
-    def prepare(self, piece: _Piece) -> tuple[list[Host], Host]:
-        """Find what a running count would be at the block's own shares, and 1 / (left * right)."""
-        expected = []
-        for total, before in zip(self.total, self.before, strict=True):
-            shares = total[piece.blocks].take(piece.block)
+    def prepare(self, piece: _Piece) -> tuple[list[Host], list[float], Host]:
+        """Find the counts expected at the block's shares, those before the last block, and the divisor."""
+        expected, finished = [], []
+        for total in self.total[:, piece.blocks]:
+            before = np.cumsum(total) - total
+            shares = total.take(piece.block)
             shares *= piece.n_left
-            shares += before[piece.blocks].take(piece.block)
+            before *= piece.block_size
+            shares += before.take(piece.block)
             shares -= piece.is_last  # a surplus of 1, and -1 below: no block ends with a score that could win
             expected.append(shares)
+            finished.append(float(total[:-1].sum()))
         inverse = piece.size - piece.n_left
         inverse *= piece.n_left
         np.copyto(inverse, -1.0, where=piece.is_last)
         np.divide(1.0, inverse, out=inverse)
-        return expected, inverse
+        return expected, finished, inverse
 
-    def score(self, piece: _Piece, shared: tuple[list[Host], Host], rows: Host, carried: Host) -> Host:
-        """Score the positions of some lists (g, p)."""
-        expected, inverse = shared
-        running, surplus = np.empty(rows.shape, dtype=np.int32), np.empty(rows.shape)
-        scores = previous = np.empty((0, 0))
+    def score(
+        self, piece: _Piece, shared: tuple[list[Host], list[float], Host], rows: Host, carried: Host
+    ) -> Host:
+        """Score the positions of some lists (g, p); the result is overwritten by the next call."""
+        expected, finished, inverse = shared
+        surplus, previous, scores = self.buffers.numbers(rows.shape)
         for c, end in enumerate(self.ends):
-            np.cumsum(rows < end, axis=1, dtype=np.int32, out=running)
-            if piece.first:
-                running += carried[c]
-            carried[c] = running[:, -1:]
-            np.multiply(running, piece.size, out=surplus)
+            self._count_below(rows, end, surplus)
+            if piece.is_continued:
+                surplus += carried[c]
+            carried[c] = 0.0 if piece.is_last[-1] else surplus[:, -1:] - finished[c]
+            surplus *= piece.size
             surplus -= expected[c]
             if c == 0:
-                scores = surplus * surplus
-                previous, surplus = surplus, np.empty(rows.shape if len(self.ends) > 1 else 0)
+                np.multiply(surplus, surplus, out=scores)
             else:
                 np.subtract(surplus, previous, out=previous)
                 previous *= previous
                 scores += previous
-                previous, surplus = surplus, previous
+            previous, surplus = surplus, previous
         if not self.ends:
-            scores = np.broadcast_to(piece.is_last, rows.shape).astype(np.float64)
+            scores[:] = piece.is_last
         elif len(self.ends) > 1:
             previous *= previous
             scores += previous
         scores *= inverse
         return scores
+
+    def _count_below(self, rows: Host, end: int, out: Host) -> None:
+        """Write how many of the row ids (g, p) up to each position are below `end`."""
+        g = rows.shape[0]
+        fields, is_below = self.buffers.fields(rows.shape)
+        np.less(rows, end, out=is_below)
+        fields[:] = 0
+        flags = fields.view(np.bool_)  # the low byte of each field
+        for i in range(min(4, g)):
+            lines = is_below[i::4]
+            flags[: lines.shape[0], :, 2 * i] = lines
+        packed = fields.view(np.int64)[:, :, 0]
+        np.add.accumulate(packed, axis=1, out=packed)
+        for i in range(min(4, g)):
+            target = out[i::4]
+            np.copyto(target, fields[: target.shape[0], :, i])
+
+
+class _Buffers(threading.local):
+    """Memory that is used again: fresh pages would cost more than the arithmetic. One set per thread."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty((3, 0))
+        self._fields = np.empty(0, dtype=np.uint16)
+        self._flags = np.empty(0, dtype=np.bool_)
+
+    def numbers(self, shape: tuple[int, ...]) -> list[Host]:
+        """Return three float arrays."""
+        size = math.prod(shape)
+        if self._numbers.shape[1] < size:
+            self._numbers = np.empty((3, size))
+        return [line[:size].reshape(shape) for line in self._numbers]
+
+    def fields(self, shape: tuple[int, ...]) -> tuple[Host, Host]:
+        """Return (ceil(g / 4), p, 4) 16-bit fields and (g, p) flags."""
+        g, p = shape
+        n_lanes = -(-g // 4)
+        if self._flags.shape[0] < g * p or self._fields.shape[0] < 4 * n_lanes * p:
+            self._fields = np.empty(4 * n_lanes * p, dtype=np.uint16)
+            self._flags = np.empty(g * p, dtype=np.bool_)
+        return (
+            self._fields[: 4 * n_lanes * p].reshape(n_lanes, p, 4),
+            self._flags[: g * p].reshape(g, p),
+        )
 
 
 class _ManyClasses:
@@ -286,7 +352,7 @@ def gini_scan(
     best = np.full((d, starts.shape[0]), -1.0)
     layout = _Layout(class_ends, starts, block_at, counts, least)
     form = _FewClasses(layout) if layout.n_classes <= _FEW_CLASSES else _ManyClasses(layout)
-    together = max(1, _PIECE // max(1, m))
+    together = 4 * max(1, _PIECE // max(1, m))
 
     def scan_lines(lines: slice) -> None:
         carried = form.carry(lines.stop - lines.start)
