@@ -21,6 +21,7 @@ _HOMES = {
     "MemoryBudgetError": "arraylearn.backend",
     "GridSearch": "arraylearn.selection",
     "RipperClassifier": "arraylearn.rules",
+    "RuleSetClassifier": "arraylearn.rules",
     "SequentialCoveringClassifier": "arraylearn.rules",
     "SVC": "arraylearn.svm",
     "SVDD": "arraylearn.svm",

@@ -1,6 +1,8 @@
-"""Rules: objects and text, matching by bit masks, sequential covering and RIPPER."""
+"""Rules: objects and text, matching by bit masks, sequential covering, RIPPER, rules from trees."""
 
+from arraylearn.rules.by_hand import RuleSetClassifier
 from arraylearn.rules.classifier import Explanation
+from arraylearn.rules.from_tree import rules_from_tree
 from arraylearn.rules.learners import RipperClassifier, SequentialCoveringClassifier
 from arraylearn.rules.quality import RuleQuality, measure_rules
 from arraylearn.rules.rule import Literal, Rule
@@ -12,8 +14,10 @@ __all__ = [
     "RipperClassifier",
     "Rule",
     "RuleQuality",
+    "RuleSetClassifier",
     "SequentialCoveringClassifier",
     "measure_rules",
     "parse_rule",
     "parse_rules",
+    "rules_from_tree",
 ]

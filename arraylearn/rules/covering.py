@@ -12,7 +12,7 @@ from arraylearn.rules.grow import Grown, Growth, grow_rule, weigh
 from arraylearn.rules.optimize import Conditions, cover, mask_of
 from arraylearn.table import Table
 
-__all__ = ["CoveringSettings", "learn_covering"]
+__all__ = ["CoveringSettings", "default_class", "learn_covering"]
 
 
 class CoveringSettings(NamedTuple):
@@ -58,7 +58,7 @@ def learn_covering(
         for conditions in _cover_class(place, candidates, target, settings):
             rules.append((conditions, code))
             is_covered = is_covered | mask_of(xp, candidates, conditions)
-    return rules, _default_class(place, codes, is_covered, weights, class_weights)
+    return rules, default_class(place, codes, is_covered, weights, class_weights)
 
 
 def _cover_class(
@@ -95,7 +95,7 @@ def _shortest(grown: Grown) -> tuple[Conditions, float]:
     return grown.conditions[:length], best
 
 
-def _default_class(
+def default_class(
     place: Place, codes: Array, is_covered: Array, weights: Array | None, class_weights: list[float]
 ) -> int:
     """Choose the heaviest class of the uncovered rows; the host waits once."""

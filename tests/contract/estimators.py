@@ -76,7 +76,7 @@ SUBJECTS: tuple[Subject, ...] = (
         counts_weights=False,
         predict_syncs=1,
         expected_failures={
-            "check_sample_weight_equivalence_on_dense_data": "which rows are held back depends on their number"
+            "check_sample_weight_equivalence_on_dense_data": "a weight is not a row to hold back"
         },
     ),
     Subject("covering", al.SequentialCoveringClassifier, has_decision=False, predict_syncs=1),
@@ -86,4 +86,5 @@ SUBJECTS: tuple[Subject, ...] = (
         has_decision=False,
         predict_syncs=1,
     ),
+    Subject("rule_set", al.RuleSetClassifier, has_decision=False, predict_syncs=1),
 )
