@@ -15,7 +15,6 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     read_flags,
-    same_place,
     to_host,
 )
 from arraylearn.backend.random import RandomState, as_generator
@@ -331,18 +330,16 @@ class DecisionTreeClassifier(ArrayClassifier):
         return path
 
     def _walker_at(self, place: Place) -> Walker:
-        kept = self.__dict__.get("_walker")
-        if kept is not None and same_place(kept[0], place) and kept[1] is self.model_:
-            walker: Walker = kept[2]
+        """Return the tree in the form of predictions; it is kept with the other copies of the model."""
+        copies = self.__dict__.get("_copies", {})
+        key = ("walker", place.xp, str(place.device))
+        kept = copies.get(key)
+        if kept is not None and kept[0] is self.model_:
+            walker: Walker = kept[1]
             return walker
         walker = make_walker(place, tree_on_host(self.model_), self.schema_)
-        self._walker = (place, self.model_, walker)
+        copies[key] = (self.model_, walker)
         return walker
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_walker", None)
-        return state
 
     def _rows_to_spread(self, batch: Batch, walker: Walker) -> Any:
         """Find the rows that need more than a default branch, on the host; None where there are none."""

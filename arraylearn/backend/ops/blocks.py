@@ -158,10 +158,11 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
         squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
         scores = squares_left / safe_left + squares_right / safe_right
     else:
-        scores = xp.zeros_like(n_left)
-        for c in range(max(1, n_classes - 1) if n_classes == 2 else n_classes):
-            surplus = xp.astype(left[c, ...], dtype) * n_right - xp.astype(right[c, ...], dtype) * n_left
-            scores = scores + surplus * surplus
+        surplus = xp.astype(left, dtype) * n_right - xp.astype(right, dtype) * n_left
+        squares = surplus * surplus
+        scores = squares[0, ...]
+        for c in range(1, n_classes if n_classes > 2 else 1):
+            scores = scores + squares[c, ...]
         scores = scores * (1.0 / (safe_left * safe_right))
     return xp.where(is_split, scores, -1.0)
 
