@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
+from arraylearn.backend.random import RandomState
 from arraylearn.estimator import ArrayClassifier, Batch, read_weights
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.machine import Machine, decide, directions, one_vs_rest_scores
@@ -21,19 +22,36 @@ from arraylearn.svm.parameters import (
     check_memory,
     check_positive,
     check_settings,
-    check_symmetric,
     class_factors,
     is_precomputed,
-    make_kernel,
+    make_matrix,
     make_settings,
 )
+from arraylearn.svm.probability import Sigmoids, calibrate, couple, squash
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.solve import SOLVERS, SolverName
-from arraylearn.svm.tasks import Task, TaskResult, class_tasks, pair_tasks, rescale_start, solve_tasks
+from arraylearn.svm.tasks import (
+    LastFit,
+    Task,
+    TaskResult,
+    class_tasks,
+    lay_out,
+    pair_tasks,
+    restart,
+    slacks,
+    solve_tasks,
+)
 
 __all__ = ["SVC"]
 
 Host = Any  # a NumPy array
+
+
+def _learns_probabilities(estimator: Any) -> bool:
+    """Whether the estimator has `predict_proba`."""
+    if not estimator.probability:
+        raise AttributeError("`predict_proba` needs `probability=True` at fit.")
+    return True
 
 
 class SVC(ArrayClassifier):
@@ -57,6 +75,9 @@ class SVC(ArrayClassifier):
     multiclass : {"ovo", "ova"}
         One against one: every pair of classes votes, equal votes are decided by the summed decision values.
         One against all: the largest decision value wins.
+    probability : bool
+        Whether to learn `predict_proba`: a sigmoid of each task's decision values, fitted to five-fold
+        cross-validation (five more fits), and for one against one coupled over the pairs.
     decision_function_shape : {"ovr", "ovo"}
         For one against one: whether `decision_function` gives a score per class or a value per pair.
     solver : {"auto", "decomposition", "interior", "dense"}
@@ -73,6 +94,8 @@ class SVC(ArrayClassifier):
         Factors of C by class; "balanced" makes them inversely proportional to the classes' weights.
     warm_start : bool
         Start from the multipliers of the last fit where that had as many rows and the same tasks.
+    random_state : int, Generator or None
+        Deals the rows to the folds of `probability`.
     verbose : bool or callable
         True logs progress through ``logging.getLogger("arraylearn.svm")``; a callable receives the number of
         steps and the gap.
@@ -129,6 +152,7 @@ class SVC(ArrayClassifier):
         gamma: float | Literal["scale", "auto"] = "scale",
         coef0: float = 0.0,
         multiclass: Literal["ovo", "ova"] = "ovo",
+        probability: bool = False,
         decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         solver: SolverName = "auto",
         tol: float = 1e-3,
@@ -136,6 +160,7 @@ class SVC(ArrayClassifier):
         cache_size: float = 200,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         warm_start: bool = False,
+        random_state: RandomState = None,
         verbose: bool | Callable[[int, float], None] = False,
         backend: str | None = None,
     ) -> None:
@@ -145,6 +170,7 @@ class SVC(ArrayClassifier):
         self.gamma = gamma
         self.coef0 = coef0
         self.multiclass = multiclass
+        self.probability = probability
         self.decision_function_shape = decision_function_shape
         self.solver = solver
         self.tol = tol
@@ -152,6 +178,7 @@ class SVC(ArrayClassifier):
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.random_state = random_state
         self.verbose = verbose
         self.backend = backend
 
@@ -175,14 +202,20 @@ class SVC(ArrayClassifier):
             codes = self._check_classes(labels.codes, bound)
             matrix = self._matrix(batch)
             tasks = (class_tasks if self.multiclass == "ova" else pair_tasks)(codes, self.classes_.shape[0])
+            settings = make_settings(self)
+            is_linear = isinstance(self.kernel_, Linear)
+            starts = restart(before, tasks, bound)
             results = solve_tasks(
-                matrix, tasks, bound, make_settings(self),
-                solver=self.solver, is_linear=isinstance(self.kernel_, Linear),
-                starts=_restart(before, tasks, bound),
-            )  # fmt: skip
+                matrix, tasks, bound, settings, solver=self.solver, is_linear=is_linear, starts=starts
+            )
             self._keep(batch, codes, tasks, results)
+            if self.probability:
+                self.sigmoids_ = calibrate(
+                    matrix, tasks, bound, settings,
+                    solver=self.solver, is_linear=is_linear, random_state=self.random_state,
+                )  # fmt: skip
         self._last_fit = (
-            _LastFit(tasks, [result.beta for result in results], bound) if self.warm_start else None
+            LastFit(tasks, [result.beta for result in results], bound) if self.warm_start else None
         )
         self._warn_unfinished(results)
         return self
@@ -220,29 +253,19 @@ class SVC(ArrayClassifier):
 
     def _matrix(self, batch: Batch) -> KernelMatrix:
         """Make the kernel of these rows, after the checks that need the rows."""
-        x = batch.table.numeric
         self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-        if is_precomputed(self.kernel):
-            check_symmetric(batch.place, x)
         if self.solver == "dense":
+            n_bytes = 24 * batch.table.n_rows**2
             remedy = "Raise it, or use solver='decomposition'."
-            check_memory(
-                24 * x.shape[0] ** 2, self.cache_size, "solver='dense' with whole kernel matrices", remedy
-            )
-        check_memory(
-            16 * x.shape[0], self.cache_size, "a pair of kernel rows", "Raise it, or fit fewer rows."
-        )
-        self.kernel_ = make_kernel(
-            self.kernel, batch.place, x, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
-        cross = None if is_precomputed(self.kernel) else self.kernel_.gram
-        return KernelMatrix(batch.place, x, cross)
+            check_memory(n_bytes, self.cache_size, "solver='dense' with whole kernel matrices", remedy)
+        self.kernel_, matrix = make_matrix(self, batch.place, batch.table.numeric)
+        return matrix
 
     # ---- what comes out
 
     def _keep(self, batch: Batch, codes: Host, tasks: list[Task], results: list[TaskResult]) -> None:
         """Keep the machine and what people read of it."""
-        layout = self._layout(codes, tasks, results)
+        layout = lay_out(codes, tasks, results, self.classes_.shape[0] if self._is_paired() else 0)
         is_support = (layout != 0).any(axis=0)
         by_class = [((codes == c) & is_support).nonzero()[0] for c in range(self.classes_.shape[0])]
         host = HOST.xp
@@ -255,26 +278,13 @@ class SVC(ArrayClassifier):
         self.gap_ = host.asarray([result.gap for result in results])
         self.n_iter_ = host.asarray([result.n_iter for result in results])
         self.converged_ = host.asarray([result.is_converged for result in results])
-        self.slack_ = _slacks(codes.shape[0], tasks, results)
+        self.slack_ = slacks(codes.shape[0], tasks, results)
         self.model_ = self._machine(batch)
         is_positions = is_precomputed(self.kernel)
         self.support_vectors_ = host.zeros((0, 0)) if is_positions else to_host(self.model_.vectors)
 
-    def _layout(self, codes: Host, tasks: list[Task], results: list[TaskResult]) -> Host:
-        """Lay the multipliers out in rows of `dual_coef_`, for all training rows."""
-        k = self.classes_.shape[0]
-        is_paired = self.multiclass == "ovo" and k > 2
-        layout = HOST.xp.zeros((k - 1 if is_paired else len(tasks), codes.shape[0]))
-        if not is_paired:
-            for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
-                layout[p, task.rows] = result.beta
-            return layout
-        pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
-        for (i, j), task, result in zip(pairs, tasks, results, strict=True):
-            is_first = codes[task.rows] == i
-            layout[j - 1, task.rows[is_first]] = result.beta[is_first]
-            layout[i, task.rows[~is_first]] = result.beta[~is_first]
-        return layout
+    def _is_paired(self) -> bool:
+        return self.multiclass == "ovo" and self.classes_.shape[0] > 2
 
     def _machine(self, batch: Batch) -> Machine:
         """Assemble the decision rule where it was computed."""
@@ -282,8 +292,7 @@ class SVC(ArrayClassifier):
         x = batch.table.numeric
         support = from_host(self.support_, place, xp.int64)
         vectors = support if is_precomputed(self.kernel) else xp.take(x, support, axis=0)
-        is_paired = self.multiclass == "ovo" and self.classes_.shape[0] > 2
-        ends = tuple(self.n_support_.cumsum().tolist()) if is_paired else ()
+        ends = tuple(self.n_support_.cumsum().tolist()) if self._is_paired() else ()
         weights = from_host(self.dual_coef_, place, x.dtype)
         intercept = from_host(self.intercept_, place, x.dtype)
         machine = Machine(self.kernel_, vectors, weights, intercept, None, ends)
@@ -352,47 +361,59 @@ class SVC(ArrayClassifier):
         codes = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
         return self._deliver_labels(codes, batch)
 
-    def _scores(self, batch: Batch, *, per_class: bool = False) -> Array:
+    @available_if(_learns_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class; needs ``probability=True`` at fit.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+            Rows; for a precomputed kernel their kernel values with all training rows.
+
+        Returns
+        -------
+        array (n, k)
+            Rows sum to 1. The most probable class is not always the one `predict` names.
+        """
+        batch = self._open(X)
+        return self._deliver(self._probabilities(batch), batch)
+
+    @available_if(_learns_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of `predict_proba`."""
+        batch = self._open(X)
+        tiny = float(batch.place.xp.finfo(batch.float_dtype).smallest_normal)
+        floor = batch.place.xp.clip(self._probabilities(batch), min=tiny)
+        return self._deliver(batch.place.xp.log(floor), batch)
+
+    def _probabilities(self, batch: Batch) -> Array:
         xp = batch.place.xp
+        values = self._decisions(batch)
+        sigmoids = Sigmoids(*(from_host(part, batch.place, values.dtype) for part in self.sigmoids_))
+        p = squash(xp, sigmoids, values)
+        k = self.classes_.shape[0]
+        if k == 2:
+            return xp.concat([1.0 - p, p], axis=1)
+        if self.model_.ends:
+            return couple(xp, p, k)
+        return p / xp.sum(p, axis=1, keepdims=True)
+
+    def _decisions(self, batch: Batch) -> Array:
+        """Return the decision values (n, p) of all tasks."""
         model: Machine = self._model_at(batch.place)
-        x = xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
-        values = decide(xp, model, x)
+        x = batch.place.xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
+        return decide(batch.place.xp, model, x)
+
+    def _scores(self, batch: Batch, *, per_class: bool = False) -> Array:
+        values = self._decisions(batch)
         k = self.classes_.shape[0]
         if k == 2:
             return values[:, 0]
-        if model.ends and (per_class or self.decision_function_shape == "ovr"):
-            return one_vs_rest_scores(xp, values, k)
+        if self.model_.ends and (per_class or self.decision_function_shape == "ovr"):
+            return one_vs_rest_scores(batch.place.xp, values, k)
         return values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
-
-
-class _LastFit(NamedTuple):
-    """What a warm start begins from."""
-
-    tasks: list[Task]
-    betas: list[Host]
-    bound: Host
-
-
-def _restart(last: _LastFit | None, tasks: list[Task], bound: Host) -> list[Host] | None:
-    """Carry the multipliers of the last fit over, where its tasks had the same rows."""
-    if last is None or math.isinf(bound.max()) or len(last.tasks) != len(tasks):
-        return None
-    pairs = list(zip(last.tasks, tasks, strict=True))
-    if any(old.rows.shape != new.rows.shape or (old.rows != new.rows).any() for old, new in pairs):
-        return None
-    return [
-        rescale_start(beta, last.bound[old.rows], new.sign, bound[new.rows])
-        for (old, new), beta in zip(pairs, last.betas, strict=True)
-    ]
-
-
-def _slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
-    slacks = HOST.xp.zeros((n, len(tasks)))
-    for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
-        slacks[task.rows, p] = result.slack
-    return slacks[:, 0] if len(tasks) == 1 else slacks

@@ -20,7 +20,8 @@ from arraylearn.svm.settings import Settings
 __all__ = ["decompose", "make_rows"]
 
 _LEAST_SET = 384  # rows in a working set
-_MOST_SET = 1280
+_MOST_SET = 768
+_PAIRS_PER_ROW = 1.5  # pair steps per row of the working set before a Newton step
 _LIMIT_SET = 4096  # where progress is slow and many rows are free
 _STALLED = 1e-3  # share of the gap that the inner problem is solved to, once it stopped moving
 
@@ -167,7 +168,14 @@ class _Decomposition:
         )
         tol = max(0.5 * self.settings.tol, self.share * gap)
         after, n_steps = solve_box_block(
-            xp, block[None, :, :], gradient, before, lower, upper, tol=tol, max_steps=2 * len(chosen)
+            xp,
+            block[None, :, :],
+            gradient,
+            before,
+            lower,
+            upper,
+            tol=tol,
+            max_steps=int(_PAIRS_PER_ROW * len(chosen)),
         )
         move = (after - before)[0, :]
         self.beta = put(xp, self.beta, self.set_idx, after[0, :])

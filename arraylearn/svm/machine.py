@@ -13,7 +13,7 @@ from arraylearn.kernels import Kernel, Precomputed
 __all__ = ["Machine", "decide", "directions", "one_vs_rest_scores"]
 
 # Queries are taken this many at a time, so that their kernel values stay in the cache.
-_CELLS_AT_ONCE = 500_000
+_CELLS_AT_ONCE = 2_000_000
 
 
 class Machine(NamedTuple):

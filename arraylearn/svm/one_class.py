@@ -19,12 +19,10 @@ from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.dual import DualProblem, DualSolution, find_offset, objective
 from arraylearn.svm.machine import Machine, decide, directions
 from arraylearn.svm.parameters import (
-    check_memory,
     check_positive,
     check_settings,
-    check_symmetric,
     is_precomputed,
-    make_kernel,
+    make_matrix,
     make_settings,
 )
 from arraylearn.svm.rows import KernelMatrix
@@ -68,16 +66,9 @@ class OneClassEstimator(OutlierMixin, ArrayClassifier):  # type: ignore[misc]
 
     def _matrix(self, batch: Batch) -> KernelMatrix:
         """Make the kernel of these rows, after the checks that need the rows."""
-        x = batch.table.numeric
         self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-        if is_precomputed(self.kernel):
-            check_symmetric(batch.place, x)
-        remedy = "Raise it, or fit fewer rows."
-        check_memory(16 * x.shape[0], self.cache_size, "a pair of kernel rows", remedy)
-        self.kernel_ = make_kernel(
-            self.kernel, batch.place, x, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
-        return KernelMatrix(batch.place, x, None if is_precomputed(self.kernel) else self.kernel_.gram)
+        self.kernel_, matrix = make_matrix(self, batch.place, batch.table.numeric)
+        return matrix
 
     def _solve(self, matrix: KernelMatrix, problem: DualProblem) -> DualSolution:
         """Solve, warn where the tolerance was not met, and keep what people read of the solution."""

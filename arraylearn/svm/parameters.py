@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 from typing import Any
 
 from arraylearn._door import refuse
@@ -12,6 +11,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, read_flags
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
+from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.settings import Settings
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "check_symmetric",
     "class_factors",
     "is_precomputed",
-    "make_kernel",
+    "make_matrix",
     "make_settings",
 ]
 
@@ -74,28 +74,28 @@ def _log_progress(n_steps: int, gap: float) -> None:
     _log.info("%d steps, gap %.3g", n_steps, gap)
 
 
-def make_kernel(
-    kernel: str | Kernel | Callable[[Any, Any], Any],
-    place: Place,
-    x: Array,
-    *,
-    gamma: Any,
-    degree: int,
-    coef0: float,
-) -> Kernel:
-    """Make the kernel object for these rows; for ``gamma="scale"`` the host waits for the variance once."""
-    if (
-        gamma == "scale"
-        and isinstance(kernel, str)
-        and kernel in ("poly", "polynomial", "rbf", "gaussian", "sigmoid")
-    ):
-        wide = place.xp.astype(x, accumulator_dtype(place), copy=False)
-        gamma = float(resolve_gamma(place.xp, wide, gamma))
-    elif gamma == "auto":
-        gamma = 1.0 / x.shape[1]
-    elif gamma == "scale":
-        gamma = 1.0  # of no use to the kernel at hand
-    return as_kernel(kernel, gamma=float(gamma), degree=degree, coef0=float(coef0))
+def make_matrix(estimator: Any, place: Place, x: Array) -> tuple[Kernel, KernelMatrix]:
+    """Make the kernel of these rows and its matrix, after the checks that need the rows."""
+    is_matrix = is_precomputed(estimator.kernel)
+    if is_matrix:
+        check_symmetric(place, x)
+    n_bytes = 16 * x.shape[0]
+    check_memory(n_bytes, estimator.cache_size, "a pair of kernel rows", "Raise it, or fit fewer rows.")
+    gamma = _factor(estimator.kernel, estimator.gamma, place, x)
+    kernel = as_kernel(estimator.kernel, gamma=gamma, degree=estimator.degree, coef0=float(estimator.coef0))
+    return kernel, KernelMatrix(place, x, None if is_matrix else kernel.gram)
+
+
+def _factor(kernel: object, gamma: Any, place: Place, x: Array) -> float:
+    """Return gamma as a number; for "scale" the host waits for the variance once."""
+    if gamma == "auto":
+        return 1.0 / int(x.shape[1])
+    if gamma != "scale":
+        return float(gamma)
+    if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
+        return 1.0  # of no use to the kernel at hand
+    wide = place.xp.astype(x, accumulator_dtype(place), copy=False)
+    return float(resolve_gamma(place.xp, wide, gamma))
 
 
 def check_symmetric(place: Place, matrix: Array) -> None:

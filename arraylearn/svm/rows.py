@@ -12,7 +12,7 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.backend.ops import combine_rows, gather_block, scratch
 
-__all__ = ["KernelMatrix", "KernelRows", "product"]
+__all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 
 _ROWS_AT_ONCE = 256
 _CELLS_AT_ONCE = 500_000
@@ -147,3 +147,29 @@ class KernelRows:
         """Multiply rows of the matrix by weights in the accumulator's dtype, without the store."""
         wide = self.matrix.place.xp.astype(weights, accumulator_dtype(self.matrix.place))
         return product(self.source, row_idx, column_idx, wide)
+
+
+class WholeMatrix(KernelRows):
+    """All rows of a kernel matrix that is in memory already: nothing is computed or copied.
+
+    Parameters
+    ----------
+    place : Place
+        Where the matrix lives.
+    matrix : array (n, n)
+        The kernel matrix.
+    dtype : dtype
+        The float dtype in which rows are used.
+    """
+
+    def __init__(self, place: Place, matrix: Array, dtype: Any) -> None:
+        self.source = KernelMatrix(place, matrix, None)
+        self.matrix = self.source.of_dtype(dtype)
+        self.n_slots = self.source.n
+        self.dtype = dtype
+        self.n_computed = 0
+        self._store = self.matrix.x
+
+    def fetch(self, rows: list[int]) -> Array:
+        """Return the slots of rows: their positions."""
+        return self._index(rows)

@@ -18,7 +18,18 @@ from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large
 
-__all__ = ["Task", "TaskResult", "class_tasks", "pair_tasks", "rescale_start", "solve_tasks"]
+__all__ = [
+    "LastFit",
+    "Task",
+    "TaskResult",
+    "class_tasks",
+    "lay_out",
+    "pair_tasks",
+    "rescale_start",
+    "restart",
+    "slacks",
+    "solve_tasks",
+]
 
 Host = Any  # a NumPy array
 
@@ -214,3 +225,48 @@ def _mean_diagonal(matrix: KernelMatrix) -> float:
     step = max(1, matrix.n // 256)
     idx = xp.arange(0, matrix.n, step, dtype=xp.int64, device=matrix.place.device)
     return max(float(xp.mean(xp.linalg.diagonal(matrix.block(idx, idx)))), 1e-300)
+
+
+class LastFit(NamedTuple):
+    """What a warm start begins from."""
+
+    tasks: list[Task]
+    betas: list[Host]
+    bound: Host
+
+
+def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] | None:
+    """Carry the multipliers of the last fit over, where its tasks had the same rows."""
+    if last is None or math.isinf(bound.max()) or len(last.tasks) != len(tasks):
+        return None
+    pairs = list(zip(last.tasks, tasks, strict=True))
+    if any(old.rows.shape != new.rows.shape or (old.rows != new.rows).any() for old, new in pairs):
+        return None
+    return [
+        rescale_start(beta, last.bound[old.rows], new.sign, bound[new.rows])
+        for (old, new), beta in zip(pairs, last.betas, strict=True)
+    ]
+
+
+def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
+    """Return the slack of every row in every task."""
+    table = HOST.xp.zeros((n, len(tasks)))
+    for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
+        table[task.rows, p] = result.slack
+    return table[:, 0] if len(tasks) == 1 else table
+
+
+def lay_out(codes: Host, tasks: list[Task], results: list[TaskResult], n_paired: int) -> Host:
+    """Lay the multipliers of all rows out: a row per task, or LIBSVM's k - 1 rows for pairs of k classes."""
+    if not n_paired:
+        table = HOST.xp.zeros((len(tasks), codes.shape[0]))
+        for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
+            table[p, task.rows] = result.beta
+        return table
+    table = HOST.xp.zeros((n_paired - 1, codes.shape[0]))
+    pairs = [(i, j) for i in range(n_paired) for j in range(i + 1, n_paired)]
+    for (i, j), task, result in zip(pairs, tasks, results, strict=True):
+        is_first = codes[task.rows] == i
+        table[j - 1, task.rows[is_first]] = result.beta[is_first]
+        table[i, task.rows[~is_first]] = result.beta[~is_first]
+    return table

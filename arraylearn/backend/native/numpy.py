@@ -28,13 +28,18 @@ from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
+from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
+from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,
+    inverse_definite,
     put,
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
+from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
+from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]

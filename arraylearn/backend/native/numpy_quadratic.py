@@ -148,39 +148,39 @@ def _newton_steps(block: _Block, gradient: Host, point: Host, tol: float) -> tup
         slope = gradient[free]
         if free.shape[0] < 2 or slope.max() - slope.min() <= 0.5 * tol:
             break
-        face = block.matrix[free][:, free].astype(np.float64)
-        ridged = face.copy()
-        ridged.flat[:: free.shape[0] + 1] += 1e-7 * max(float(np.abs(face.diagonal()).max()), 1e-150)
-        factor, info = linalg.lapack.dpotrf(ridged, lower=1, overwrite_a=1)
+        face = gather_block(block.matrix, free, free).astype(np.float64, copy=False)
+        face.flat[:: free.shape[0] + 1] += 1e-7 * max(float(np.abs(face.diagonal()).max()), 1e-150)
+        # the transpose is the same matrix in the order that LAPACK overwrites without a copy
+        factor, info = linalg.lapack.dpotrf(face.T, lower=1, overwrite_a=1, clean=0)
         if info != 0:
             return point, False
         solved, _ = linalg.lapack.dpotrs(factor, np.stack([slope, np.ones_like(slope)], axis=1), lower=1)
         direction = solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum())
-        change = _climb(face, slope, direction, point[free], block.lower[free], block.upper[free])
-        if change is None:
+        climbed = _climb(block, gradient, point, free, direction)
+        if climbed is None:
             break
-        new, is_inside = change
-        move = np.zeros_like(point)
-        move[free] = new - point[free]
-        point = point.copy()
-        point[free] = new
-        gradient = gradient - block.matrix @ move
+        point, gradient, is_inside = climbed
         if is_inside:
             break
     return point, True
 
 
 def _climb(
-    face: Host, slope: Host, direction: Host, point: Host, lower: Host, upper: Host
-) -> tuple[Host, bool] | None:
+    block: _Block, gradient: Host, point: Host, free: Host, direction: Host
+) -> tuple[Host, Host, bool] | None:
     """Go along `direction` as far as the objective rises; say whether no bound was met."""
+    start, lower, upper = point[free], block.lower[free], block.upper[free]
+    move = np.zeros_like(point)
     for size in (1.0, 0.5, 0.25, 0.125, 0.0625):
-        target = point + size * direction
+        target = start + size * direction
         is_inside = bool(np.all((target > lower) & (target < upper)))
-        new = target if is_inside else _project(target, point, lower, upper)
-        move = new - point
-        if move @ (slope - 0.5 * (face @ move)) > 0:
-            return new, is_inside and size == 1.0
+        new = target if is_inside else _project(target, start, lower, upper)
+        move[free] = new - start
+        fall = block.matrix @ move.astype(block.matrix.dtype)
+        if move @ (gradient - 0.5 * fall) > 0:
+            moved = point.copy()
+            moved[free] = new
+            return moved, gradient - fall, is_inside and size == 1.0
     return None
 
 
@@ -199,3 +199,14 @@ def _project(target: Host, point: Host, lower: Host, upper: Host) -> Host:
         newton = shift + excess / n_inside if n_inside else 0.5 * (low + high)
         shift = newton if low < newton < high else 0.5 * (low + high)
     return found
+
+
+def inverse_definite(matrix: Host) -> Host:
+    potrf, potri = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
+    factor, info = potrf(matrix.T, lower=1, clean=0)
+    if info == 0:
+        inverse, info = potri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        return np.full_like(matrix, np.nan)
+    lower = np.tril(inverse, -1)
+    return lower + lower.T + np.diag(inverse.diagonal())

@@ -37,9 +37,17 @@ from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
 from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
-from arraylearn.backend.ops.quadratic import combine_rows, gather_block, put, solve_box_block
+from arraylearn.backend.ops.quadratic import (
+    combine_rows,
+    gather_block,
+    inverse_definite,
+    project,
+    put,
+    reads_are_free,
+    solve_box_block,
+)
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
-from arraylearn.backend.ops.squares import diagonal_squares, whitened_squares
+from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best
 
 __all__ = [
@@ -71,6 +79,7 @@ __all__ = [
     "gini_scores",
     "grouped_moments",
     "histogram",
+    "inverse_definite",
     "log_loss_gradients",
     "logsumexp",
     "merge_moments",
@@ -78,7 +87,9 @@ __all__ = [
     "paired_histogram",
     "partition",
     "polynomial_gram",
+    "project",
     "put",
+    "reads_are_free",
     "scatter",
     "scratch",
     "segment_max",
@@ -91,5 +102,5 @@ __all__ = [
     "sum_leaves",
     "top_k",
     "unpack",
-    "whitened_squares",
+    "whitened_exponents",
 ]

@@ -6,11 +6,19 @@ import math
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.linear import cholesky, solve_triangular
 
-__all__ = ["combine_rows", "gather_block", "put", "solve_box_block"]
+__all__ = [
+    "combine_rows",
+    "gather_block",
+    "inverse_definite",
+    "project",
+    "put",
+    "reads_are_free",
+    "solve_box_block",
+]
 
 # A device runs a fixed number of pair steps and then one Newton step: nothing is read on the way.
 _PAIR_STEPS = 96
@@ -233,7 +241,7 @@ def _newton_step(
     direction = (solved[:, :, 0] - ratio[:, None] * solved[:, :, 1]) * free
     direction = xp.where(is_definite[:, None] & (total[:, 1] > 0)[:, None], direction, 0.0)
     sizes = xp.asarray(_STEP_SIZES, dtype=point.dtype, device=array_api_compat.device(point))
-    trial = _project(
+    trial = project(
         xp, direction[:, None, :] * sizes[:, None], *(v[:, None, :] for v in (point, lower, upper, is_free))
     )
     change = trial - point[:, None, :]
@@ -245,8 +253,25 @@ def _newton_step(
     return xp.where(xp.take_along_axis(gain, best, axis=-1) > 0, chosen[:, 0, :], point)
 
 
-def _project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array, is_free: Array) -> Array:
-    """Return the nearest point to ``point + move`` in the box with the sum of `point`; others are pinned."""
+def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array, is_free: Array) -> Array:
+    """Return the nearest point to ``point + move`` in a box with the sum of `point`.
+
+    Parameters
+    ----------
+    move : float array (..., m)
+        Where to go from `point`; the leading axes of all arguments broadcast.
+    point : float array (..., m)
+        A point of the box.
+    lower, upper : float array (..., m)
+        The box; infinite bounds are fine.
+    is_free : bool array (..., m)
+        Which coordinates may move.
+
+    Returns
+    -------
+    array (..., m)
+        The projection, exactly on a bound where it touches one.
+    """
     low = xp.min(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
     high = xp.max(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
 
@@ -265,3 +290,18 @@ def _project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Arra
     rest = xp.sum(found - point, axis=-1, keepdims=True) / xp.where(n_inside > 0, n_inside, 1.0)
     even = xp.where(is_inside, found - rest, found)
     return xp.minimum(xp.maximum(even, lower), upper)
+
+
+def inverse_definite(xp: Namespace, matrix: Array) -> Array:
+    """Invert a symmetric positive definite matrix (m, m); one that is not gives numbers of no use."""
+    if fast := native(xp, "inverse_definite"):
+        return fast(matrix)
+    return xp.linalg.inv(matrix)
+
+
+def reads_are_free(device: Device) -> bool:
+    """Whether the host itself computes, so that reading a number in a loop costs nothing.
+
+    A solver that takes many small decisions is the best there; elsewhere one that takes few.
+    """
+    return "cpu" in str(device).lower()
