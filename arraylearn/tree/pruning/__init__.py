@@ -1,5 +1,7 @@
 """Pruning: a grown tree in, a smaller one out."""
 
+from arraylearn.tree.pruning.alpha import AlphaChoice
+from arraylearn.tree.pruning.apply import PRUNINGS
 from arraylearn.tree.pruning.confidence import prune_confidence
 from arraylearn.tree.pruning.cost_complexity import (
     CostComplexityPath,
@@ -11,10 +13,14 @@ from arraylearn.tree.pruning.independence import prune_chi2
 from arraylearn.tree.pruning.mdl import prune_mdl
 from arraylearn.tree.pruning.pessimistic import prune_pessimistic
 from arraylearn.tree.pruning.reduced_error import prune_reduced_error
+from arraylearn.tree.pruning.report import PruningReport, PruningStep, pruning_report
 
 __all__ = [
     "PRUNINGS",
+    "AlphaChoice",
     "CostComplexityPath",
+    "PruningReport",
+    "PruningStep",
     "cost_complexity_path",
     "count_held_out",
     "prune_chi2",
@@ -23,13 +29,5 @@ __all__ = [
     "prune_mdl",
     "prune_pessimistic",
     "prune_reduced_error",
+    "pruning_report",
 ]
-
-PRUNINGS = {
-    "chi2": prune_chi2,
-    "confidence": prune_confidence,
-    "cost_complexity": prune_cost_complexity,
-    "mdl": prune_mdl,
-    "pessimistic": prune_pessimistic,
-    "reduced_error": prune_reduced_error,
-}

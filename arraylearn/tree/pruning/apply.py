@@ -1,0 +1,214 @@
+"""Growing and pruning in one go: what `fit` does where it was asked to prune."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from arraylearn.backend.namespace import HOST
+from arraylearn.measures import IMPURITIES
+from arraylearn.tree.nodes import Tree, tree_on_host
+from arraylearn.tree.pruning.alpha import AlphaChoice, choose_alpha
+from arraylearn.tree.pruning.checks import check_inside, check_not_negative
+from arraylearn.tree.pruning.confidence import (
+    SLACK,
+    Limit,
+    check_confidence,
+    limited_errors,
+    prune_confidence,
+)
+from arraylearn.tree.pruning.cost_complexity import Risk, cost_complexity_path, prune_cost_complexity
+from arraylearn.tree.pruning.descent import Sample
+from arraylearn.tree.pruning.held_out import node_counts
+from arraylearn.tree.pruning.independence import prune_chi2
+from arraylearn.tree.pruning.mdl import prune_mdl
+from arraylearn.tree.pruning.pessimistic import charged_errors, prune_pessimistic
+from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
+from arraylearn.tree.pruning.reduced_error import prune_reduced_error
+from arraylearn.tree.pruning.report import PruningReport, pruning_report, size_of
+
+__all__ = ["PRUNINGS", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
+
+host = HOST.xp
+
+PRUNINGS = {
+    "confidence": prune_confidence,
+    "cost_complexity": prune_cost_complexity,
+    "mdl": prune_mdl,
+    "pessimistic": prune_pessimistic,
+    "reduced_error": prune_reduced_error,
+}
+# Those whose estimate of errors also judges raised subtrees.
+RAISING = ("confidence", "pessimistic", "reduced_error")
+
+
+class Pruning(NamedTuple):
+    """How to prune."""
+
+    method: str | None = None  # a name of PRUNINGS
+    confidence: float = 0.25
+    limit: Limit = "c45"
+    penalty: float = 0.5
+    alpha: float | None = None  # None: by cross-validation
+    risk: Risk = "impurity"
+    n_folds: int = 10
+    standard_errors: float = 1.0
+    validation_fraction: float = 0.25
+    raise_subtrees: bool = False
+    significance: float | None = None  # of the test that stops growth; None: no test
+
+
+class Pruned(NamedTuple):
+    """A pruned tree and how it came about."""
+
+    tree: Tree
+    report: PruningReport
+    choice: AlphaChoice | None = None
+
+
+def check_pruning(pruning: Pruning) -> None:
+    """Refuse settings that no pruning can work with."""
+    if pruning.method is not None and pruning.method not in PRUNINGS:
+        listed = ", ".join(map(repr, PRUNINGS))
+        raise ValueError(f"`pruning` must be None or one of {listed}; got {pruning.method!r}.")
+    check_confidence(pruning.confidence, pruning.limit)
+    check_not_negative("penalty", pruning.penalty)
+    if pruning.alpha is not None:
+        check_not_negative("alpha", pruning.alpha)
+    if pruning.risk not in ("impurity", "error"):
+        raise ValueError(f"`risk` must be 'impurity' or 'error'; got {pruning.risk!r}.")
+    if isinstance(pruning.n_folds, bool) or not isinstance(pruning.n_folds, int) or pruning.n_folds < 2:
+        raise ValueError(f"`n_folds` must be an integer of at least 2; got {pruning.n_folds!r}.")
+    check_not_negative("standard_errors", pruning.standard_errors)
+    check_inside("validation_fraction", pruning.validation_fraction, 0, 1)
+    if pruning.significance is not None:
+        check_inside("significance", pruning.significance, 0, 1)
+    if pruning.raise_subtrees and pruning.method not in RAISING:
+        listed = ", ".join(map(repr, RAISING))
+        raise ValueError(f"`raise_subtrees` needs `pruning` to be one of {listed}; got {pruning.method!r}.")
+
+
+def grow_and_prune(
+    pruning: Pruning,
+    sample: Sample,
+    grow: Callable[[Any], Tree],
+    *,
+    generator: Any = None,
+    held_out: Sample | None = None,
+    impurity: Any = IMPURITIES["gini"],
+) -> Pruned:
+    """Grow a tree and prune it.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    grow : callable
+        Makes a tree of the rows with the weights given (n,), or None for 1 each; no weight: no row.
+    generator : numpy.random.Generator
+        Draws the held-out rows and the folds.
+    held_out : Sample, optional
+        Rows for "reduced_error"; default: a part of the sample, which the tree is then not grown from.
+    impurity : callable
+        What the nodes of the tree report.
+    """
+    if pruning.method == "reduced_error" and held_out is None:
+        held = _draw_share(sample.codes, generator, pruning.validation_fraction)
+        sample, held_out = _only(sample, ~held), _only(sample, held)
+
+    def grow_significant(weights: Any) -> Tree:
+        tree = grow(weights)
+        return tree if pruning.significance is None else prune_chi2(tree, significance=pruning.significance)
+
+    tree = grow_significant(sample.weights)
+    if pruning.raise_subtrees:
+        estimate, slack = _make_estimate(pruning)
+        made, steps = prune_and_raise(
+            tree,
+            sample,
+            estimate,
+            slack=slack,
+            held_out=held_out if pruning.method == "reduced_error" else None,
+            impurity=impurity,
+        )
+        before, after = (size_of(tree_on_host(one)) for one in (tree, made))
+        return Pruned(made, PruningReport(before, after, tuple(steps)))
+    choice = None
+    if pruning.method == "cost_complexity" and pruning.alpha is None:
+        choice = _cross_validate(pruning, sample, grow_significant, tree, generator)
+    made = _cut(pruning, tree, sample, held_out, choice)
+    return Pruned(made, pruning_report(tree, made), choice)
+
+
+def _cut(
+    pruning: Pruning, tree: Tree, sample: Sample, held_out: Sample | None, choice: AlphaChoice | None
+) -> Tree:
+    if pruning.method == "pessimistic":
+        return prune_pessimistic(tree, penalty=pruning.penalty)
+    if pruning.method == "confidence":
+        return prune_confidence(tree, confidence=pruning.confidence, limit=pruning.limit)
+    if pruning.method == "mdl":
+        return prune_mdl(tree, n_values=_n_values(sample))
+    if pruning.method == "cost_complexity":
+        alpha = choice.alpha if choice is not None else pruning.alpha or 0.0
+        return prune_cost_complexity(tree, alpha=alpha, risk=pruning.risk)
+    if pruning.method == "reduced_error" and held_out is not None:
+        return prune_reduced_error(tree, node_counts(*_at(held_out, tree)))
+    return tree
+
+
+def _at(sample: Sample, tree: Tree) -> tuple[Any, ...]:
+    return sample.place, tree, sample.schema, sample.table, sample.codes, sample.weights
+
+
+def _n_values(sample: Sample) -> list[int]:
+    """Categories of each column of the table, 0 for a numeric one."""
+    return [len(column.domain or ()) if column.is_nominal else 0 for column in sample.schema.columns]
+
+
+def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
+    """Return errors to expect of leaves, and how many more a simpler tree may have."""
+    if pruning.method == "confidence":
+        options: Any = {"confidence": pruning.confidence, "limit": pruning.limit}
+        return lambda counts, wrong: limited_errors(host, counts, **options), SLACK[pruning.limit]
+    if pruning.method == "pessimistic":
+        return lambda counts, wrong: charged_errors(host, counts, penalty=pruning.penalty), 0.0
+    return lambda counts, wrong: wrong, 0.0
+
+
+def _shuffle(codes: Any, generator: Any) -> Any:
+    """Shuffle the rows, and put them class after class: equal steps take their part of each class."""
+    order = generator.permutation(codes.shape[0])
+    return order[host.argsort(codes[order], stable=True)]
+
+
+def _draw_share(codes: Any, generator: Any, share: float) -> Any:
+    """Draw a share of the rows of each class: bool (n,)."""
+    step = host.floor(host.arange(codes.shape[0] + 1) * share)
+    is_drawn = host.zeros(codes.shape[0], dtype=host.bool)
+    is_drawn[_shuffle(codes, generator)] = step[1:] > step[:-1]
+    return is_drawn
+
+
+def _only(sample: Sample, stays: Any) -> Sample:
+    """Take the weight off the other rows."""
+    weights = host.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
+    return sample._replace(weights=host.where(stays, weights, 0.0))
+
+
+def _cross_validate(
+    pruning: Pruning, sample: Sample, grow: Callable[[Any], Tree], tree: Tree, generator: Any
+) -> AlphaChoice:
+    """Grow a tree without each fold and see at which price of a leaf they do best on it."""
+    n_folds = min(pruning.n_folds, sample.codes.shape[0])
+    fold = host.zeros(sample.codes.shape[0], dtype=host.int64)
+    fold[_shuffle(sample.codes, generator)] = host.arange(sample.codes.shape[0]) % n_folds
+    folds = []
+    for number in range(n_folds):
+        rest, held = _only(sample, fold != number), _only(sample, fold == number)
+        if not float(host.sum(rest.weights)) or not float(host.sum(held.weights)):
+            continue
+        grown = grow(rest.weights)
+        folds.append((grown, node_counts(*_at(held, grown))))
+    path = cost_complexity_path(tree, risk=pruning.risk)
+    return choose_alpha(path, folds, risk=pruning.risk, standard_errors=pruning.standard_errors)

@@ -1,0 +1,123 @@
+"""Rows down a tree whose splits have moved: where they come by, and with what part of their weight."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.table import Schema, Table
+from arraylearn.tree.predict import Walker, branch_of
+
+__all__ = ["Entries", "Sample", "enter", "keep_at", "send_down", "tally"]
+
+host = HOST.xp
+
+
+class Sample(NamedTuple):
+    """Labelled rows."""
+
+    place: Place
+    schema: Schema
+    table: Table
+    codes: Any  # (n,) class of each row, on the host
+    weights: Any | None  # (n,) on the host; None: 1 each
+
+
+class Entries(NamedTuple):
+    """Rows, or parts of rows, at nodes: arrays (e,)."""
+
+    row: Array
+    node: Array
+    weight: Array
+    label: Array
+
+
+def enter(sample: Sample) -> Entries:
+    """Put the rows of a sample, those without weight left out, at the root."""
+    place, xp = sample.place, sample.place.xp
+    weight = host.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
+    rows = host.nonzero(weight > 0)[0]
+    return Entries(
+        from_host(rows, place, xp.int64),
+        xp.zeros(rows.shape[0], dtype=xp.int64, device=place.device),
+        from_host(weight[rows], place, accumulator_dtype(place)),
+        from_host(sample.codes[rows], place, xp.int64),
+    )
+
+
+def keep_at(place: Place, entries: Entries, nodes: Any, goes_to: Any, n_nodes: int) -> Entries:
+    """Keep what is at some nodes (k,), and move it to other ones (k,); the host waits here."""
+    xp = place.xp
+    target = host.full(n_nodes, -1, dtype=host.int64)
+    target[nodes] = goes_to
+    node = xp.take(from_host(target, place), entries.node, axis=0)
+    stays = node >= 0
+    size = int(to_host(xp.sum(xp.astype(stays, xp.int64))))
+    moved = entries._replace(node=node)
+    return Entries(*(ops.compress(xp, field, stays, size) for field in moved))
+
+
+def send_down(place: Place, walker: Walker, samples: list[tuple[Table, Entries]]) -> list[list[Entries]]:
+    """Send training rows, and rows that follow their shares, one level down after the other.
+
+    Parameters
+    ----------
+    samples : list of (table, entries)
+        The first are the training rows: a row whose value is missing is split up as they are.
+
+    Returns
+    -------
+    list of list of Entries
+        For each sample the entries at each level, the first one as given; those at leaves drop out. The host
+        waits once per level and sample.
+    """
+    arrivals = [[entries] for _, entries in samples]
+    while any(parts[-1].row.shape[0] for parts in arrivals):
+        known: tuple[Array, Array] | None = None
+        for i, (table, _) in enumerate(samples):
+            made, known = _step(place, walker, table, arrivals[i][-1], known)
+            arrivals[i].append(made)
+    return arrivals
+
+
+def _step(
+    place: Place, walker: Walker, table: Table, entries: Entries, known: tuple[Array, Array] | None
+) -> tuple[Entries, tuple[Array, Array]]:
+    """Go one level down; also return the known weight by child and by node, found unless given."""
+    xp, tree = place.xp, walker.tree
+    branch, is_missing = branch_of(place, walker, table, entries.node, entries.row)
+    default = xp.astype(xp.take(tree.default_branch, entries.node, axis=0), xp.int64)
+    spreads = is_missing & (default < 0)
+    branch = xp.where(is_missing & ~spreads, default, branch)
+    first = xp.take(walker.child, entries.node, axis=0)
+    n_branches = xp.astype(xp.take(tree.n_branches, entries.node, axis=0), xp.int64)
+    if known is None:
+        weight = xp.where(spreads, 0.0, entries.weight)
+        t = walker.slot.shape[0]
+        by_child = ops.histogram(xp, xp.where(spreads, first, first + branch), t, weight)
+        known = by_child, ops.histogram(xp, entries.node, t, weight)
+    copies = xp.where(n_branches > 0, xp.where(spreads, n_branches, 1), 0)
+    total = int(to_host(xp.sum(copies)))
+    origin = ops.block_index(xp, copies, total)
+    start = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
+    copy = xp.arange(total, dtype=xp.int64, device=place.device) - start
+    row, node, weight, label = (xp.take(field, origin, axis=0) for field in entries)
+    is_copy = xp.take(spreads, origin, axis=0)
+    child = xp.take(first, origin, axis=0) + xp.where(is_copy, copy, xp.take(branch, origin, axis=0))
+    whole = xp.take(known[1], node, axis=0)
+    # where no value is known all branches get the same
+    even = 1 / xp.astype(xp.take(n_branches, origin, axis=0), weight.dtype)
+    share = xp.take(known[0], child, axis=0) / xp.where(whole > 0, whole, 1.0)
+    weight = weight * xp.where(is_copy, xp.where(whole > 0, share, even), 1.0)
+    return Entries(row, child, weight, label), known
+
+
+def tally(place: Place, arrivals: list[Entries], n_nodes: int, n_classes: int) -> Any:
+    """Weight (t, c) of each class at each node, on the host, which waits here."""
+    xp = place.xp
+    key = xp.concat([entries.node * n_classes + entries.label for entries in arrivals])
+    weight = xp.concat([entries.weight for entries in arrivals])
+    counts = to_host(ops.histogram(xp, key, n_nodes * n_classes, weight))
+    return host.astype(host.reshape(counts, (n_nodes, n_classes)), host.float64)

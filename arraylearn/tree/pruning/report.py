@@ -1,0 +1,141 @@
+"""What pruning did: nodes and errors before and after, and level by level."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn.backend.namespace import HOST
+from arraylearn.tree.cut import leaf_errors
+from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
+from arraylearn.tree.pruning.checks import check_tree
+from arraylearn.tree.pruning.layout import Layout, children_of, find_levels
+
+__all__ = ["PruningReport", "PruningStep", "Size", "pruning_report", "size_of", "size_of_layout"]
+
+host = HOST.xp
+
+
+class Size(NamedTuple):
+    """How large a tree is, and how wrong on its training rows."""
+
+    n_nodes: int
+    n_leaves: int
+    errors: float
+
+
+class PruningStep(NamedTuple):
+    """What happened to the nodes of one level, those below being done."""
+
+    depth: int
+    n_cut: int  # nodes that became leaves
+    n_raised: int  # nodes that made room for their largest branch
+    size: Size  # of the whole tree after that
+
+
+class PruningReport(NamedTuple):
+    """What pruning did to a tree."""
+
+    before: Size
+    after: Size
+    steps: tuple[PruningStep, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'':12}{'nodes':>8}{'leaves':>8}{'errors':>10}{'cut':>6}{'raised':>8}"]
+        lines.append(_line("before", self.before))
+        lines += [
+            _line(f"depth {step.depth}", step.size) + f"{step.n_cut:6d}{step.n_raised:8d}"
+            for step in self.steps
+        ]
+        return "\n".join([*lines, _line("after", self.after)])
+
+
+def _line(name: str, size: Size) -> str:
+    return f"{name:12}{size.n_nodes:8d}{size.n_leaves:8d}{size.errors:10.6g}"
+
+
+def pruning_report(before: Tree, after: Tree) -> PruningReport:
+    """Compare a tree with what pruning left of it.
+
+    Parameters
+    ----------
+    before : Tree
+        The grown tree.
+    after : Tree
+        The same tree with some nodes turned into leaves.
+
+    Returns
+    -------
+    PruningReport
+        With ``str(report)`` as a table. Errors are the weight of the training rows that leaves get wrong.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import prune_pessimistic, pruning_report
+    >>> grown = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> print(pruning_report(grown, prune_pessimistic(grown, penalty=1.0)))
+                   nodes  leaves    errors   cut  raised
+    before             5       3         0
+    depth 1            3       2         1     1       0
+    depth 0            1       1         1     1       0
+    after              1       1         1
+    """
+    old, new = tree_on_host(check_tree(before)), tree_on_host(check_tree(after))
+    return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, _find_cuts(old, new))))
+
+
+def size_of(tree: Tree) -> Size:
+    """Count nodes, leaves and training errors of a host tree."""
+    is_leaf = tree.kind == LEAF
+    n_leaves = int(host.sum(host.astype(is_leaf, host.int64)))
+    return Size(tree.n_nodes, n_leaves, _plain(host.sum(leaf_errors(tree)[is_leaf])))
+
+
+def _plain(errors: Any) -> float:
+    """Drop the last bits of a sum of parts of rows."""
+    return round(float(errors), 9)
+
+
+def _layout(tree: Tree) -> Layout:
+    numbers = (host.astype(field, host.int64) for field in (tree.first_child, tree.n_branches))
+    return Layout(host.arange(tree.n_nodes), *numbers)
+
+
+def _find_cuts(old: Tree, new: Tree) -> Any:
+    """Tell which nodes (t,) of the old tree are leaves of the new one though they were not."""
+    old_layout, new_layout = _layout(old), _layout(new)
+    old_node, new_node = host.zeros(1, dtype=host.int64), host.zeros(1, dtype=host.int64)
+    is_cut = host.zeros(old.n_nodes, dtype=host.bool)
+    while new_node.shape[0]:
+        stays = new_layout.n_branches[new_node] > 0
+        same = (old.feature[old_node] == new.feature[new_node]) & (
+            old_layout.n_branches[old_node] == new_layout.n_branches[new_node]
+        )
+        if not bool(host.all(same[stays])):
+            raise ValueError(
+                "`after` must be `before` with some nodes turned into leaves; its splits differ."
+            )
+        is_cut[old_node[~stays]] = old_layout.n_branches[old_node[~stays]] > 0
+        old_node, _ = children_of(old_layout, old_node[stays])
+        new_node, _ = children_of(new_layout, new_node[stays])
+    return is_cut
+
+
+def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
+    """Cut the marked nodes level by level, the deepest first."""
+    layout, steps = _layout(tree), []
+    depths = sorted(set(tree.depth[is_cut].tolist()), reverse=True)
+    for depth in depths:
+        nodes = host.nonzero(is_cut & (tree.depth == depth))[0]
+        layout = layout.cut(nodes)
+        size = size_of_layout(layout, leaf_errors(tree))
+        steps.append(PruningStep(int(depth), int(nodes.shape[0]), 0, size))
+    return steps
+
+
+def size_of_layout(layout: Layout, errors: Any) -> Size:
+    """Count the same of a layout, from the errors (t,) of each node as a leaf."""
+    nodes = host.concat(find_levels(layout, host.zeros(1, dtype=host.int64)))
+    is_leaf = layout.n_branches[nodes] == 0
+    n_leaves = int(host.sum(host.astype(is_leaf, host.int64)))
+    return Size(int(nodes.shape[0]), n_leaves, _plain(host.sum(errors[nodes][is_leaf])))
