@@ -369,7 +369,7 @@ def _open_weights(sample_weight: Any, batch: Batch) -> tuple[Array | None, Array
     place, n_rows = batch.place, batch.table.n_rows
     xp = place.xp
     fine = xp.zeros((), dtype=xp.bool, device=place.device)
-    if not is_array(sample_weight) or str(locate(sample_weight).device) == "cpu":
+    if not is_array(sample_weight) or "cuda" not in str(locate(sample_weight).device).lower():
         return read_weights(sample_weight, n_rows, place), fine
     if tuple(sample_weight.shape) != (n_rows,):
         raise ValueError(

@@ -164,7 +164,7 @@ def test_nominal_columns_of_data_frames(host_subject, library):
     else:
         data = pytest.importorskip(library).DataFrame(columns)
     if not host_subject.accepts_nominal:
-        with pytest.raises(ValueError, match="numeric columns only.*'colour'"):
+        with pytest.raises(ValueError, match=r"numeric columns only.*'colour'"):
             host_subject.make().fit(data, y)
         return
     model = host_subject.make().fit(data, y)
@@ -235,7 +235,7 @@ def test_wrong_shapes(host_subject):
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         model.fit(X[:0], y[:0])
     model.fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 4 features"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4 features"):
         model.predict(X[:, :3])
 
 
