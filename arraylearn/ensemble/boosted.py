@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place
+from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.ensemble.columns import Binning, apply_binning
 from arraylearn.ensemble.grow_boosted import GrownTree
 from arraylearn.table import Table
 
 __all__ = ["Boosted", "first_rounds", "join_trees", "probabilities", "score_table", "sum_gains"]
+
+host = HOST.xp
 
 
 class Boosted(NamedTuple):
@@ -23,57 +25,32 @@ class Boosted(NamedTuple):
     trees: ops.BinnedTrees  # round after round, k trees each
 
 
-def join_trees(place: Place, trees: Sequence[GrownTree], n_bins: int) -> ops.BinnedTrees:
-    """Write trees side by side into arrays at `place`, nodes that were cut off left out."""
+def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins: int) -> ops.BinnedTrees:
+    """Write trees side by side into arrays at `place`; columns from `n_numeric` on are nominal."""
     xp = place.xp
-    feature: list[int] = []
-    threshold: list[int] = []
-    is_missing_right: list[bool] = []
-    subset: list[int] = []
-    sets: list[list[bool]] = []
-    children: tuple[list[int], list[int]] = ([], [])
-    value: list[int] = []
-    root: list[int] = []
-    depth = 0
-    for tree in trees:
-        first = len(feature)
-        root.append(first)
-        new_id = {0: first}
-        queue = [0]
-        for node in queue:
-            depth = max(depth, tree.depth[node])
-            here = new_id[node]
-            feature.append(tree.feature[node])
-            threshold.append(tree.threshold[node])
-            is_missing_right.append(tree.is_missing_right[node])
-            value.append(tree.value[node])
-            listed = tree.goes_right[node]
-            subset.append(-1)
-            for side, child in zip(children, (tree.left[node], tree.right[node]), strict=True):
-                if child >= 0:
-                    new_id[child] = first + len(queue)
-                    queue.append(child)
-                side.append(new_id[child] if child >= 0 else here)
-            if tree.left[node] < 0:
-                feature[here], threshold[here] = 0, n_bins  # nothing is larger: stay on the left
-            elif listed is not None:
-                subset[here] = len(sets)
-                sets.append(listed)
-
-    def line(numbers: list[Any], dtype: Any) -> Array:
-        return xp.asarray(numbers, dtype=dtype, device=place.device)
-
+    sizes = host.asarray([tree.feature.shape[0] for tree in trees])
+    root = host.cumulative_sum(sizes) - sizes
+    feature, threshold, is_missing_right, goes_right, left, right, value = (
+        host.concat([getattr(tree, name) for tree in trees])
+        for name in ("feature", "threshold", "is_missing_right", "goes_right", "left", "right", "value")
+    )
+    here = host.arange(feature.shape[0])
+    first = host.repeat(root, sizes)
+    is_leaf = left < 0
+    is_set = ~is_leaf & (feature >= n_numeric)
+    subset = host.where(is_set, host.cumulative_sum(host.astype(is_set, host.int64)) - 1, -1)
+    sets = goes_right[is_set] if goes_right.shape[1] else host.zeros((0, n_bins), dtype=bool)
     return ops.BinnedTrees(
-        line(feature, xp.int32),
-        line(threshold, xp.int32),
-        line(is_missing_right, xp.bool),
-        line(subset, xp.int32),
-        xp.reshape(line(sets, xp.bool), (len(sets), n_bins)),
-        line(children[0], xp.int32),
-        line(children[1], xp.int32),
-        line(value, xp.int32),
-        line(root, xp.int32),
-        depth,
+        from_host(feature, place, xp.int32),
+        from_host(host.where(is_leaf, n_bins, threshold), place, xp.int32),  # no bin is larger: stay there
+        from_host(is_missing_right, place),
+        from_host(subset, place, xp.int32),
+        from_host(sets, place),
+        from_host(host.where(is_leaf, here, left + first), place, xp.int32),
+        from_host(host.where(is_leaf, here, right + first), place, xp.int32),
+        from_host(value, place, xp.int32),
+        from_host(root, place, xp.int32),
+        max(tree.depth for tree in trees),
     )
 
 
@@ -106,10 +83,8 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
 
 def sum_gains(trees: Sequence[GrownTree], n_columns: int) -> list[float]:
     """Return the share of each column in the gains of all splits."""
-    totals = [0.0] * n_columns
-    for tree in trees:
-        for node, left in enumerate(tree.left):
-            if left >= 0 and (tree.parent[node] < 0 or tree.left[tree.parent[node]] >= 0):
-                totals[tree.feature[node]] += tree.gain[node]
+    feature = host.concat([tree.feature for tree in trees])
+    gain = host.concat([tree.gain for tree in trees])
+    totals: list[float] = ops.histogram(host, feature, n_columns, gain).tolist()
     whole = sum(totals)
     return [total / whole if whole > 0 else 0.0 for total in totals]

@@ -52,10 +52,11 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
     most = max(n_values, default=0)
     if not n_values:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
-    counts: list[list[int]] = to_host(ops.histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)).tolist()
+    counts = ops.histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)
+    lines_of_counts: list[list[int]] = to_host(counts).tolist()
     room = n_bins - 1
     lines = []
-    for line, size in zip(counts, n_values, strict=True):
+    for line, size in zip(lines_of_counts, n_values, strict=True):
         bins = [n_bins - 1, *range(size)]
         if size > room:
             frequent = sorted(range(size), key=lambda code: (-line[code + 1], code))

@@ -9,7 +9,14 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.ensemble.boosted import Boosted, first_rounds, join_trees, probabilities, score_table, sum_gains
+from arraylearn.ensemble.boosted import (
+    Boosted,
+    first_rounds,
+    join_trees,
+    probabilities,
+    score_table,
+    sum_gains,
+)
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, prepare_columns
 from arraylearn.ensemble.grow_boosted import Limits
 from arraylearn.ensemble.progress import show_progress
@@ -24,10 +31,10 @@ __all__ = ["GradientBoostingClassifier"]
 class GradientBoostingClassifier(ArrayClassifier):
     r"""Gradient boosted trees on histograms, with the log loss, for any number of classes.
 
-    Each round adds to the score :math:`s_c` of every class (of one class, if there are two) a tree whose splits
-    maximize
+    Each round adds to the score :math:`s_c` of every class (of one class, if there are two) a tree whose
+    splits maximize
 
-    .. math:: \frac{G_L^2}{H_L + \lambda} + \frac{G_R^2}{H_R + \lambda} - \frac{(G_L + G_R)^2}{H_L + H_R + \lambda}
+    .. math:: \frac{G_L^2}{H_L + \lambda} + \frac{G_R^2}{H_R + \lambda} - \frac{G^2}{H + \lambda}
 
     and whose leaves have the value :math:`-\eta G / (H + \lambda)`. G and H are the sums of the gradients
     :math:`w_i (p_{ci} - [y_i = c])` and hessians :math:`w_i p_{ci} (1 - p_{ci})` of the rows on each side,
@@ -186,7 +193,8 @@ class GradientBoostingClassifier(ArrayClassifier):
             bins = apply_binning(place.xp, binning, batch.table)
             result = self._boost(place, binning, bins, labels, weights)
             start = place.xp.asarray(result.start, dtype=place.xp.int32, device=place.device)
-            self.model_ = Boosted(binning, start, join_trees(place, result.trees, binning.n_bins))
+            trees = join_trees(place, result.trees, int(binning.edges.shape[0]), binning.n_bins)
+            self.model_ = Boosted(binning, start, trees)
             self.n_trees_per_iteration_ = len(result.start)
             self.n_iter_ = len(result.trees) // len(result.start)
             self.validation_loss_ = result.losses

@@ -12,7 +12,7 @@ __all__ = ["mean_log_loss", "start_scores"]
 
 
 def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: int) -> list[int]:
-    """Return the log odds of two classes, or the log shares of more, in units of the scores; the host waits."""
+    """Return the log odds of two classes, or the log shares of more, as scores; the host waits."""
     counts = ops.histogram(place.xp, codes, n_classes, weights)
     shares: list[float] = to_host(counts).tolist()
     # a class whose rows all weigh nothing is as rare as can be

@@ -10,7 +10,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.ensemble.boosted import join_trees
 from arraylearn.ensemble.columns import Columns
-from arraylearn.ensemble.grow_boosted import Growth, GrownTree, Limits, grow_tree
+from arraylearn.ensemble.grow_boosted import GrownTree, Growth, Limits, grow_tree
 from arraylearn.ensemble.loss import mean_log_loss, start_scores
 
 __all__ = ["Boosting", "Holdout", "Plan", "boost"]
@@ -58,7 +58,7 @@ def boost(
     """Boost trees on binned columns.
 
     `codes` (n,) int64, `weights` (n,) float32 in [0, 1] or None. `generators` has a random generator for each
-    round. `report`, if given, is told the loss after each round: on the held-out rows, else on those trained on.
+    round. `report`, if given, is told the loss after each round: of the held-out rows, else of those in use.
     """
     xp = place.xp
     start = start_scores(place, codes, weights, n_classes)
@@ -77,7 +77,7 @@ def boost(
         scores = _move_scores(place, columns, scores, grown)
         loss = None
         if holdout is not None and held is not None:
-            joined = join_trees(place, trees[-len(start) :], columns.n_bins)
+            joined = join_trees(place, trees[-len(start) :], columns.n_numeric, columns.n_bins)
             held = held + ops.sum_leaves(xp, holdout.bins, joined, len(start))
             loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
             losses.append(loss)
@@ -117,6 +117,7 @@ def _grow_round(
     xp = place.xp
     gradients = ops.log_loss_gradients(xp, _as_table(place, scores), codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
+    every = xp.arange(n, dtype=xp.int64, device=place.device)
     grown = []
     rows = None
     if plan.subsample < 1:
@@ -128,7 +129,7 @@ def _grow_round(
         if plan.n_features is not None and plan.n_features < d:
             used = set(generator.permutation(d)[: plan.n_features].tolist())
             is_used = xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device)
-        order = xp.arange(n, dtype=xp.int64, device=place.device) if rows is None else xp.asarray(rows, copy=True)
+        order = xp.asarray(every if rows is None else rows, copy=True)
         shifts = gradients.shifts[:, c]
         grown.append(grow_tree(place, columns, gradients.packed[c, :], shifts, order, plan.limits, is_used))
     return grown
@@ -138,11 +139,11 @@ def _move_scores(place: Place, columns: Columns, scores: list[Array], grown: lis
     """Add the leaves of a round to the scores of all rows, drawn or not."""
     xp = place.xp
     if grown[0].order.shape[0] < columns.bins.shape[1]:
-        joined = join_trees(place, [growth.tree for growth in grown], columns.n_bins)
+        joined = join_trees(place, [growth.tree for growth in grown], columns.n_numeric, columns.n_bins)
         steps = ops.sum_leaves(xp, columns.bins, joined, len(scores))
         return [line + steps[c, :] for c, line in enumerate(scores)]
     moved = []
     for line, growth in zip(scores, grown, strict=True):
-        values = [growth.tree.value[leaf] for leaf in growth.leaves]
-        moved.append(ops.add_to_blocks(xp, line, growth.order, growth.starts, growth.sizes, values))
+        blocks = (growth.starts, growth.sizes, growth.tree.value[growth.leaves])
+        moved.append(ops.add_to_blocks(xp, line, growth.order, *(part.tolist() for part in blocks)))
     return moved

@@ -17,7 +17,9 @@ from arraylearn.table import Labels
 __all__ = ["check_number", "check_whole", "join_weights"]
 
 
-def check_whole(name: str, value: Any, least: int, most: int | None = None, *, optional: bool = False) -> None:
+def check_whole(
+    name: str, value: Any, least: int, most: int | None = None, *, optional: bool = False
+) -> None:
     """Raise unless `value` is an integer of a range (or None where that is allowed)."""
     if value is None and optional:
         return
@@ -29,7 +31,8 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, *, o
 
 def check_number(name: str, value: Any, low: float, high: float, rule: str, *, is_open: bool = False) -> None:
     """Raise unless `value` is a number of [low, high], or of (low, high] if it is open."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, (int, float, Real)) and not isinstance(value, bool)
+    is_number = is_number and math.isfinite(value)
     if not is_number or value > high or value < low or (is_open and value == low):
         raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
 

@@ -1,12 +1,15 @@
-"""NumPy bodies for `arraylearn.backend.ops.boosting`: chunks that stay in the cache, two columns in one key."""
+"""NumPy bodies for `arraylearn.backend.ops.boosting`: chunks that stay in the cache, two columns in a key."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.score_tables import GRADIENT_BITS, SCORE_BITS, STEP_BITS, TABLE_END, score_function
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]
@@ -26,27 +29,19 @@ _GRADIENT_CHUNK = 16_384
 _SPLIT_CELLS = 16_384
 _WORTH_A_THREAD = 100_000
 # Two columns in one key pay from this many rows per cell of the table of pairs on.
-_ROWS_PER_PAIR = 0.35
-_SCORE_BITS, _STEP_BITS, _GRADIENT_BITS, _TABLE_END = 20, 6, 30, 24
+_ROWS_PER_PAIR = 0.8
+# Below this many rows the columns are added in one call.
+_FEW_ROWS = 512
+# Blocks of fewer rows are split together.
+_SMALL_BLOCK = 2_048
 
 
-def log_loss_gradients(
-    scores: Host,
-    codes: Host,
-    weights: Host | None,
-    sigmoid: Sequence[float],
-    sigmoid_slopes: Sequence[float],
-    exponential: Sequence[float],
-    exponential_slopes: Sequence[float],
-) -> tuple[Host, Host]:
+def log_loss_gradients(scores: Host, codes: Host, weights: Host | None) -> tuple[Host, Host]:
     k, n = scores.shape
     packed = np.empty((k, n), dtype=np.int64)
-    halves = packed.view(np.int32).reshape(k, n, 2)  # the gradient waits in the first, the hessian in the second
+    halves = packed.view(np.int32).reshape(k, n, 2)  # gradient and hessian wait here for their scales
     first, second = (0, 1) if np.little_endian else (1, 0)
-    if k == 1:
-        tables = np.asarray(sigmoid, dtype=np.float32), np.asarray(sigmoid_slopes, dtype=np.float32)
-    else:
-        tables = np.asarray(exponential, dtype=np.float32), np.asarray(exponential_slopes, dtype=np.float32)
+    tables = _as_table("sigmoid" if k == 1 else "exponential")
     class_idx = np.arange(k)[:, None]
     step = max(256, _GRADIENT_CHUNK // k)
 
@@ -64,7 +59,7 @@ def log_loss_gradients(
         for half, x in ((first, gradient), (second, hessian)):
             if weights is not None:
                 x *= weights[rows]
-            x *= np.float32(2.0**_GRADIENT_BITS)
+            x *= np.float32(2.0**GRADIENT_BITS)
             np.rint(x, out=x)
             units = x.astype(np.int32)
             halves[:, rows, half] = units
@@ -73,7 +68,7 @@ def log_loss_gradients(
 
     chunks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
     totals = sum(_map(derive, chunks, k * n), start=np.zeros((2, k), dtype=np.int64))
-    shifts = (totals[:, :, None] >> np.arange(_GRADIENT_BITS, 62) > 0).sum(axis=2)
+    shifts = (totals[:, :, None] >> np.arange(GRADIENT_BITS, 62) > 0).sum(axis=2)
 
     def pack(rows: slice) -> None:
         for c in range(k):
@@ -86,6 +81,12 @@ def log_loss_gradients(
     return packed, shifts.astype(np.int64)
 
 
+@cache
+def _as_table(name: str) -> tuple[Host, Host]:
+    table = score_function(name)
+    return np.asarray(table.values, dtype=np.float32), np.asarray(table.slopes, dtype=np.float32)
+
+
 def _shifted(units: Host, shift: int) -> Host:
     if not shift:
         return units
@@ -96,7 +97,7 @@ def _shifted(units: Host, shift: int) -> Host:
 
 
 def _look_up(scores: Host, values: Host, slopes: Host) -> Host:
-    end, bits = _TABLE_END << _SCORE_BITS, _SCORE_BITS - _STEP_BITS
+    end, bits = TABLE_END << SCORE_BITS, SCORE_BITS - STEP_BITS
     bounded = np.maximum(scores, np.int32(-end))
     np.minimum(bounded, np.int32(end), out=bounded)
     bounded += np.int32(end)
@@ -172,11 +173,11 @@ def _add_pairs(pairs: Host, packed: Host, rows: Host | None, sums: Host) -> None
         key = np.empty(min(_CHUNK, n), dtype=np.intp)
         for start in range(0, n, _CHUNK):
             chunk = slice(start, min(start + _CHUNK, n))
-            taken = chunk if rows is None else rows[chunk]
-            weights = packed[chunk] if rows is None else packed.take(taken)
+            taken = None if rows is None else rows[chunk]
+            weights = packed[chunk] if taken is None else packed.take(taken)
             cell = key[: chunk.stop - chunk.start]
             for cells, i in zip(table, lines, strict=True):
-                np.copyto(cell, pairs[i, chunk] if rows is None else pairs[i].take(taken))
+                np.copyto(cell, pairs[i, chunk] if taken is None else pairs[i].take(taken))
                 np.add.at(cells, cell, weights)
         for cells, i in zip(table.reshape(-1, n_bins, n_bins), lines, strict=True):
             cells.sum(axis=1, out=sums[2 * i])
@@ -190,7 +191,7 @@ def _parts(n_lines: int, n: int) -> list[range]:
     """Share lines among the threads."""
     n_parts = min(get_num_threads(), n_lines) if n * n_lines >= _WORTH_A_THREAD else 1
     bounds = [i * n_lines // n_parts for i in range(n_parts + 1)]
-    return [range(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [range(a, b) for a, b in pairwise(bounds)]
 
 
 def _add_small(
@@ -206,7 +207,7 @@ def _add_small(
     n = rows.shape[0]
 
     def add(lines: range) -> None:
-        together = max(1, min(len(lines), _CHUNK // n))
+        together = 1 if n >= _FEW_ROWS else len(lines)
         if together == 1:
             key = np.empty(min(_CHUNK, n), dtype=np.intp)
             for start in range(0, n, _CHUNK):
@@ -257,16 +258,12 @@ def search_splits(
 
 def _gains(left: Host, total: Host, regular: Host, is_used: Host | None) -> Host:
     ridge, least = regular[0], regular[1]
-    low, high = (0, 1) if np.little_endian else (1, 0)
+    lower, upper = (0, 1) if np.little_endian else (1, 0)
     words = left.view(np.int32).reshape(*left.shape, 2)
-    gradient = words[..., low].copy()
-    hessian = np.right_shift(gradient, 31)
-    np.subtract(words[..., high], hessian, out=hessian)  # the upper half lost one to a negative lower half
-    total_hessian = (total + (1 << 31)) >> 32
-    total_gradient = (total - (total_hessian << 32)).astype(np.int32)[:, None, None]
-    right = (total_gradient - gradient).astype(np.float32)
-    right_hessian = (total_hessian.astype(np.int32)[:, None, None] - hessian).astype(np.float32)
-    gains, left_hessian = gradient.astype(np.float32), hessian.astype(np.float32)
+    gains, left_hessian = words[..., lower].astype(np.float32), words[..., upper].astype(np.float32)
+    words = total.view(np.int32).reshape(-1, 1, 1, 2)
+    right = words[..., lower].astype(np.float32) - gains
+    right_hessian = words[..., upper].astype(np.float32) - left_hessian
     is_heavy = np.minimum(left_hessian, right_hessian) >= least
     if is_used is not None:
         is_heavy &= is_used[:, None]
@@ -274,11 +271,14 @@ def _gains(left: Host, total: Host, regular: Host, is_used: Host | None) -> Host
     right *= right
     left_hessian += ridge
     right_hessian += ridge
-    with np.errstate(divide="ignore", invalid="ignore"):  # an empty side without a ridge is not heavy
-        gains /= left_hessian
-        right /= right_hessian
-        gains += right
-    return np.where(is_heavy, gains, np.float32(0)) if ridge <= 0 else np.multiply(gains, is_heavy, out=gains)
+    if ridge <= 0:
+        for hessian in (left_hessian, right_hessian):  # an empty side is not heavy anyway
+            np.maximum(hessian, np.float32(0.5), out=hessian)
+    gains /= left_hessian
+    right /= right_hessian
+    gains += right
+    gains *= is_heavy
+    return gains
 
 
 def split_blocks(
@@ -291,6 +291,8 @@ def split_blocks(
     goes_right: Host,
 ) -> tuple[Host, Host]:
     left_sizes = np.empty(len(sizes), dtype=np.int64)
+    large = [j for j, size in enumerate(sizes) if size >= _SMALL_BLOCK]
+    small = [j for j, size in enumerate(sizes) if 0 < size < _SMALL_BLOCK]
 
     def split(j: int) -> None:
         rows = order[starts[j] : starts[j] + sizes[j]]
@@ -303,14 +305,55 @@ def split_blocks(
         rows[n_left:] = gone
         left_sizes[j] = n_left
 
-    _map(split, range(len(sizes)), sum(sizes))
+    _map(split, large, sum(sizes))
+    if small:
+        _split_small(bins, order, starts, sizes, features, thresholds, goes_right, small, left_sizes)
     return order, left_sizes
+
+
+def _split_small(
+    bins: Host,
+    order: Host,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    features: Sequence[int],
+    thresholds: Sequence[int],
+    goes_right: Host,
+    blocks: Sequence[int],
+    left_sizes: Host,
+) -> None:
+    """Split many small blocks in one go, where calls would cost more than rows."""
+    rows = np.concatenate([order[starts[j] : starts[j] + sizes[j]] for j in blocks])
+    size = np.asarray([sizes[j] for j in blocks])
+    cell = np.asarray([features[j] * bins.shape[1] for j in blocks]).repeat(size)
+    cell += rows
+    bin_at = bins.reshape(-1).take(cell)
+    if min(thresholds[j] for j in blocks) >= 0:
+        right = bin_at > np.asarray([thresholds[j] for j in blocks], dtype=bins.dtype).repeat(size)
+    else:
+        line = np.asarray([j * goes_right.shape[1] for j in blocks]).repeat(size)
+        line += bin_at
+        right = goes_right.reshape(-1).take(line)
+    first = np.cumsum(size) - size
+    n_left = size - np.add.reduceat(right, first, dtype=np.int64)
+    left_sizes[blocks] = n_left
+    gone = rows.compress(right)
+    stay = rows.compress(np.logical_not(right, out=right))
+    a = b = 0
+    for j, n in zip(blocks, n_left.tolist(), strict=True):
+        start, stop = starts[j], starts[j] + sizes[j]
+        order[start : start + n] = stay[a : a + n]
+        order[start + n : stop] = gone[b : b + sizes[j] - n]
+        a, b = a + n, b + sizes[j] - n
 
 
 def add_to_blocks(
     scores: Host, order: Host, starts: Sequence[int], sizes: Sequence[int], values: Sequence[int]
 ) -> Host:
-    for start, size, value in zip(starts, sizes, values, strict=True):
-        if value:
-            scores[order[start : start + size]] += np.int32(value)
+    by_start = np.argsort(np.asarray(starts), kind="stable")
+    start, size = np.asarray(starts)[by_start], np.asarray(sizes)[by_start]
+    steps = np.asarray(values, dtype=np.int32)[by_start].repeat(size)
+    is_whole = int(size.sum()) == order.shape[0]
+    rows = order if is_whole else np.concatenate([order[a : a + n] for a, n in zip(start, size, strict=True)])
+    scores[rows] += steps
     return scores

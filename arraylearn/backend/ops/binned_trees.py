@@ -12,6 +12,10 @@ from arraylearn.backend.native import native
 
 __all__ = ["BinnedTrees", "sum_leaves"]
 
+# Native bodies may treat trees of at most this depth as complete ones; for few rows that does not pay.
+_SHALLOW = 7
+_MANY_ROWS = 256
+
 
 class BinnedTrees(NamedTuple):
     """Binary trees over binned columns, all nodes in one row of arrays."""
@@ -45,7 +49,8 @@ def sum_leaves(xp: Namespace, bins: Array, trees: BinnedTrees, n_outputs: int) -
     int32 array (n_outputs, n)
         Exact sums, whatever the order.
     """
-    if fast := native(xp, "sum_leaves"):
+    is_shallow = trees.depth <= _SHALLOW and bins.shape[1] >= _MANY_ROWS
+    if is_shallow and (fast := native(xp, "sum_leaves")):
         return fast(bins, trees, n_outputs)
     device = array_api_compat.device(bins)
     n, n_trees = bins.shape[1], trees.root.shape[0]
@@ -77,7 +82,5 @@ def _next_node(xp: Namespace, flat: Array, n: int, row: Array, node: Array, tree
         cell = xp.where(subset < 0, 0, subset) * n_bins + bin_at
         listed = xp.take(xp.reshape(trees.goes_right, (-1,)), cell, axis=0)
         goes_right = xp.where(subset < 0, goes_right, listed)
-    child = xp.where(
-        goes_right, xp.take(trees.right, node, axis=0), xp.take(trees.left, node, axis=0)
-    )
+    child = xp.where(goes_right, xp.take(trees.right, node, axis=0), xp.take(trees.left, node, axis=0))
     return xp.astype(child, xp.int64)

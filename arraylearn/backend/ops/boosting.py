@@ -1,18 +1,16 @@
 """Boosting: gradients as packed integers, their histograms, the best splits, the ways of the rows.
 
-Gradient and hessian of a row are rounded to integers and packed into one int64 (hessian in the upper half), so
-that one addition adds both and no sum depends on its order: every backend, chunk and thread gives the same bits.
-Scores are integers too, in units of ``2**-SCORE_BITS``.
+Gradient and hessian of a row are rounded to integers and packed into one int64 (hessian in the upper half),
+so that one addition adds both and no sum depends on its order: every backend, chunk and thread gives the same
+bits. Scores are integers too, in units of ``2**-SCORE_BITS``.
 
-A block is a run of positions of `order`, which holds row ids: the rows of one node. Blocks are given by `starts` and
-`sizes`, Python integers, because whoever grows a tree knows them.
+A block is a run of positions of `order`, which holds row ids: the rows of one node. Blocks are given by
+`starts` and `sizes`, Python integers, because whoever grows a tree knows them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 import array_api_compat
@@ -22,6 +20,7 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.blocks import block_index, scatter
 from arraylearn.backend.ops.segments import paired_histogram
+from arraylearn.backend.score_tables import GRADIENT_BITS, SCORE_BITS, STEP_BITS, TABLE_END, score_function
 
 __all__ = [
     "GRADIENT_BITS",
@@ -36,13 +35,6 @@ __all__ = [
     "split_blocks",
     "unpack",
 ]
-
-SCORE_BITS = 20
-# Gradients are rounded at 2**-30 of the largest weight before they are packed, sums stay below 2**31.
-GRADIENT_BITS = 30
-# The tables of the sigmoid and the exponential end here, at a step of 1/64, with straight lines between.
-_TABLE_END = 24
-_TABLE_STEP_BITS = 6
 
 
 class Gradients(NamedTuple):
@@ -63,27 +55,13 @@ class Splits(NamedTuple):
     goes_right: Array  # (k, n_bins) bool
 
 
-@cache
-def _table(name: str) -> tuple[list[float], list[float]]:
-    """Values at the steps of a table and the slopes per unit of the score between them."""
-    steps = 1 << _TABLE_STEP_BITS
-    if name == "sigmoid":
-        points = [i / steps for i in range(-_TABLE_END * steps, _TABLE_END * steps + 1)]
-        values = [1.0 / (1.0 + math.exp(-x)) for x in points]
-    else:
-        values = [math.exp(i / steps) for i in range(-_TABLE_END * steps, 1)]
-    fraction = 2.0 ** (_TABLE_STEP_BITS - SCORE_BITS)
-    slopes = [(b - a) * fraction for a, b in zip(values, values[1:], strict=False)]
-    return values, [*slopes, 0.0]
-
-
 def _look_up(xp: Namespace, scores: Array, name: str) -> Array:
     """Evaluate the sigmoid, or the exponential of scores up to 0, to the same bits on every backend."""
     device = array_api_compat.device(scores)
-    values, slopes = (xp.asarray(part, dtype=xp.float32, device=device) for part in _table(name))
-    end = _TABLE_END << SCORE_BITS
+    values, slopes = (xp.asarray(part, dtype=xp.float32, device=device) for part in score_function(name))
+    end = TABLE_END << SCORE_BITS
     bounded = xp.minimum(xp.maximum(scores, _full(xp, -end, scores)), _full(xp, end, scores)) + end
-    bits = SCORE_BITS - _TABLE_STEP_BITS
+    bits = SCORE_BITS - STEP_BITS
     cell = xp.reshape(xp.astype(bounded >> bits, xp.int64), (-1,))
     rest = xp.astype(bounded & ((1 << bits) - 1), xp.float32)
     slope = xp.reshape(xp.take(slopes, cell, axis=0), scores.shape)
@@ -115,7 +93,7 @@ def log_loss_gradients(xp: Namespace, scores: Array, codes: Array, weights: Arra
         entries (to 3e-6), sums of exponentials are sums of integers.
     """
     if fast := native(xp, "log_loss_gradients"):
-        return Gradients(*fast(scores, codes, weights, *_table("sigmoid"), *_table("exponential")))
+        return Gradients(*fast(scores, codes, weights))
     k = scores.shape[0]
     device = array_api_compat.device(scores)
     if k == 1:
@@ -146,7 +124,7 @@ def _as_integers(xp: Namespace, x: Array) -> tuple[Array, Array]:
 
 
 def pair_columns(xp: Namespace, bins: Array, n_bins: int) -> Array:
-    """Prepare columns (d, n) for `block_histograms`: whatever the library adds up fastest, or `bins` itself."""
+    """Prepare columns (d, n) for `block_histograms`: what the library adds up fastest, or `bins` itself."""
     if fast := native(xp, "pair_columns"):
         return fast(bins, n_bins)
     return bins
@@ -262,7 +240,9 @@ def best_splits(
     bin_idx = xp.arange(n_bins, dtype=xp.int64, device=device)[None, :]
     goes_right = bin_idx > position[:, None]
     # a node without missing values sends those of later rows where most of its weight is
-    here = xp.take(xp.reshape(sums[:, :, n_bins - 1], (-1,)), xp.arange(k, device=device) * d + feature, axis=0)
+    here = xp.take(
+        xp.reshape(sums[:, :, n_bins - 1], (-1,)), xp.arange(k, device=device) * d + feature, axis=0
+    )
     is_left = xp.where(here == 0, left >= total - left, is_left)
     if rank is not None:
         nominal = xp.where(feature >= n_numeric, feature - n_numeric, 0)
@@ -284,7 +264,7 @@ def unpack(packed: Array) -> tuple[Array, Array]:
 def _search(
     xp: Namespace, sums: Array, regular: Array, is_used: Array | None, has_missing: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the best position in (missing left, feature, bin), and the packed sums of its left and of all."""
+    """Return the best of (missing left, feature, bin), and the packed sums of its left and of all."""
     if fast := native(xp, "search_splits"):
         best, left, total = fast(sums, regular, is_used, has_missing)
         return best, left, total
@@ -303,16 +283,27 @@ def _search(
 
 def _gains(xp: Namespace, left: Array, total: Array, regular: Array, is_used: Array | None) -> Array:
     """Score (k, d, n_bins) left sums; 0 where a side is too light."""
-    sides = (unpack(left), unpack(total[:, None, None] - left))
-    (left_gradient, left_hessian), (right_gradient, right_hessian) = (
-        (xp.astype(gradient, xp.float32), xp.astype(hessian, xp.float32)) for gradient, hessian in sides
-    )
+    left_gradient, left_hessian = _halves(xp, left)
+    total_gradient, total_hessian = _halves(xp, total[:, None, None])
+    right_gradient, right_hessian = total_gradient - left_gradient, total_hessian - left_hessian
     is_heavy = xp.minimum(left_hessian, right_hessian) >= regular[1]
     if is_used is not None:
         is_heavy = is_heavy & is_used[None, :, None]
-    gains = left_gradient * left_gradient / (left_hessian + regular[0])
-    gains = gains + right_gradient * right_gradient / (right_hessian + regular[0])
+    # without a ridge an empty side would divide by nothing; it is not heavy anyway
+    left_hessian, right_hessian = (
+        xp.maximum(hessian + regular[0], xp.full_like(hessian[:1, :1, :1], 0.5))
+        for hessian in (left_hessian, right_hessian)
+    )
+    gains = left_gradient * left_gradient / left_hessian
+    gains = gains + right_gradient * right_gradient / right_hessian
     return xp.where(is_heavy, gains, 0.0)
+
+
+def _halves(xp: Namespace, packed: Array) -> tuple[Array, Array]:
+    """Return gradient and hessian as floats; the hessian may lack one unit, which a choice can do without."""
+    hessian = packed >> 32
+    gradient, _ = unpack(packed)
+    return xp.astype(gradient, xp.float32), xp.astype(hessian, xp.float32)
 
 
 def _rank_categories(xp: Namespace, sums: Array, smoothing: Array) -> Array:

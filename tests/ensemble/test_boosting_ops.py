@@ -1,0 +1,239 @@
+"""The primitives of boosting: values by hand, native against portable, no wait for the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arraylearn.backend import ops
+from arraylearn.backend.native import portable_only
+from tests.backends.assertions import assert_close
+
+UNIT = 1 << ops.SCORE_BITS
+
+
+def both(rung, function):
+    """The results of a primitive without a wait, after checking the portable body against the native one."""
+    with rung.forbid_syncs():
+        result = function()
+        with portable_only():
+            portable = function()
+    for one, other in zip(result, portable, strict=True):
+        assert_close(one, other, rtol=0, atol=0)
+    return result
+
+
+def packed_weights(rng, shape):
+    return (rng.integers(0, 1 << 12, shape) << 32) + rng.integers(-(1 << 12), 1 << 12, shape)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [1, 5, 40_000])
+def test_log_loss_gradients(rung, xp, k, weighted, n):
+    if n > 1000 and rung.name not in ("numpy", "torch"):
+        pytest.skip("the small sizes say the same")
+    rng = np.random.default_rng(n)
+    scores = np.round(rng.normal(size=(k, n)) * 2 * UNIT).astype(np.int32)
+    codes = rng.integers(0, max(k, 2), n)
+    weights = rng.random(n).astype(np.float32) if weighted else None
+    s, c = rung.from_host(scores), rung.from_host(codes)
+    w = None if weights is None else rung.from_host(weights)
+    packed, shifts = (rung.to_host(part) for part in both(rung, lambda: ops.log_loss_gradients(xp, s, c, w)))
+    real = scores / UNIT
+    if k == 1:
+        p = 1 / (1 + np.exp(-real))
+        is_class = codes[None, :] == 1
+    else:
+        p = np.exp(real) / np.exp(real).sum(axis=0)
+        is_class = codes[None, :] == np.arange(k)[:, None]
+    heavy = 1.0 if weights is None else weights
+    gradient, hessian = ops.unpack(packed)
+    units = 2.0 ** (shifts - ops.GRADIENT_BITS)
+    np.testing.assert_allclose(gradient * units[0][:, None], (p - is_class) * heavy, atol=5e-5)
+    np.testing.assert_allclose(hessian * units[1][:, None], p * (1 - p) * heavy, atol=5e-5)
+    assert np.abs(gradient).sum(axis=1).max() < 2**31
+    assert hessian.sum(axis=1).max() < 2**31
+
+
+def test_far_scores_have_no_gradient_left(rung, xp):
+    scores = rung.from_host(np.array([[100 * UNIT, -100 * UNIT, 2**31 - 1, -(2**31)]], dtype=np.int32))
+    codes = rung.from_host(np.array([1, 0, 0, 1]))
+    packed, shifts = (rung.to_host(part) for part in ops.log_loss_gradients(xp, scores, codes, None))
+    gradient = ops.unpack(packed)[0] * 2.0 ** (shifts[0] - ops.GRADIENT_BITS)
+    np.testing.assert_allclose(gradient, [[0, 0, 1, -1]], atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize(("n", "n_bins"), [(60, 4), (400, 9), (3000, 5)])
+def test_block_histograms(rung, xp, d, n, n_bins):
+    rng = np.random.default_rng(d)
+    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
+    packed = packed_weights(rng, n)
+    order = rng.permutation(n)
+    starts, sizes = [0, n // 2, n // 2 + 7], [n // 2 - 5, 7, n // 3]
+    b, w, o = (rung.from_host(part) for part in (bins, packed, order))
+
+    def run():
+        pairs = ops.pair_columns(xp, b, n_bins)
+        return (ops.block_histograms(xp, b, pairs, w, o, starts, sizes, n_bins),)
+
+    expected = np.zeros((3, d, n_bins), dtype=np.int64)
+    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        for row in order[start : start + size]:
+            expected[j, np.arange(d), bins[:, row]] += packed[row]
+    assert_close(both(rung, run)[0], expected)
+
+
+@pytest.mark.parametrize("has_missing", [False, True])
+@pytest.mark.parametrize("n_numeric", [3, 1])
+@pytest.mark.parametrize("ridge", [0.0, 3.0])
+def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge):
+    rng = np.random.default_rng(5)
+    k, d, n_bins = 4, 3, 6
+    sums = packed_weights(rng, (k, d, n_bins))
+    if not has_missing:
+        sums[:, :, -1] = 0
+    sums[:, 1:, 0] += (sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2))  # one total per node
+    regular = rung.from_host(np.array([ridge, 1.0, 10.0], dtype=np.float32))
+    s = rung.from_host(sums)
+    best = both(
+        rung,
+        lambda: ops.best_splits(xp, s, regular, None, n_numeric=n_numeric, has_missing=has_missing),
+    )
+    feature, _, is_left, left, total, goes_right = (rung.to_host(part) for part in best)
+    for node in range(k):
+        assert total[node] == sums[node, 0].sum()
+        right = goes_right[node]
+        assert right[-1] != is_left[node]
+        assert left[node] == sums[node, feature[node]][~right].sum()
+        gains = [
+            gain_of(sums[node, j], side, ridge)
+            for j in range(d)
+            for side in sides_of(sums[node, j], j >= n_numeric, has_missing)
+        ]
+        assert gain_of(sums[node, feature[node]], right, ridge) == pytest.approx(max(gains), rel=1e-5)
+
+
+def sides_of(sums, is_nominal, has_missing):
+    n_bins = sums.shape[0]
+    gradient, hessian = ops.unpack(sums)
+    order = np.arange(n_bins - 1)
+    if is_nominal:
+        order = np.argsort((gradient / (hessian + 10.0))[:-1], kind="stable")
+    for last in range(n_bins - 1):
+        for is_missing_right in (True, False) if has_missing else (True,):
+            right = np.ones(n_bins, dtype=bool)
+            right[order[: last + 1]] = False
+            right[-1] = is_missing_right
+            yield right
+
+
+def gain_of(sums, right, ridge):
+    sides = [ops.unpack(int(sums[mask].sum())) for mask in (~right, right)]
+    if min(hessian for _, hessian in sides) < 1:
+        return 0.0
+    return sum(gradient**2 / (hessian + ridge) for gradient, hessian in sides)
+
+
+def test_best_splits_uses_only_some_columns(rung, xp):
+    rng = np.random.default_rng(5)
+    sums = rung.from_host(packed_weights(rng, (5, 3, 6)))
+    is_used = rung.from_host(np.array([False, True, False]))
+    regular = rung.from_host(np.ones(3, dtype=np.float32))
+    best = both(rung, lambda: ops.best_splits(xp, sums, regular, is_used, n_numeric=3, has_missing=True))
+    assert rung.to_host(best.feature if hasattr(best, "feature") else best[0]).tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("block", [30, 5000])
+def test_split_blocks(rung, xp, block):
+    if block > 1000 and rung.name not in ("numpy", "torch"):
+        pytest.skip("the small size says the same")
+    rng = np.random.default_rng(3)
+    n, n_bins = 2 * block + 20, 7
+    bins = rng.integers(0, n_bins, (3, n)).astype(np.uint8)
+    order = rng.permutation(n)
+    starts, sizes, features, thresholds = [10, block + 15], [block, block - 3], [2, 0], [3, -1]
+    goes_right = rng.random((2, n_bins)) < 0.5
+    goes_right[0] = np.arange(n_bins) > 3
+    b, table = rung.from_host(bins), rung.from_host(goes_right)
+    moved, n_left = both(
+        rung,
+        lambda: ops.split_blocks(
+            xp, b, rung.from_host(order), starts, sizes, features, thresholds, table
+        ),
+    )
+    expected = order.copy()
+    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        rows = order[start : start + size]
+        right = goes_right[j][bins[features[j], rows]]
+        expected[start : start + size] = np.concatenate((rows[~right], rows[right]))
+        assert rung.to_host(n_left)[j] == (~right).sum()
+    assert_close(moved, expected)
+
+
+def test_add_to_blocks(rung, xp):
+    order = np.array([4, 2, 0, 1, 3, 5])
+    (sums,) = both(
+        rung,
+        lambda: (
+            ops.add_to_blocks(
+                xp, rung.from_host(np.arange(6, dtype=np.int32)), rung.from_host(order), [3, 0], [2, 2], [10, -7]
+            ),
+        ),
+    )
+    assert_close(sums, np.array([0, 11, -5, 13, -3, 5], dtype=np.int32))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 7, 9])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_sum_leaves(rung, xp, depth, n_outputs):
+    rng = np.random.default_rng(depth)
+    n, d, n_bins = 300, 4, 6
+    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
+    trees = random_trees(rng, 3 * n_outputs, depth, d, n_bins)
+    moved = ops.BinnedTrees(*(rung.from_host(part) for part in trees[:-1]), depth)
+    b = rung.from_host(bins)
+    (sums,) = both(rung, lambda: (ops.sum_leaves(xp, b, moved, n_outputs),))
+    expected = np.zeros((n_outputs, n), dtype=np.int32)
+    for i, root in enumerate(trees.root):
+        for row in range(n):
+            node = root
+            while trees.left[node] != node:
+                bin_at = bins[trees.feature[node], row]
+                right = bin_at > trees.threshold[node]
+                if bin_at == n_bins - 1:
+                    right = trees.is_missing_right[node]
+                if trees.subset[node] >= 0:
+                    right = trees.goes_right[trees.subset[node], bin_at]
+                node = trees.right[node] if right else trees.left[node]
+            expected[i % n_outputs, row] += trees.value[node]
+    assert_close(sums, expected)
+
+
+def random_trees(rng, n_trees, depth, d, n_bins):
+    """Trees with leaves at every depth, thresholds and sets."""
+    feature, threshold, subset, left, right, root = [], [], [], [], [], []
+
+    def grow(level):
+        node = len(feature)
+        is_leaf = level == depth or (level > 0 and rng.random() < 0.15)
+        feature.append(0 if is_leaf else int(rng.integers(d)))
+        threshold.append(n_bins if is_leaf else int(rng.integers(n_bins - 1)))
+        subset.append(-1 if is_leaf or rng.random() < 0.7 else int(rng.integers(3)))
+        left.append(node)
+        right.append(node)
+        if not is_leaf:
+            left[node] = grow(level + 1)
+            right[node] = grow(level + 1)
+        return node
+
+    for _ in range(n_trees):
+        root.append(grow(0))
+    m = len(feature)
+    whole = [np.array(part, dtype=np.int32) for part in (feature, threshold, subset, left, right, root)]
+    is_missing_right, value = rng.random(m) < 0.5, rng.integers(-99, 99, m).astype(np.int32)
+    sets = rng.random((3, n_bins)) < 0.5
+    return ops.BinnedTrees(
+        whole[0], whole[1], is_missing_right, whole[2], sets, whole[3], whole[4], value, whole[5], depth
+    )

@@ -1,0 +1,316 @@
+"""Gradient boosting: the same bits everywhere, what its parameters mean, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score
+
+import arraylearn as al
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import to_host
+from arraylearn.backend.native import portable_only
+from arraylearn.datasets import load_iris
+from tests.ensemble.data import holes, nominal_frame, stripes
+
+SETTINGS = {
+    "plain": {},
+    "deep": {"max_depth": 9},
+    "best first": {"max_depth": None, "max_leaf_nodes": 6},
+    "drawn": {"subsample": 0.6, "max_features": 0.5, "random_state": 3},
+    "early": {"early_stopping": True, "random_state": 3, "n_iter_no_change": 2},
+    "free": {"l2_regularization": 0.0, "min_child_hessian": 0.0, "learning_rate": 0.5},
+}
+
+
+def small(**changes):
+    return al.GradientBoostingClassifier(**{"n_estimators": 5, "max_depth": 3, **changes})
+
+
+def bits(model):
+    """Everything a fitted model consists of, on the host."""
+    trees = model.model_.trees
+    arrays = [*trees[:-1], model.model_.start, model.model_.binning.category_bin]
+    return [to_host(part) for part in arrays], trees.depth
+
+
+def assert_same_bits(one, other):
+    (first, depth), (second, other_depth) = bits(one), bits(other)
+    assert depth == other_depth
+    for a, b in zip(first, second, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- the same model everywhere
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_same_bits_on_every_backend(rung, setting, k):
+    X, y = stripes(200, k=k)
+    X = holes(X).astype(np.float32)
+    reference = small(**SETTINGS[setting]).fit(X, y)
+    model = small(**SETTINGS[setting]).fit(rung.from_host(X), rung.from_host(y))
+    assert_same_bits(model, reference)
+    assert model.n_iter_ == reference.n_iter_
+    np.testing.assert_array_equal(rung.to_host(model.predict(rung.from_host(X))), reference.predict(X))
+
+
+def test_the_same_bits_on_every_backend_with_nominal_columns(rung):
+    X, y = nominal_frame()
+    codes = np.array([np.nan if v is None else ord(v) - 97 for v in X[:, 1]])
+    numbers = np.column_stack((X[:, 0].astype(float), codes)).astype(np.float32)
+    weights = np.random.default_rng(0).random(y.shape[0])
+    reference = small(categorical_features=[1]).fit(numbers, y, weights)
+    assert (to_host(reference.model_.trees.subset) >= 0).any()
+    model = small(categorical_features=[1]).fit(rung.from_host(numbers), y, weights)
+    assert_same_bits(model, reference)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_native_bodies_and_threads_change_nothing(k):
+    X, y = stripes(9000, k=k)
+    model = small().fit(X, y)
+    al.set_num_threads(1)
+    try:
+        assert_same_bits(small().fit(X, y), model)
+    finally:
+        al.set_num_threads(None)
+    with portable_only():
+        other = small().fit(X, y)
+        expected = other.predict_proba(holes(X))
+    assert_same_bits(other, model)
+    np.testing.assert_array_equal(model.predict_proba(holes(X)), expected)
+
+
+def test_the_order_of_rows_changes_nothing():
+    X, y = stripes(500, k=3)
+    shuffled = np.random.default_rng(0).permutation(500)
+    assert_same_bits(small().fit(X[shuffled], y[shuffled]), small().fit(X, y))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_waits_of_the_host(rung, k):
+    if rung.counts() is None:
+        pytest.skip("nothing is counted here")
+    X, y = stripes(200, k=k)
+    X, y = rung.from_host(X.astype(np.float32)), rung.from_host(y)
+
+    def waits(n_estimators):
+        before = rung.counts()["syncs"]
+        model = small(n_estimators=n_estimators).fit(X, y)
+        return rung.counts()["syncs"] - before, model
+
+    (few, _), (many, model) = waits(1), waits(4)
+    n_trees = 3 * (1 if k == 2 else k)
+    assert many - few <= 2 * 3 * n_trees
+    before = rung.counts()["syncs"]
+    model.predict_proba(X)
+    assert rung.counts()["syncs"] - before <= 1
+
+
+# ---- what it learns
+
+
+def test_one_split_by_hand():
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    model = al.GradientBoostingClassifier(n_estimators=1, max_depth=1, l2_regularization=1.0, min_child_hessian=0)
+    model.fit(X, y)
+    # p = 1/2: each side has G = +-1, H = 1/2, so the leaves are -+ 0.1 * 1 / 1.5
+    np.testing.assert_allclose(model.decision_function(X), [-1 / 15, -1 / 15, 1 / 15, 1 / 15], atol=1e-5)
+    assert float(model.model_.binning.edges[0, int(model.model_.trees.threshold[0])]) == 1.5
+    np.testing.assert_allclose(model.feature_importances_, [1.0])
+
+
+def test_against_scikit_learn_tree_by_tree():
+    X, y = stripes(400)
+    options = {"max_leaf_nodes": None, "min_samples_leaf": 1, "early_stopping": False}
+    peer = HistGradientBoostingClassifier(max_iter=20, max_depth=3, l2_regularization=1.0, **options)
+    peer.fit(X, y)
+    model = small(n_estimators=20, max_bins=254, min_child_hessian=1e-3).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=2e-3)
+
+
+def test_best_first_is_what_one_leaf_at_a_time_would_give():
+    X, y = stripes(400)
+    options = {"max_depth": None, "max_leaf_nodes": 7}
+    peer = HistGradientBoostingClassifier(
+        max_iter=10, min_samples_leaf=1, l2_regularization=1.0, early_stopping=False, **options
+    ).fit(X, y)
+    model = small(n_estimators=10, max_bins=254, min_child_hessian=1e-3, **options).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=2e-3)
+
+
+def test_learns_stripes():
+    X, y = stripes(3000, k=3)
+    new, truth = stripes(3000, k=3, seed=9)
+    model = al.GradientBoostingClassifier().fit(X, y)
+    peer = HistGradientBoostingClassifier(max_depth=6, max_leaf_nodes=None, early_stopping=False).fit(X, y)
+    assert model.score(new, truth) > peer.score(new, truth) - 0.03
+    assert model.feature_importances_.argsort()[-2:].tolist() in ([0, 1], [1, 0])
+    np.testing.assert_allclose(model.feature_importances_.sum(), 1.0)
+
+
+def test_iris():
+    data = load_iris()
+    scores = cross_val_score(al.GradientBoostingClassifier(n_estimators=30), data.X, data.y, cv=5)
+    assert scores.mean() > 0.93
+
+
+def test_missing_values_have_a_side():
+    X, y = stripes(1000)
+    X = X[:, :1].copy()
+    y = (X[:, 0] > 0.5).astype(int)
+    X[(np.arange(1000) % 3 == 0) & (y == 1)] = np.nan
+    model = small(n_estimators=30).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.predict([[np.nan]]).tolist() == [1]
+    # without missing values in training they go where most rows are
+    y = (np.arange(1000) >= 800).astype(int)
+    model = small(n_estimators=30).fit(np.arange(1000.0)[:, None], y)
+    assert model.predict([[np.nan]]).tolist() == [0]
+
+
+def test_categories_are_split_into_sets():
+    X, y = nominal_frame(800)
+    model = small(n_estimators=40).fit(X, y)
+    assert model.score(X, y) > 0.9
+    # one split is enough for what thresholds on codes would need many for
+    one = small(n_estimators=40, max_depth=1, min_child_hessian=0).fit(X[:, 1:], y)
+    assert one.score(X[:, 1:], y) > 0.88
+    unknown = X[:3].copy()
+    unknown[:, 1] = "never seen"
+    missing = X[:3].copy()
+    missing[:, 1] = None
+    np.testing.assert_array_equal(model.predict_proba(unknown), model.predict_proba(missing))
+
+
+def test_more_categories_than_bins():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 400, 4000)
+    X = np.array([f"c{code}" for code in codes], dtype=object)[:, None]
+    y = (codes % 3 == 0).astype(int)
+    model = small(n_estimators=30, max_bins=254, categorical_smoothing=0, min_child_hessian=0).fit(X, y)
+    assert model.score(X, y) > 0.75
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_weights_are_repetitions(k):
+    X, y = stripes(900, k=k)
+    times = np.random.default_rng(0).integers(0, 4, 900)
+    options = {"max_bins": 254, "min_child_hessian": 20.0}  # small nodes have ties, which rounding decides
+    weighted = small(**options).fit(X, y, sample_weight=times)
+    repeated = small(**options).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    X = X[times > 0]  # the others may lie on either side of a split between two that count
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+
+
+def test_class_weight():
+    X, y = stripes(600)
+    rare = np.concatenate((np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:20]))
+    plain = small(n_estimators=20).fit(X[rare], y[rare])
+    balanced = small(n_estimators=20, class_weight="balanced").fit(X[rare], y[rare])
+    assert balanced.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
+
+
+def test_staged_predictions_end_at_the_whole():
+    X, y = stripes(300, k=3)
+    model = small().fit(X, y)
+    stages = list(model.staged_predict_proba(X))
+    assert len(stages) == 5
+    np.testing.assert_array_equal(stages[-1], model.predict_proba(X))
+    losses = [log_loss(y, stage) for stage in stages]
+    assert losses == sorted(losses, reverse=True)
+    np.testing.assert_array_equal(list(model.staged_predict(X))[-1], model.predict(X))
+
+
+def test_early_stopping_keeps_the_best_rounds():
+    X, y = stripes(1500, k=3)
+    model = al.GradientBoostingClassifier(
+        n_estimators=200, learning_rate=0.3, early_stopping=True, n_iter_no_change=5, random_state=0
+    ).fit(X, y)
+    assert model.n_iter_ < 100
+    assert model.n_iter_ == int(np.argmin(model.validation_loss_))
+    assert len(model.validation_loss_) == model.n_iter_ + 1 + 5
+
+
+def test_limits_of_trees():
+    X, y = stripes(500)
+    model = al.GradientBoostingClassifier(n_estimators=3, max_depth=None, max_leaf_nodes=5).fit(X, y)
+    trees = model.model_.trees
+    assert (trees.left == np.arange(trees.left.shape[0])).sum() == 15
+    heavy = al.GradientBoostingClassifier(n_estimators=1, min_child_hessian=1e6).fit(X, y)
+    assert heavy.model_.trees.depth == 0
+    np.testing.assert_allclose(heavy.predict_proba(X)[:, 1], y.mean(), atol=1e-5)
+
+
+def test_constant_columns():
+    model = small().fit(np.ones((20, 2)), np.arange(20) % 2)
+    np.testing.assert_allclose(model.predict_proba(np.ones((3, 2))), 0.5, atol=1e-6)
+    np.testing.assert_array_equal(model.feature_importances_, [0, 0])
+
+
+def test_scores_are_in_units_of_the_sum():
+    X, y = stripes(300)
+    model = small().fit(X, y)
+    scores = model.decision_function(X) * (1 << ops.SCORE_BITS)
+    np.testing.assert_array_equal(scores, np.round(scores))
+
+
+def test_progress(capsys):
+    X, y = stripes(100)
+    small(verbose=1).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "5/5" in shown
+    assert "loss 0." in shown
+
+
+# ---- what it refuses
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("n_estimators", 0, "at least 1"),
+        ("n_estimators", 2.5, "integer"),
+        ("learning_rate", 0.0, "positive"),
+        ("learning_rate", float("nan"), "positive"),
+        ("max_depth", 0, "at least 1"),
+        ("max_leaf_nodes", 1, "at least 2"),
+        ("max_bins", 255, "from 2 to 254"),
+        ("subsample", 0.0, "share"),
+        ("max_features", 1.5, "share"),
+        ("l2_regularization", -1.0, "at least 0"),
+        ("min_child_hessian", "1", "at least 0"),
+        ("validation_fraction", 0.95, "share"),
+        ("n_iter_no_change", 0, "at least 1"),
+    ],
+)
+def test_bad_parameters(name, value, rule):
+    X, y = stripes(20)
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*{rule}.*got"):
+        small(**{name: value}).fit(X, y)
+
+
+def test_bad_data():
+    X, y = stripes(30)
+    with pytest.raises(ValueError, match="one class: 1"):
+        small().fit(X, np.ones(30))
+    with pytest.raises(ValueError, match="all weights are zero"):
+        small().fit(X, y, sample_weight=np.zeros(30))
+    with pytest.raises(ValueError, match="infinity"):
+        small().fit(np.where(X > 0, np.inf, X), y)
+    with pytest.raises(ValueError, match="validation part must hold at least two classes"):
+        small(early_stopping=True).fit(X, np.arange(30) == 4)
+    model = small()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="all weights are zero"):
+        model.fit(X, y, sample_weight=np.zeros(30))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
