@@ -17,7 +17,7 @@ import pytest
 
 __all__ = ["ACCURACIES", "Reference", "load_reference", "reference_folder"]
 
-# Accuracy in per cent of Weka 3.9 by stratified ten-fold cross-validation, one shuffle: J48, JRip, NaiveBayes.
+# Accuracy in per cent of Weka 3.9 by stratified ten-fold cross-validation: J48, JRip, NaiveBayes.
 ACCURACIES = {
     "vote": (96.3218, 95.4023, 90.1149),
     "breast.cancer": (75.5245, 70.979, 71.6783),

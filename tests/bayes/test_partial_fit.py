@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
@@ -34,10 +37,8 @@ def rows(n=400, d=5, k=3, offset=100.0):
 
 
 def in_chunks(classifier, X, y, bounds, **fit_params):
-    from sklearn.base import clone
-
     model = clone(classifier)
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         part = {name: values[start:stop] for name, values in fit_params.items()}
         model.partial_fit(X[start:stop], y[start:stop], classes=np.unique(y) if start == 0 else None, **part)
     return model
@@ -58,8 +59,6 @@ def test_chunks_equal_one_pass(classifier, bounds, weighted):
 
 
 def test_on_every_rung(rung, classifier):
-    from sklearn.base import clone
-
     X, y, _ = rows(offset=1.0)
     name = rung.float_dtypes[-1]
     model = clone(classifier)
@@ -121,8 +120,6 @@ def test_more_classes_than_rows():
 
 
 def test_what_must_not_happen(classifier):
-    from sklearn.base import clone
-
     X, y, _ = rows()
     model = clone(classifier)
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
