@@ -1,0 +1,84 @@
+"""The threshold search: by hand, native against portable, against a plain loop, no wait for the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arraylearn.backend import ops
+from tests.backend.test_ops import both
+
+
+def accuracy_of(xp, total):
+    """Accuracy of a side that is not everything."""
+
+    def score(p, covered):
+        share = p / xp.where(covered > 0, covered, 1.0)
+        return xp.where((p > 0) & (covered < total), share, -xp.inf)
+
+    return score
+
+
+def lists_of(x):
+    """Sorted rows and dense ranks of (n, d) numbers."""
+    order = np.argsort(x, axis=0, kind="stable").T.astype(np.int32)
+    ranks = np.full(x.T.shape, -1, dtype=np.int32)
+    for j, column in enumerate(x.T):
+        known = ~np.isnan(column)
+        ranks[j, known] = np.unique(column[known], return_inverse=True)[1]
+    return order, ranks
+
+
+def best_by_loop(column, positive, weights):
+    """The best accuracy over all cuts and sides, its positive weight and its coverage."""
+    best = (-np.inf, 0.0, 0.0)
+    total = weights.sum()
+    for value in np.unique(column[~np.isnan(column)])[:-1]:
+        for side in (column <= value, column > value):
+            p, covered = weights[side & (positive > 0)].sum(), weights[side].sum()
+            if p > 0 and covered < total:
+                best = max(best, (p / covered, covered, p))
+    return best
+
+
+def test_by_hand(rung, xp):
+    x = np.array([[1.0], [2.0], [2.0], [3.0], [4.0]])
+    order, ranks = (rung.from_host(part) for part in lists_of(x))
+    positive = rung.from_host(np.array([0, 1, 0, 1, 1]))
+    found = both(rung, lambda: ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 5.0)))
+    score, p, covered, position = (rung.to_host(part).tolist() for part in found)
+    assert (score, p, covered) == ([1.0], [2.0], [2.0])
+    assert position == [5 + 2]  # beyond the third row: x > 2
+
+
+@pytest.mark.parametrize("values", [[3.0, 3.0, 3.0], [np.nan, np.nan, np.nan], [1.0, np.nan, 1.0]])
+def test_nothing_to_cut(rung, xp, values):
+    order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
+    positive = rung.from_host(np.array([1, 0, 1]))
+    score = ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 3.0))[0]
+    assert rung.to_host(score).tolist() == [-np.inf]
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_against_a_loop(rung, xp, data):
+    n = data.draw(st.integers(2, 12))
+    cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
+    x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
+    positive = np.array(data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)))
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=n, max_size=n)))
+    is_weighted = data.draw(st.booleans())
+    order, ranks = (rung.from_host(part) for part in lists_of(x))
+    accumulator = rung.float_dtypes[-1]
+    given_weights = rung.from_host(weights, accumulator) if is_weighted else None
+    weights = weights if is_weighted else np.ones(n)
+    score = accuracy_of(xp, float(weights.sum()))
+    found = ops.best_thresholds(xp, order, ranks, rung.from_host(positive), given_weights, score)
+    found = [rung.to_host(part).tolist() for part in found]
+    for j in range(2):
+        expected = best_by_loop(x[:, j], positive, weights)
+        np.testing.assert_allclose(found[0][j], expected[0], rtol=1e-6)
+        if np.isfinite(expected[0]):
+            np.testing.assert_allclose([found[2][j], found[1][j]], expected[1:], rtol=1e-6)
