@@ -191,12 +191,11 @@ def _tree_cases() -> Iterator[KernelCase]:
         _binned,
         lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
     )
-    for name in ("gini", "entropy", "gain_ratio", "chi2"):
-        measure = measures.MEASURES[name]
+    for name in measures.MEASURES:
         yield KernelCase(
             f"tree.threshold_scores[{name}]",
             _table,
-            lambda xp, counts, f=measure: score_thresholds(xp, counts, f),
+            lambda xp, counts, name=name: score_thresholds(xp, counts, name),
         )
 
 

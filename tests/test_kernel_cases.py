@@ -66,7 +66,7 @@ def test_every_primitive_has_a_case():
         "merge_moments": "moments",
         "Moments": "moments",
         "polynomial_gram": "gram",
-        "whitened_squares": "log_density",
+        "whitened_exponents": "log_density",
     }
     for module in (fused, linear, moments, order, segments, squares):
         for name in module.__all__:

@@ -65,8 +65,7 @@ def factor_covariances(xp: Namespace, mean: Array, cov: Array) -> Gaussians:
 
 def full_log_density(xp: Namespace, model: Gaussians, x: Array) -> Array:
     """Log densities (..., n, k) of the rows of x (..., n, d), in the dtype of both."""
-    squares = ops.whitened_squares(xp, x, model.whitening, model.mean)
-    return model.log_scale[..., None, :] - 0.5 * squares
+    return ops.whitened_exponents(xp, x, model.whitening, model.mean, model.log_scale)
 
 
 def diagonal_log_density(
@@ -100,9 +99,9 @@ def diagonal_log_density(
     array (..., n, k)
         Log densities.
     """
-    offset = xp.log(var) + _LOG_2PI
-    return -0.5 * ops.diagonal_squares(
-        xp, x, mean, 1.0 / var, offset, by_product=by_product, skip_missing=skip_missing
+    offset = -0.5 * (xp.log(var) + _LOG_2PI)
+    return ops.diagonal_squares(
+        xp, x, mean, -0.5 / var, offset, by_product=by_product, skip_missing=skip_missing
     )
 
 

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import array_api_compat
 
 from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.measures.tables import MEASURES, Measure
+from arraylearn.measures.tables import MEASURES
 
 __all__ = ["score_thresholds", "threshold_scores"]
 
 
-def score_thresholds(xp: Namespace, counts: Array, measure: Measure) -> Array:
+class Sides(NamedTuple):
+    """Class counts below and above each threshold, and what follows from them."""
+
+    left: Array  # (..., t, c)
+    right: Array  # (..., t, c)
+    total: Array  # (..., 1, c)
+    n_left: Array  # (..., t); 1 stands in for 0 here and below, so that nothing is divided by 0
+    n_right: Array  # (..., t)
+    n_total: Array  # (..., 1)
+
+
+def score_thresholds(xp: Namespace, counts: Array, measure: str) -> Array:
     """Score (..., n_bins - 1) thresholds from float or integer counts (..., n_bins, n_classes)."""
     left, right = _sides(xp, counts)
-    scores = measure(xp, xp.stack((left, right), axis=-2))
-    is_split = (xp.sum(left, axis=-1) > 0) & (xp.sum(right, axis=-1) > 0)
+    n_left, n_right = xp.sum(left, axis=-1), xp.sum(right, axis=-1)
+    is_split = (n_left > 0) & (n_right > 0)
+    if measure in _TWO_WAY:
+        total = left[..., -1:, :] + right[..., -1:, :]
+        sizes = (n_left, n_right, xp.sum(total, axis=-1))
+        safe = (xp.where(size > 0, size, 1.0) for size in sizes)
+        scores = _TWO_WAY[measure](xp, Sides(left, right, total, *safe))
+    else:
+        scores = MEASURES[measure](xp, xp.stack((left, right), axis=-2))
     return xp.where(is_split, scores, -math.inf)
 
 
@@ -33,6 +52,68 @@ def _sides(xp: Namespace, counts: Array) -> tuple[Array, Array]:
     # a difference of float sums would leave rounding where nothing is left: sum from the other end
     above = xp.flip(xp.cumulative_sum(xp.flip(counts, axis=-2), axis=-2), axis=-2)
     return left, above[..., 1:, :]
+
+
+# ---- the measures again, for two branches: fewer passes over memory than the general ones
+
+
+def _drift(sides: Sides) -> tuple[Array, Array]:
+    """By how much the left side's shares of classes differ from the node's, and those of the node."""
+    # equal shares are the same quotient, rounded alike: independence gives exactly 0
+    share = sides.total / sides.n_total[..., None]
+    return sides.left / sides.n_left[..., None] - share, share
+
+
+def _gini(xp: Namespace, sides: Sides) -> Array:
+    drift, _ = _drift(sides)
+    return xp.sum(drift * drift, axis=-1) * (sides.n_left / sides.n_right)
+
+
+def _chi2(xp: Namespace, sides: Sides) -> Array:
+    drift, share = _drift(sides)
+    by_class = xp.sum(drift * drift / xp.where(share > 0, share, 1.0), axis=-1)
+    return by_class * sides.n_left * (sides.n_total / sides.n_right)
+
+
+def _entropy(xp: Namespace, sides: Sides) -> Array:
+    share = xp.where(sides.total > 0, sides.total, 1.0) / sides.n_total[..., None]
+    bits = 0.0
+    for side, n_side in ((sides.left, sides.n_left), (sides.right, sides.n_right)):
+        lift = side / n_side[..., None] / share
+        bits = bits + xp.sum(side * xp.log2(xp.where(lift > 0, lift, 1.0)), axis=-1)
+    return xp.where(bits > 0, bits, 0.0) / sides.n_total
+
+
+def _gain_ratio(xp: Namespace, sides: Sides) -> Array:
+    p, q = sides.n_left / sides.n_total, sides.n_right / sides.n_total
+    # 1 stands in for an empty side: the split information of no split does not matter
+    information = -(p * xp.log2(p) + q * xp.log2(q))
+    return _entropy(xp, sides) / xp.where(information > 0, information, 1.0)
+
+
+def _accuracy(xp: Namespace, sides: Sides) -> Array:
+    return (xp.max(sides.left, axis=-1) + xp.max(sides.right, axis=-1)) / sides.n_total
+
+
+def _error(xp: Namespace, sides: Sides) -> Array:
+    gain = _accuracy(xp, sides) - xp.max(sides.total, axis=-1) / sides.n_total
+    return xp.where(gain > 0, gain, 0.0)
+
+
+_TWO_WAY: dict[str, Callable[[Namespace, Sides], Array]] = {
+    "accuracy": _accuracy,
+    "chi2": _chi2,
+    "entropy": _entropy,
+    "error": _error,
+    "error_gain": _error,
+    "gain_ratio": _gain_ratio,
+    "gini": _gini,
+    "gini_gain": _gini,
+    "information_gain": _entropy,
+}
+
+
+# ---- the door
 
 
 def threshold_scores(hist: Any, measure: str = "gini") -> Array:
@@ -72,4 +153,4 @@ def threshold_scores(hist: Any, measure: str = "gini") -> Array:
         raise refuse("hist", "must have the axes (..., bin, class) and at least 2 bins", f"{counts.shape}")
     if not place.xp.isdtype(counts.dtype, "integral"):
         counts = as_float(counts, place)
-    return score_thresholds(place.xp, counts, MEASURES[measure])
+    return score_thresholds(place.xp, counts, measure)

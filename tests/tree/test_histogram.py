@@ -141,6 +141,13 @@ def test_every_threshold_by_the_measure_itself(rung, dtype, no_sync, measure):
     assert_close(by_integers, expected, dtype=rung.float_dtypes[-1], rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("measure", ["gini", "entropy", "gain_ratio", "chi2", "error"])
+def test_independence_scores_exactly_zero(rung, dtype, measure):
+    sizes = np.asarray([3, 7, 1, 11, 6])
+    hist = rung.from_host(sizes[:, None] * np.asarray([5, 2, 7]), dtype)
+    assert_close(al.tree.threshold_scores(hist, measure), [0.0] * 4, dtype=dtype, rtol=0, atol=0)
+
+
 def test_float_weights_leave_nothing_behind(rung, dtype):
     # 0.1 + 0.2 + 0.3 - 0.6 is not 0: an empty side must be empty all the same
     hist = rung.from_host([[0.1, 0.7], [0.2, 0.1], [0.3, 0.3], [0.0, 0.0]], dtype)

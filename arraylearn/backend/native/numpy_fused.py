@@ -13,7 +13,7 @@ from arraylearn.backend.blas import parallel_blocks
 Host = np.ndarray[Any, Any]
 Finish = Callable[[Host], None]
 
-# Rows per block; a symmetric matrix is cut into tiles that stay in cache from the product to the mirror image.
+# Rows per block; a symmetric matrix is cut into tiles that stay in cache from the product to the mirror.
 _ROWS, _COLUMNS = 256, 512
 # A transposed copy of this many rows at a time reads whole cache lines.
 _MIRROR = 64

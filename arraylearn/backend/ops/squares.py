@@ -10,11 +10,11 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.native import native
 
-__all__ = ["diagonal_squares", "whitened_squares"]
+__all__ = ["diagonal_squares", "whitened_exponents"]
 
 
-def whitened_squares(xp: Namespace, x: Array, whitening: Array, mean: Array) -> Array:
-    r"""Return :math:`\lVert W_k (x_i - \mu_k) \rVert^2` for all rows and classes.
+def whitened_exponents(xp: Namespace, x: Array, whitening: Array, mean: Array, constant: Array) -> Array:
+    r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` for all rows and classes.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ def whitened_squares(xp: Namespace, x: Array, whitening: Array, mean: Array) -> 
         One linear map per class, of the dtype of `x`; leading axes broadcast.
     mean : array (..., k, d)
         One centre per class.
+    constant : array (..., k)
+        One constant per class.
 
     Returns
     -------
@@ -33,16 +35,17 @@ def whitened_squares(xp: Namespace, x: Array, whitening: Array, mean: Array) -> 
     """
     center = xp.mean(mean, axis=-2, keepdims=True)
     k, r, d = whitening.shape[-3:]
-    shift = (whitening @ (mean - center)[..., None])[..., 0]  # (..., k, r)
-    maps = xp.reshape(whitening, (*whitening.shape[:-3], k * r, d))
-    if fast := native(xp, "whitened_squares"):
-        return fast(x, maps, shift, center)
+    maps = whitening * math.sqrt(0.5)
+    shift = (maps @ (mean - center)[..., None])[..., 0]  # (..., k, r)
+    maps = xp.reshape(maps, (*maps.shape[:-3], k * r, d))
+    if fast := native(xp, "whitened_exponents"):
+        return fast(x, maps, shift, center, constant)
     maps, shift = xp.matrix_transpose(maps), xp.reshape(shift, (*shift.shape[:-2], 1, k * r))
     parts = []
     for rows in row_chunks(x.shape[-2], 3 * 8 * k * r * math.prod(x.shape[:-2])):
         z = (x[..., rows, :] - center) @ maps - shift
         z = xp.reshape(z, (*z.shape[:-1], k, r))
-        parts.append(xp.vecdot(z, z))
+        parts.append(constant[..., None, :] - xp.vecdot(z, z))
     return _joined(xp, parts, x, k)
 
 
@@ -63,7 +66,8 @@ def diagonal_squares(
     x : float array (..., n, d)
         Rows.
     mean, precision, offset : array (..., k, d)
-        Centre, weight and constant of each class and column, of the dtype of `x`; leading axes broadcast.
+        Centre, weight (of either sign) and constant of each class and column, of the dtype of `x`; leading
+        axes broadcast.
     by_product : bool
         Whether to expand the square into matrix products: several times faster; the absolute rounding error
         is that of :math:`\sum_j p_{kj} (\mu_{kj} - \bar\mu_j)^2`, which is large for a tiny variance.

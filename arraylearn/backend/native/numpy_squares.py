@@ -1,0 +1,141 @@
+"""NumPy bodies of the squares: chunks of rows, transposed so that sums run along contiguous memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.blas import parallel_blocks
+
+Host = np.ndarray[Any, Any]
+
+# Bytes of the largest buffer of a chunk: together with its neighbours it stays in the second-level cache.
+_CACHE = 1 << 19
+# Rows per piece of work for a thread.
+_PIECE = 1 << 16
+
+
+def whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant: Host) -> Host:
+    k, r = shift.shape[-2:]
+    d = x.shape[-1]
+    # a column of ones takes the shift into the product
+    wide = np.concatenate([maps, -shift.reshape(*shift.shape[:-2], k * r, 1)], axis=-1)
+
+    def fill(out: Host, x: Host, wide: Host, center: Host, constant: Host) -> None:
+        size = _chunk_rows(x, k * r)
+        columns = np.ones((d + 1, size), dtype=x.dtype)
+        buffer = np.empty((k * r, size), dtype=x.dtype)
+        for start in range(0, x.shape[0], size):
+            rows = x[start : start + size]
+            m = rows.shape[0]
+            # a plain copy transposes faster than a subtraction
+            columns[:d, :m] = rows.T
+            columns[:d, :m] -= center.T
+            z = np.matmul(wide, columns[:, :m], out=buffer[:, :m]).reshape(k, r, m)
+            squares = np.einsum("krm,krm->km", z, z)
+            np.subtract(constant.T, squares, out=squares)
+            out[start : start + m] = squares.T
+
+    return _in_pieces(fill, x, k, (wide, center, constant[..., None, :]))
+
+
+def diagonal_squares(
+    x: Host, mean: Host, precision: Host, offset: Host, by_product: bool, skip_missing: bool
+) -> Host:
+    center = mean.mean(axis=-2, keepdims=True)
+    fill = _fill_by_product if by_product else _fill_directly
+
+    def fill_piece(out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host) -> None:
+        fill(out, x, mean - center, precision, offset, center, skip_missing)
+
+    return _in_pieces(fill_piece, x, mean.shape[-2], (mean, precision, offset, center))
+
+
+def _fill_by_product(
+    out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host, skip_missing: bool
+) -> None:
+    is_near = _is_near_zero(mean + center, precision)
+    if is_near:  # centring would cost a pass and bring nothing
+        mean = mean + center
+    constant = precision * mean * mean + offset
+    square_map, line_map = np.ascontiguousarray(precision.T), np.ascontiguousarray((-2 * precision * mean).T)
+    total = constant.sum(axis=1)
+    size = _chunk_rows(x, x.shape[1])
+    buffer = np.empty((1 if is_near else 2, size, x.shape[1]), dtype=x.dtype)
+    line = np.empty((size, out.shape[1]), dtype=x.dtype)
+    for start in range(0, x.shape[0], size):
+        values, result = x[start : start + size], out[start : start + size]
+        m = values.shape[0]
+        if not is_near:
+            values = np.subtract(values, center, out=buffer[1, :m])
+        np.matmul(np.multiply(values, values, out=buffer[0, :m]), square_map, out=result)
+        # a gap anywhere in a row makes its sums NaN; without one there is nothing to skip
+        if skip_missing and np.isnan(np.add.reduce(result, axis=None)):
+            is_present = np.equal(values, values)
+            values = np.where(is_present, values, x.dtype.type(0))
+            np.matmul(np.multiply(values, values, out=buffer[0, :m]), square_map, out=result)
+            result += is_present.astype(x.dtype) @ constant.T
+        else:
+            result += total
+        result += np.matmul(values, line_map, out=line[:m])
+
+
+def _is_near_zero(mean: Host, precision: Host) -> bool:
+    """Whether squares expanded around 0 are as accurate as those around the centre are asked to be."""
+    epsilon = np.finfo(mean.dtype).eps
+    amplification = np.max(np.sum(precision * mean * mean, axis=-1), initial=0.0)
+    return bool(4 * amplification * epsilon <= (1e-9 if epsilon < 1e-10 else 1e-4))
+
+
+def _fill_directly(
+    out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host, skip_missing: bool
+) -> None:
+    d = x.shape[1]
+    size = _chunk_rows(x, 2 * d)
+    columns = np.empty((d, size), dtype=x.dtype)
+    buffer = np.empty((d, size), dtype=x.dtype)
+    for start in range(0, x.shape[0], size):
+        rows = x[start : start + size]
+        m = rows.shape[0]
+        values, squares = columns[:, :m], buffer[:, :m]
+        values[...] = rows.T
+        values -= center.T
+        has_gaps = skip_missing and bool(np.isnan(np.add.reduce(values, axis=None)))
+        if has_gaps:
+            is_present = np.equal(values, values)
+            out[start : start + m] = is_present.T.astype(x.dtype) @ offset.T
+        else:
+            out[start : start + m] = offset.sum(axis=1)
+        for c in range(mean.shape[0]):
+            np.subtract(values, mean[c][:, None], out=squares)
+            np.multiply(squares, squares, out=squares)
+            if has_gaps:
+                np.copyto(squares, 0, where=~is_present)
+            out[start : start + m, c] += precision[c] @ squares
+
+
+def _chunk_rows(x: Host, width: int) -> int:
+    """How many rows of `width` numbers fit the cache."""
+    fitting = _CACHE // (int(x.dtype.itemsize) * max(1, width))
+    return max(1, min(int(x.shape[0]), max(64, fitting)))
+
+
+def _in_pieces(fill: Callable[..., None], x: Host, k: int, parameters: tuple[Host, ...]) -> Host:
+    """Call ``fill(out, rows, *parameters)`` for pieces of rows of every leading axis, on threads."""
+    batch = np.broadcast_shapes(x.shape[:-2], *(p.shape[:-2] for p in parameters))
+    n, d = x.shape[-2:]
+    b = math.prod(batch)
+    rows = np.broadcast_to(x, (*batch, n, d)).reshape(b, n, d)
+    flat = [np.broadcast_to(p, (*batch, *p.shape[-2:])).reshape(b, *p.shape[-2:]) for p in parameters]
+    out = np.empty((b, n, k), dtype=x.dtype)
+
+    def work(piece: tuple[int, int]) -> None:
+        i, start = piece
+        stop = min(start + _PIECE, n)
+        fill(out[i, start:stop], rows[i, start:stop], *(p[i] for p in flat))
+
+    parallel_blocks(work, [(i, start) for i in range(b) for start in range(0, n, _PIECE)])
+    return out.reshape(*batch, n, k)
