@@ -53,6 +53,7 @@ class NextLevel(NamedTuple):
     share: Any  # (t,) part of a missing row that goes to each child
     is_live: Any  # (t,) bool: whether the child may be split further
     branch_sizes: list[int]  # rows of live children by branch
+    parent: Any  # of the live children, counted within the old level
     ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
     counts: Any
     sizes: Any
@@ -112,7 +113,7 @@ class Builder:
         counts, sizes, default, share = self._place_missing(splits, node_of_child, branch)
         exists = is_split[node_of_child]
         if not bool(host.any(is_split)):
-            return NextLevel(is_split, default, share, exists, [], ids[:0], counts[:0], sizes[:0])
+            return NextLevel(is_split, default, share, exists, [], ids[:0], ids[:0], counts[:0], sizes[:0])
         first_child = self._number_children(splits, is_split)
         self._record(ids, splits, is_split, first_child, default)
         self.depth += 1
@@ -134,6 +135,7 @@ class Builder:
             share,
             is_live,
             branch_sizes.tolist(),
+            node_of_child[order],
             child_id[order],
             counts[order],
             sizes[order],
@@ -183,7 +185,7 @@ class Builder:
         is_numeric = slot < self.n_numeric
         level["kind"][at] = host.where(is_numeric, NUMERIC, NOMINAL)
         level["feature"][at] = host.asarray(self.rows.column_order)[slot]
-        level["threshold"][at] = host.where(is_numeric, splits.threshold[is_split], 0.0)
+        level["threshold"][at] = self._real_thresholds(slot, is_numeric, splits.threshold[is_split])
         level["first_child"][at] = first_child[is_split]
         level["n_branches"][at] = splits.n_branches[is_split]
         level["default_branch"][at] = default[is_split]
@@ -198,6 +200,12 @@ class Builder:
         level["bottleneck"][at] = priority
         if splits.surrogates is not None:
             self._record_surrogates(level, at, splits.surrogates, is_split)
+
+    def _real_thresholds(self, slot: Any, is_numeric: Any, threshold: Any) -> Any:
+        if self.rows.edges is not None and bool(host.any(is_numeric)):
+            bins = host.astype(host.where(is_numeric, threshold, 0.0), host.int64)
+            threshold = self.rows.edges[host.where(is_numeric, slot, 0), bins]
+        return host.where(is_numeric, threshold, 0.0)
 
     def _record_maps(self, splits: Splits, is_split: Any, heaviest: Any) -> Any:
         """Store the branches of the categories of nominal splits; return where each begins."""

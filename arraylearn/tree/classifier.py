@@ -20,11 +20,15 @@ from arraylearn.backend.namespace import (
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.estimator import ArrayClassifier, Batch, read_weights
 from arraylearn.measures import Measure
+from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse
-from arraylearn.tree.grow import grow_exact
+from arraylearn.tree.grow import grow_binned, grow_exact
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import Walker, find_leaves, find_missing, leaf_shares, make_walker
+from arraylearn.tree.pruning.apply import RAISING, Pruning, check_pruning, grow_and_prune
+from arraylearn.tree.pruning.descent import Sample
+from arraylearn.tree.pruning.held_out import read_sample
 from arraylearn.tree.rows import prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
@@ -32,6 +36,9 @@ from arraylearn.tree.split import Rule
 __all__ = ["DecisionTreeClassifier", "c45", "cart", "id3"]
 
 host = HOST.xp
+
+# With more rows than this, "auto" counts bins.
+_ROWS_FOR_BINS = 500_000
 
 
 class DecisionTreeClassifier(ArrayClassifier):
@@ -46,8 +53,11 @@ class DecisionTreeClassifier(ArrayClassifier):
         A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain), "gain_ratio",
         "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a function
         ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
-    splitter : {"auto", "exact"}
-        How thresholds are found: "exact" looks at every value (presorted lists).
+    splitter : {"auto", "exact", "hist"}
+        How thresholds are found: "exact" looks at every value (presorted lists), "hist" at the edges of
+        quantile bins. "auto" is "exact" up to half a million rows.
+    n_bins : int
+        Number of bins of "hist", at most 32766.
     nominal : {"multiway", "binary"}
         Splits by category: one branch for each, or two sets.
     missing : {"fractional", "surrogate", "direction", "known_fraction"}
@@ -76,8 +86,32 @@ class DecisionTreeClassifier(ArrayClassifier):
         C4.5: only columns whose information gain is at least the average of the node compete.
     collapse : bool
         C4.5: cut subtrees that make no fewer training errors than a leaf.
+    pruning : {"reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"}, optional
+        How the grown tree is cut back; see `arraylearn.tree.pruning`.
+    raise_subtrees : bool
+        Besides, let a node make room for its largest branch where that is better (C4.5); for "reduced_error",
+        "pessimistic" and "confidence".
+    confidence : float
+        For "confidence": CF, the probability that the error rate is above the limit, in (0, 0.5]; or with
+        the limit "normal" the level of the two-sided interval, in (0, 1).
+    confidence_limit : {"c45", "normal"}
+        Upper limit of the error rate as C4.5 has it, or the plain normal approximation.
+    penalty : float
+        For "pessimistic": errors that each leaf is charged.
+    alpha : float, optional
+        For "cost_complexity": price of a leaf, at least 0; default: by cross-validation.
+    alpha_risk : {"impurity", "error"}
+        For "cost_complexity": what a leaf is charged besides.
+    alpha_folds : int
+        Folds of that cross-validation.
+    alpha_standard_errors : float
+        The smallest tree is taken whose error is at most so many standard errors above the least.
+    validation_fraction : float
+        For "reduced_error": share of the rows held out, where `fit` is given none.
+    significance : float, optional
+        Splits stop where a chi-square test finds branches and classes independent at this level, in (0, 1).
     random_state : int, Generator, optional
-        For `max_features`.
+        For `max_features`, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays.
     backend : str, optional
@@ -91,6 +125,10 @@ class DecisionTreeClassifier(ArrayClassifier):
         The class labels.
     feature_importances_ : array (d,)
         Share of each column in the total decrease of the impurity.
+    pruning_report_ : PruningReport
+        Nodes and errors before and after pruning, where there was some.
+    alpha_choice_ : AlphaChoice
+        The path of cost-complexity pruning and its errors, where cross-validation chose `alpha`.
 
     References
     ----------
@@ -112,7 +150,8 @@ class DecisionTreeClassifier(ArrayClassifier):
         self,
         *,
         measure: str | Measure = "gini",
-        splitter: Literal["auto", "exact"] = "auto",
+        splitter: Literal["auto", "exact", "hist"] = "auto",
+        n_bins: int = 64,
         nominal: Literal["multiway", "binary"] = "multiway",
         missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
         max_depth: int | None = None,
@@ -125,12 +164,25 @@ class DecisionTreeClassifier(ArrayClassifier):
         penalize_thresholds: bool = False,
         require_average_gain: bool = False,
         collapse: bool = False,
+        pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
+        | None = None,
+        raise_subtrees: bool = False,
+        confidence: float = 0.25,
+        confidence_limit: Literal["c45", "normal"] = "c45",
+        penalty: float = 0.5,
+        alpha: float | None = None,
+        alpha_risk: Literal["impurity", "error"] = "impurity",
+        alpha_folds: int = 10,
+        alpha_standard_errors: float = 1.0,
+        validation_fraction: float = 0.25,
+        significance: float | None = None,
         random_state: RandomState = None,
         categorical_features: Any = "from_dtype",
         backend: str | None = None,
     ) -> None:
         self.measure = measure
         self.splitter = splitter
+        self.n_bins = n_bins
         self.nominal = nominal
         self.missing = missing
         self.max_depth = max_depth
@@ -143,14 +195,25 @@ class DecisionTreeClassifier(ArrayClassifier):
         self.penalize_thresholds = penalize_thresholds
         self.require_average_gain = require_average_gain
         self.collapse = collapse
+        self.pruning = pruning
+        self.raise_subtrees = raise_subtrees
+        self.confidence = confidence
+        self.confidence_limit = confidence_limit
+        self.penalty = penalty
+        self.alpha = alpha
+        self.alpha_risk = alpha_risk
+        self.alpha_folds = alpha_folds
+        self.alpha_standard_errors = alpha_standard_errors
+        self.validation_fraction = validation_fraction
+        self.significance = significance
         self.random_state = random_state
         self.categorical_features = categorical_features
         self.backend = backend
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow the tree.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Grow the tree, and prune it where that is asked for.
 
         Parameters
         ----------
@@ -160,6 +223,8 @@ class DecisionTreeClassifier(ArrayClassifier):
             Class labels.
         sample_weight : array-like (n,), optional
             Weights; whole numbers give the tree of the rows repeated that often.
+        validation : tuple (X, y), optional
+            Held-out rows for reduced-error pruning; default: a part of the rows.
 
         Returns
         -------
@@ -167,16 +232,62 @@ class DecisionTreeClassifier(ArrayClassifier):
             Itself.
         """
         check_settings(self)
+        pruning = self._pruning(validation)
         with self._fitting():
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             weights = self._weights(labels.codes, sample_weight)
-            rows = prepare_rows(batch.place, batch.table, labels.codes, len(self.classes_), weights)
-            total = float(rows.n_rows if weights is None else weights.sum())
-            rule, limits = self._rule(total), self._limits(total)
-            tree = grow_exact(batch.place, rows, rule, limits, as_generator(self.random_state))
-            self.model_ = collapse(tree) if self.collapse else tree
+            generator = as_generator(self.random_state)
+            sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
+            if pruning is None:
+                self.model_ = self._grow(sample, weights, generator)
+            else:
+                self._grow_and_prune(pruning, sample, validation, generator)
         return self
+
+    def _grow(self, sample: Sample, weights: Any, generator: Any) -> Tree:
+        place, table, n_classes = sample.place, sample.table, len(self.classes_)
+        total = float(table.n_rows if weights is None else weights.sum())
+        settings = self._rule(total), self._limits(total), generator
+        is_large = table.n_rows > _ROWS_FOR_BINS and not self.penalize_thresholds
+        if self.splitter == "hist" or (self.splitter == "auto" and is_large):
+            rows = bin_rows(place, table, sample.codes, n_classes, weights, self.n_bins)
+            tree = grow_binned(place, rows, *settings)
+        else:
+            rows = prepare_rows(place, table, sample.codes, n_classes, weights)
+            tree = grow_exact(place, rows, *settings)
+        return collapse(tree) if self.collapse else tree
+
+    def _grow_and_prune(self, pruning: Pruning, sample: Sample, validation: Any, generator: Any) -> None:
+        pruned = grow_and_prune(
+            pruning,
+            sample,
+            lambda weights: self._grow(sample, weights, generator),
+            generator=generator,
+            held_out=None if validation is None else read_sample(self, *validation),
+            impurity=self._rule(1.0).impurity,
+        )
+        self.model_, self.pruning_report_ = pruned.tree, pruned.report
+        if pruned.choice is not None:
+            self.alpha_choice_ = pruned.choice
+
+    def _pruning(self, validation: Any) -> Pruning | None:
+        """Check how to prune; None where there is nothing to do."""
+        pruning = Pruning(
+            self.pruning,
+            self.raise_subtrees,
+            self.confidence,
+            self.confidence_limit,
+            self.penalty,
+            self.alpha,
+            self.alpha_risk,
+            self.alpha_folds,
+            self.alpha_standard_errors,
+            self.validation_fraction,
+            self.significance,
+        )
+        check_pruning(pruning, validation)
+        return None if self.pruning is None and self.significance is None else pruning
 
     def _rule(self, total: float) -> Rule:
         return Rule(
@@ -427,16 +538,25 @@ def c45(
     *,
     max_depth: int | None = None,
     min_samples_leaf: float = 2,
+    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
+    | None = "confidence",
+    confidence: float = 0.25,
+    raise_subtrees: bool = True,
     categorical_features: Any = "from_dtype",
     backend: str | None = None,
 ) -> DecisionTreeClassifier:
-    """Make a C4.5 tree, unpruned: gain ratio among the columns of at least average gain.
+    """Make a C4.5 tree: gain ratio among the columns of at least average gain, pruned from below.
 
     One branch per category, missing values go down every branch with a part of their weight, thresholds pay
-    for their number, and subtrees without fewer training errors are collapsed.
+    for their number, and subtrees without fewer training errors are collapsed. Then leaves and raised
+    branches take the place of subtrees that are not expected to make fewer errors.
 
     Parameters
     ----------
+    pruning, confidence
+        As for `DecisionTreeClassifier`; None for the tree as grown.
+    raise_subtrees : bool
+        Whether branches are raised, where the pruning can.
     max_depth, min_samples_leaf, categorical_features, backend
         As for `DecisionTreeClassifier`.
 
@@ -468,6 +588,9 @@ def c45(
         penalize_thresholds=True,
         require_average_gain=True,
         collapse=True,
+        pruning=pruning,
+        raise_subtrees=raise_subtrees and pruning in RAISING,
+        confidence=confidence,
         categorical_features=categorical_features,
         backend=backend,
     )
@@ -479,13 +602,25 @@ def cart(
     min_samples_leaf: float = 1,
     max_leaf_nodes: int | None = None,
     class_weight: Mapping[Any, float] | str | None = None,
+    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
+    | None = "cost_complexity",
+    alpha: float | None = None,
+    alpha_folds: int = 10,
+    random_state: RandomState = None,
     categorical_features: Any = "from_dtype",
     backend: str | None = None,
 ) -> DecisionTreeClassifier:
-    """Make a CART tree, unpruned: Gini gain, two branches, surrogate splits for missing values.
+    """Make a CART tree: Gini gain, two branches, surrogate splits for missing values, weakest links pruned.
+
+    The price of a leaf in training errors is found by cross-validation with the rule of one standard error,
+    so that few rows give a small tree.
 
     Parameters
     ----------
+    pruning : str, optional
+        As for `DecisionTreeClassifier`; None for the tree as grown.
+    alpha, alpha_folds, random_state
+        As for `DecisionTreeClassifier`; a number for `alpha` saves the cross-validation.
     max_depth, min_samples_leaf, max_leaf_nodes, class_weight, categorical_features, backend
         As for `DecisionTreeClassifier`.
 
@@ -501,7 +636,7 @@ def cart(
     Examples
     --------
     >>> from arraylearn import cart
-    >>> tree = cart().fit([["a"], ["b"], ["c"], ["c"]], [0, 1, 0, 0])
+    >>> tree = cart(pruning=None).fit([["a"], ["b"], ["c"], ["c"]], [0, 1, 0, 0])
     >>> tree.predict([["a"], ["b"]]).tolist()
     [0, 1]
     """
@@ -513,6 +648,11 @@ def cart(
         min_samples_leaf=min_samples_leaf,
         max_leaf_nodes=max_leaf_nodes,
         class_weight=class_weight,
+        pruning=pruning,
+        alpha=alpha,
+        alpha_risk="error",
+        alpha_folds=alpha_folds,
+        random_state=random_state,
         categorical_features=categorical_features,
         backend=backend,
     )

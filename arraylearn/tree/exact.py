@@ -2,39 +2,107 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.tree.build import NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 
-__all__ = ["ThresholdScan", "find_thresholds", "midpoint", "presort", "scan_counts", "scan_gini"]
+__all__ = [
+    "ExactFinder",
+    "find_thresholds",
+    "known_thresholds",
+    "midpoint",
+    "presort",
+    "scan_counts",
+    "scan_gini",
+]
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
 
 
-class ThresholdScan(NamedTuple):
-    """Presorted lists and what is known of their ties."""
+class ExactFinder:
+    """Finds thresholds in presorted lists."""
 
-    lists: Array  # (d, n) int32: rows of each numeric column in ascending order, missing ones last
-    is_tied: tuple[bool, ...]  # whether a column has many equal values
+    def __init__(self, place: Place, rows: Rows, rule: Rule, is_tied: tuple[bool, ...]) -> None:
+        self.place, self.rows, self.rule, self.is_tied = place, rows, rule, is_tied
+        self._scores: Array | None = None
+
+    def scan(self, level: Level) -> Candidates:
+        """Find the best threshold of every column in every node."""
+        return self._scan(level, self.is_tied)
+
+    def again(self, level: Level) -> Candidates:
+        """Scan nodes in doubt once more, with an eye on ties."""
+        return self._scan(level, (True,) * len(self.is_tied))
+
+    def _scan(self, level: Level, is_tied: tuple[bool, ...]) -> Candidates:
+        self._scores = None
+        if is_gini(self.rule) and level.weights is None and not self.rows.has_missing_numbers:
+            found, self._scores = scan_gini(self.place, self.rows, level, self.rule, is_tied)
+            return found
+        return scan_counts(self.place, self.rows, level, self.rule)
+
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
+        """Return threshold, side of the missing values and doubt of the winners.
+
+        Where all of them are numeric, also the rows of each node in the order of its winning column with
+        their values.
+        """
+        xp, rows = self.place.xp, self.rows
+        if self._scores is None:
+            threshold, missing_left = known_thresholds(self.place, rows, level, slot, numeric)
+            return threshold, missing_left, xp.zeros_like(missing_left), None
+        threshold, is_doubtful, *listed = find_thresholds(
+            self.place, rows, level, self.rule, slot, self._scores
+        )
+        missing_left = xp.zeros_like(is_doubtful)
+        if rows.n_values:
+            return threshold, missing_left, is_doubtful & (slot < rows.columns.shape[0]), None
+        return threshold, missing_left, is_doubtful, listed
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Go on to the next level; the lists were split already."""
+        return new
 
 
-def presort(place: Place, rows: Rows) -> ThresholdScan:
-    """Sort every numeric column once; the host learns which columns have many ties."""
+def known_thresholds(
+    place: Place, rows: Rows, level: Level, slot: Array, numeric: Candidates
+) -> tuple[Array, Array]:
+    """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
+    xp = place.xp
+    missing_left = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+    line = numeric_line(xp, rows, slot)
+    nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
+    if numeric.missing_left is not None:
+        missing_left = take_flat(xp, numeric.missing_left, line, nodes)
+    return take_flat(xp, numeric.threshold, line, nodes), missing_left
+
+
+def presort(place: Place, rows: Rows) -> tuple[Array, tuple[bool, ...]]:
+    """Sort every numeric column once.
+
+    Returns
+    -------
+    lists : int32 array (d, n)
+        Rows of each column in ascending order, missing values last; one list of all rows where there are no
+        numeric columns.
+    is_tied : tuple of bool
+        Whether a column has many equal values; the host waits for it.
+    """
     xp = place.xp
     if rows.columns.shape[0] == 0:
-        line = xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)
-        return ThresholdScan(line[None, :], ())
+        return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :], ()
     order = ops.argsort_rows(xp, rows.columns)
     values = xp.take_along_axis(rows.columns, order, axis=-1)
     ties = xp.astype(values[:, 1:] == values[:, :-1], xp.int32)
     share = to_host(xp.sum(ties, axis=1)) / max(1, rows.n_rows)
-    return ThresholdScan(xp.astype(order, xp.int32), tuple((share > _OFTEN_TIED).tolist()))
+    return xp.astype(order, xp.int32), tuple((share > _OFTEN_TIED).tolist())
 
 
 def scan_gini(
@@ -92,7 +160,9 @@ def find_thresholds(
     at = xp.where(found < 0, 0, found)
     low = xp.take(values, at, axis=0)
     high = xp.take(values, at + 1, axis=0)  # a side has a row at least: there is a next one
-    return midpoint(xp, low, high), is_doubtful, winners, values
+    # of bins, the lower one is the threshold
+    threshold = midpoint(xp, low, high) if rows.edges is None else low
+    return threshold, is_doubtful, winners, values
 
 
 def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
@@ -125,7 +195,8 @@ def _scan_some(
     is_step = ops.steps(xp, values)
     if rule.missing != "direction" or not rows.has_missing_numbers:
         best, position = _best_positions(place, level, rule, left, known, is_step)
-        return _finish(place, level, rule, values, best, position, left, known, is_step)
+        is_binned = rows.edges is not None
+        return _finish(place, level, rule, values, best, position, left, known, is_step, is_binned)
     # the missing rows on the left side, or on the right one; all known rows left is a split as well
     missing = by_node - known
     after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
@@ -147,6 +218,7 @@ def _scan_some(
         left,
         known + missing,
         is_border,
+        rows.edges is not None,
         xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0),
     )
     return found._replace(missing_left=goes_left)
@@ -218,6 +290,7 @@ def _finish(
     left: Array,
     known: Array,
     is_step: Array,
+    is_binned: bool,
     extra_left: Array | None = None,
 ) -> Candidates:
     """Turn positions (d, k) into thresholds and judge the splits."""
@@ -227,7 +300,9 @@ def _finish(
     low = xp.take_along_axis(values, at, axis=-1)
     high = xp.take_along_axis(values, xp.clip(at + 1, max=m - 1), axis=-1)
     is_inside = high > low
-    threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
+    threshold = low
+    if not is_binned:
+        threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
     found = xp.take_along_axis(left, xp.broadcast_to(at[None, ...], (left.shape[0], *at.shape)), axis=-1)
     left_counts = xp.astype(found, dtype)
     if extra_left is not None:

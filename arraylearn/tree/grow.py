@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.transfer import read_together
+from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
-from arraylearn.tree.exact import find_thresholds, presort, scan_counts, scan_gini
+from arraylearn.tree.exact import ExactFinder, presort
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.nominal import find_subsets, scan_nominal
@@ -17,15 +18,16 @@ from arraylearn.tree.rows import (
     Entries,
     Level,
     Rows,
+    is_missing_number,
     level_of,
     nominal_line,
     numeric_line,
     rows_at,
     take_flat,
 )
-from arraylearn.tree.split import Candidates, Rule, choose_columns, is_gini
+from arraylearn.tree.split import Candidates, Rule, choose_columns
 
-__all__ = ["grow_exact"]
+__all__ = ["Finder", "grow", "grow_binned", "grow_exact"]
 
 host = HOST.xp
 
@@ -44,30 +46,68 @@ class Choice(NamedTuple):
     values: Array | None  # (m,) their values in the winning columns, where all are numeric
 
 
-def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
-    """Grow a tree on presorted lists.
+class Finder(Protocol):
+    """Finds thresholds: `ExactFinder`, `BinnedFinder`."""
+
+    rows: Rows
+
+    def scan(self, level: Level) -> Candidates:
+        """Find the best threshold of every column in every node."""
+
+    def again(self, level: Level) -> Candidates:
+        """Scan nodes in doubt once more."""
+
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
+        """Return threshold, side of the missing values and doubt of the winners, and their sorted rows."""
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Go on to the next level."""
+
+
+def grow(
+    place: Place,
+    finder: Finder,
+    lists: Array,
+    rule: Rule,
+    limits: Limits,
+    generator: Any = None,
+) -> Tree:
+    """Grow a tree.
 
     Parameters
     ----------
     place : Place
         Where the rows are.
-    rows : Rows
-        From `prepare_rows`.
+    finder : Finder
+        Knows the rows and finds their thresholds.
+    lists : int32 array (d, n)
+        The rows in the order in which the finder wants them.
     rule, limits
         How splits are judged, and when growth stops.
     generator : numpy.random.Generator, optional
         Draws the columns of each node where ``limits.max_features`` is set.
     """
+    builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
+    level = _first_level(place, finder.rows, builder, lists)
+    while level is not None:
+        allowed = _draw_columns(place, finder.rows, level, limits, generator)
+        choice = _choose(place, finder, level, rule, allowed)
+        level = _descend(place, finder, level, rule, builder, choice, allowed)
+    return builder.finish(place)
+
+
+def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
+    """Grow a tree on presorted lists of the rows from `prepare_rows`."""
     lists, is_tied = presort(place, rows)
     if _is_multiway(rows, rule):
         is_tied = (True,) * len(is_tied)  # such a level waits twice anyway: leave nothing to look at again
-    builder = Builder(rows, rule, limits, _root_counts(place, rows))
-    level = _first_level(place, rows, builder, lists)
-    while level is not None:
-        allowed = _draw_columns(place, rows, level, limits, generator)
-        choice = _choose(place, rows, level, rule, is_tied, allowed)
-        level = _descend(place, rows, level, rule, builder, choice, allowed)
-    return builder.finish(place)
+    return grow(place, ExactFinder(place, rows, rule, is_tied), lists, rule, limits, generator)
+
+
+def grow_binned(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
+    """Grow a tree on the histograms of the rows from `bin_rows`."""
+    finder = BinnedFinder(place, rows, rule)
+    return grow(place, finder, finder.lists, rule, limits, generator)
 
 
 def _is_multiway(rows: Rows, rule: Rule) -> bool:
@@ -112,57 +152,29 @@ def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, genera
 
 
 def _choose(
-    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...], allowed: Array | None
+    place: Place, finder: Finder, level: Level, rule: Rule, allowed: Array | None, *, is_again: bool = False
 ) -> Choice:
-    xp = place.xp
-    d_numeric = rows.columns.shape[0]
-    numeric, nominal, scores = None, None, None
-    if d_numeric:
-        if is_gini(rule) and level.weights is None and not rows.has_missing_numbers:
-            numeric, scores = scan_gini(place, rows, level, rule, is_tied)
-        else:
-            numeric = scan_counts(place, rows, level, rule)
+    xp, rows = place.xp, finder.rows
+    numeric = nominal = branches = values = None
+    if rows.columns.shape[0]:
+        numeric = finder.again(level) if is_again else finder.scan(level)
     if rows.n_values:
         nominal = scan_nominal(place, rows, level, rule)
     order = host.argsort(host.asarray(rows.column_order))
     slot, gain, score = choose_columns(place, rule, numeric, nominal, from_host(order, place), allowed)
-    entries, values, branches = level.members, None, None
-    if numeric is None or scores is None:
-        threshold, missing_left = _known_thresholds(place, rows, level, slot, numeric)
-        is_doubtful = xp.zeros_like(missing_left)
-    else:
-        threshold, is_doubtful, *found = find_thresholds(place, rows, level, rule, slot, scores)
-        missing_left = xp.zeros_like(is_doubtful)
-        if rows.n_values:
-            is_doubtful = is_doubtful & (slot < d_numeric)
-        else:
-            entries, values = found
+    entries, is_doubtful = level.members, xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+    threshold, missing_left = xp.zeros(slot.shape, dtype=xp.float32, device=place.device), is_doubtful
+    if numeric is not None:
+        threshold, missing_left, is_doubtful, listed = finder.locate(level, slot, numeric)
+        entries, values = (level.members, None) if listed is None else listed
     if rows.n_values and rule.nominal == "binary":
         branches = find_subsets(place, rows, level, rule, nominal_line(xp, rows, slot))
     return Choice(slot, gain, score, threshold, missing_left, is_doubtful, branches, entries, values)
 
 
-def _known_thresholds(
-    place: Place, rows: Rows, level: Level, slot: Array, numeric: Candidates | None
-) -> tuple[Array, Array]:
-    """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
-    xp = place.xp
-    nothing = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
-    if numeric is None:
-        return xp.zeros(slot.shape, dtype=xp.float32, device=place.device), nothing
-    line, nodes = numeric_line(xp, rows, slot), _nodes(place, level)
-    if numeric.missing_left is not None:
-        nothing = take_flat(xp, numeric.missing_left, line, nodes)
-    return take_flat(xp, numeric.threshold, line, nodes), nothing
-
-
-def _nodes(place: Place, level: Level) -> Array:
-    return place.xp.arange(level.n_nodes, dtype=place.xp.int64, device=place.device)
-
-
 def _look_again(
     place: Place,
-    rows: Rows,
+    finder: Finder,
     level: Level,
     rule: Rule,
     choice: Choice,
@@ -170,7 +182,7 @@ def _look_again(
     allowed: Array | None,
 ) -> Choice:
     """Choose again, with an eye on ties, for the nodes in doubt."""
-    xp = place.xp
+    xp, rows = place.xp, finder.rows
     nodes = host.nonzero(is_doubtful)[0]
     in_doubt = from_host(is_doubtful, place)
     branch = xp.astype(xp.take(in_doubt, level.block_at, axis=0), xp.int32) - 1
@@ -181,7 +193,7 @@ def _look_again(
     part = level_of(place, level.ids[nodes], level.counts[nodes], sizes, level.depth, lists, entries)
     if allowed is not None:
         allowed = xp.take(allowed, from_host(nodes, place), axis=1)
-    found = _choose(place, rows, part, rule, (True,) * rows.columns.shape[0], allowed)
+    found = _choose(place, finder, part, rule, allowed, is_again=True)
     back = from_host(host.cumulative_sum(host.astype(is_doubtful, host.int64)) - 1, place)
 
     def merge(old: Array | None, new: Array | None) -> Array | None:
@@ -199,7 +211,7 @@ def _look_again(
 
 def _descend(
     place: Place,
-    rows: Rows,
+    finder: Finder,
     level: Level,
     rule: Rule,
     builder: Builder,
@@ -207,17 +219,19 @@ def _descend(
     allowed: Array | None,
 ) -> Level | None:
     """Split the nodes, and lay out the rows of the next level."""
+    rows = finder.rows
     branch_at = _route(place, rows, level, rule, choice)
     offset, n_branches = _child_places(place, rows, level, rule, choice)
     splits, is_doubtful = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
     if bool(host.any(is_doubtful)):
-        choice = _look_again(place, rows, level, rule, choice, is_doubtful, allowed)
+        choice = _look_again(place, finder, level, rule, choice, is_doubtful, allowed)
         branch_at = _route(place, rows, level, rule, choice)
         splits, _ = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
     step = builder.add(level.ids, splits)
     if step.ids.shape[0] == 0:
         return None
-    return _next_level(place, rows, level, rule, step, splits, choice.entries, branch_at)
+    new = _next_level(place, rows, level, rule, step, splits, choice.entries, branch_at)
+    return finder.follow(level, step, new)
 
 
 def _route(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> Array:
@@ -233,9 +247,9 @@ def _route(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -
     if d_numeric:
         value = take_flat(xp, rows.columns, numeric_line(xp, rows, slot_at), here)
         cut = xp.take(choice.threshold, level.block_at, axis=0)
-        by_number = xp.astype(value > cut, xp.int32)
+        by_number = xp.astype(xp.astype(value, cut.dtype) > cut, xp.int32)
         if rows.has_missing_numbers:
-            by_number = xp.where(xp.isnan(value), -1, by_number)
+            by_number = xp.where(is_missing_number(xp, rows, value), -1, by_number)
     if rows.n_values:
         by_code = take_flat(xp, rows.codes, nominal_line(xp, rows, slot_at), here)
         if choice.branches is not None:

@@ -13,6 +13,7 @@ __all__ = [
     "Entries",
     "Level",
     "Rows",
+    "is_missing_number",
     "level_of",
     "nominal_line",
     "numeric_line",
@@ -34,6 +35,10 @@ class Rows(NamedTuple):
     column_order: tuple[int, ...]  # numeric, then nominal columns -> position of each column of the table
     has_missing_numbers: bool
     has_missing_codes: bool
+    order: Any  # (n,) host: the row of the table that each row was
+    edges: Any | None = (
+        None  # (d_numeric, b) host: where `columns` are bins; bin i holds values up to edges[i]
+    )
 
     @property
     def n_rows(self) -> int:
@@ -107,6 +112,7 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
         schema.n_values,
         (*schema.numeric_idx, *schema.nominal_idx),
         *map(bool, flags),
+        order,
     )
 
 
@@ -158,6 +164,13 @@ def nominal_line(xp: Any, rows: Rows, slot: Array) -> Array:
     """Return the nominal column of each slot, any of them where the slot is a numeric one."""
     d = rows.columns.shape[0]
     return slot if d == 0 else xp.where(slot < d, 0, slot - d)
+
+
+def is_missing_number(xp: Any, rows: Rows, values: Array) -> Array:
+    """Whether numbers, or bins, stand for a missing value."""
+    if rows.edges is not None and xp.isdtype(values.dtype, "integral"):
+        return values == rows.edges.shape[1] + 1
+    return xp.isnan(values)
 
 
 def take_flat(xp: Any, table: Array, lines: Array, positions: Array) -> Array:

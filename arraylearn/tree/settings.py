@@ -10,8 +10,9 @@ from arraylearn.measures import MEASURES
 
 __all__ = ["check_settings", "count_features", "share_of"]
 
+_MOST_BINS = 32_766
 _CHOICES = {
-    "splitter": ("auto", "exact"),
+    "splitter": ("auto", "exact", "hist"),
     "nominal": ("multiway", "binary"),
     "missing": ("fractional", "surrogate", "direction", "known_fraction"),
 }
@@ -30,6 +31,11 @@ def check_settings(estimator: Any) -> None:
         )
     _check_whole("max_depth", estimator.max_depth, 1)
     _check_whole("max_leaf_nodes", estimator.max_leaf_nodes, 2)
+    _check_whole("n_bins", estimator.n_bins, 2)
+    if estimator.n_bins is None or estimator.n_bins > _MOST_BINS:
+        raise ValueError(f"`n_bins` must be an integer of 2 to {_MOST_BINS}; got {estimator.n_bins!r}.")
+    if estimator.penalize_thresholds and estimator.splitter == "hist":
+        raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     for name in ("min_samples_split", "min_samples_leaf"):
         value = getattr(estimator, name)
         if not _is_number(value) or not 0 < value < math.inf:

@@ -1,0 +1,219 @@
+"""Thresholds from class histograms of quantile bins: large nodes by counting, small ones by sorted lists."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.table import Table
+from arraylearn.table.binning import bin_table, quantile_edges
+from arraylearn.tree.build import NextLevel
+from arraylearn.tree.exact import ExactFinder, known_thresholds
+from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
+from arraylearn.tree.split import Candidates, Rule, is_gini, judge
+
+__all__ = ["BinnedFinder", "bin_rows"]
+
+host = HOST.xp
+
+# Nodes whose histograms have more cells than this many per row are searched by sorted lists.
+_CELLS_PER_ROW = 4
+
+
+def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any, n_bins: int) -> Rows:
+    """Prepare rows whose numbers are replaced by the bins of `n_bins` quantiles."""
+    xp = place.xp
+    if table.numeric.shape[1] == 0:
+        return prepare_rows(place, table, codes, n_classes, weights)
+    edges = quantile_edges(xp, table.numeric, n_bins)
+    edges_host = to_host(edges)
+    # no wider than the column with the most edges: the cells of the others would stay empty
+    width = max(1, int(host.max(host.sum(host.astype(host.isfinite(edges_host), host.int64), axis=1))))
+    bins = bin_table(xp, table.numeric, edges[:, :width])
+    thin = table._replace(numeric=table.numeric[:, :0])
+    rows = prepare_rows(place, thin, codes, n_classes, weights)
+    columns = xp.take(bins.codes, from_host(rows.order, place), axis=1)
+    has_missing = bool(to_host(xp.any(columns == bins.missing_bin)))
+    schema = table.schema
+    return rows._replace(
+        columns=columns,
+        edges=edges_host[:, :width],
+        has_missing_numbers=has_missing,
+        column_order=(*schema.numeric_idx, *schema.nominal_idx),
+    )
+
+
+class BinnedFinder:
+    """Finds thresholds in the histograms of a level; siblings are had by subtraction."""
+
+    def __init__(self, place: Place, rows: Rows, rule: Rule) -> None:
+        self.place, self.rows, self.rule = place, rows, rule
+        self.lists = place.xp.arange(rows.n_rows, dtype=place.xp.int32, device=place.device)[None, :]
+        self.n_bins = 2 + (0 if rows.edges is None else rows.edges.shape[1])
+        self.histogram: Array | None = None
+        self.successor: ExactFinder | None = None
+
+    def scan(self, level: Level) -> Candidates:
+        """Find the best bin of every column in every node; thresholds are bins."""
+        if self.successor is not None:
+            return self.successor.scan(level)
+        if self.histogram is None:
+            self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
+        return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
+
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
+        """Return threshold, side of the missing values and doubt of the winners."""
+        if self.successor is not None:
+            return self.successor.locate(level, slot, numeric)
+        threshold, missing_left = known_thresholds(self.place, self.rows, level, slot, numeric)
+        nothing = self.place.xp.zeros(slot.shape, dtype=self.place.xp.bool, device=self.place.device)
+        return threshold, missing_left, nothing, None
+
+    def again(self, level: Level) -> Candidates:
+        """Scan nodes in doubt once more."""
+        assert self.successor is not None
+        return self.successor.again(level)
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Make the histograms of the next level, or sort its rows where the nodes have become small."""
+        if self.successor is not None:
+            return self.successor.follow(old, step, new)
+        m = new.lists.shape[1]
+        if self.rows.columns.shape[0] == 0:
+            return new
+        if new.n_nodes * self.n_bins * self.rows.n_classes > _CELLS_PER_ROW * m:
+            return self._sort(new)
+        self.histogram = self._subtract(old, step, new)
+        return new
+
+    def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:
+        """Class weights (d, k, c, b) of every bin; the last bin holds the missing values."""
+        xp, c = self.place.xp, self.rows.n_classes
+        d = self.rows.columns.shape[0]
+        keys = block_at * c + xp.take(level.labels, entries, axis=0)
+        weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
+        bins = self.rows.columns
+        if level.source is not None or entries.shape[0] < self.rows.n_rows:
+            bins = xp.take(bins, rows_at(xp, level, entries), axis=1)
+        elif level.depth > 0:
+            bins = xp.take(bins, entries, axis=1)
+        counts = ops.paired_histogram(xp, bins, keys, self.n_bins, n_nodes * c, weights)
+        return xp.reshape(counts, (d, n_nodes, c, self.n_bins))
+
+    def _subtract(self, old: Level, step: NextLevel, new: Level) -> Array:
+        """Count the smaller one of two siblings; the other is what is left of the parent."""
+        xp, place = self.place.xp, self.place
+        k = new.n_nodes
+        if new.source is not None or self.histogram is None:
+            return self._count(new, new.members, new.block_at, k)
+        sibling = _siblings(step.parent)
+        is_derived = (sibling >= 0) & (
+            (new.sizes > new.sizes[sibling])
+            | ((new.sizes == new.sizes[sibling]) & (host.arange(k) > sibling))
+        )
+        if not bool(host.any(is_derived)):
+            return self._count(new, new.members, new.block_at, k)
+        counted, derived = host.nonzero(~is_derived)[0], host.nonzero(is_derived)[0]
+        number = host.cumulative_sum(host.astype(~is_derived, host.int64)) - 1
+        is_counted_at = xp.take(from_host(~is_derived, place), new.block_at, axis=0)
+        size = int(host.sum(new.sizes[counted]))
+        entries = ops.compress(xp, new.members, is_counted_at, size)
+        block_at = ops.block_index(xp, from_host(new.sizes[counted], place), size)
+        found = self._count(new, entries, block_at, counted.shape[0])
+        parents = xp.take(self.histogram, from_host(step.parent[derived], place), axis=1)
+        rest = parents - xp.take(found, from_host(number[sibling[derived]], place), axis=1)
+        order = host.argsort(host.concat((counted, derived)))
+        return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
+
+    def _sort(self, level: Level) -> Level:
+        """Hand the level over to sorted lists of bins."""
+        xp, place = self.place.xp, self.place
+        entries = level.members
+        bins = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
+        key = level.block_at[None, :] * self.n_bins + xp.astype(bins, xp.int64)
+        order = ops.argsort_rows(xp, xp.astype(key, xp.int32))
+        lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
+        columns = xp.astype(self.rows.columns, xp.float32)
+        if self.rows.has_missing_numbers:
+            columns = xp.where(self.rows.columns == self.n_bins - 1, math.nan, columns)
+        self.histogram, self.rows = None, self.rows._replace(columns=columns)
+        self.successor = ExactFinder(place, self.rows, self.rule, (True,) * columns.shape[0])
+        return level._replace(lists=lists)
+
+
+def _siblings(parent: Any) -> Any:
+    """Return the other node of the same parent (k,); -1 where it has none or several."""
+    order = host.argsort(parent, stable=True)
+    ranked = parent[order]
+    same_next = host.concat((ranked[1:] == ranked[:-1], host.zeros(1, dtype=host.bool)))
+    same_before = host.concat((host.zeros(1, dtype=host.bool), ranked[1:] == ranked[:-1]))
+    other = host.where(same_next & ~same_before, host.arange(1, order.shape[0] + 1), -1)
+    other = host.where(same_before & ~same_next, host.arange(-1, order.shape[0] - 1), other)
+    # a parent of three or more: its middle nodes have neighbours on both sides, its ends only seem paired
+    crowded = host.concat((same_next[1:], host.zeros(1, dtype=host.bool))) & same_next
+    crowded = crowded | (host.concat((host.zeros(1, dtype=host.bool), same_before[:-1])) & same_before)
+    other = host.where(crowded, -1, other)
+    result = host.empty_like(order)
+    result[order] = host.where(other >= 0, order[host.where(other >= 0, other, 0)], -1)
+    return result
+
+
+def _scan_histogram(
+    place: Place, level: Level, rule: Rule, histogram: Array, has_missing: bool
+) -> Candidates:
+    xp = place.xp
+    known, missing = histogram[..., :-1], histogram[..., -1]  # (d, k, c, b), (d, k, c)
+    left = xp.cumulative_sum(known, axis=-1)
+    total = left[..., -1]
+    if rule.missing != "direction" or not has_missing:
+        best, cut = _best_bins(place, rule, left, total)
+        return _finish(place, level, rule, left, total, cut, best)
+    best_right, at_right = _best_bins(place, rule, left, total + missing)
+    best_left, at_left = _best_bins(place, rule, left + missing[..., None], total + missing)
+    goes_left = best_left > best_right
+    cut = xp.where(goes_left, at_left, at_right)
+    left = left + xp.where(goes_left[..., None], missing, xp.zeros_like(missing))[..., None]
+    found = _finish(place, level, rule, left, total + missing, cut, xp.maximum(best_left, best_right))
+    return found._replace(missing_left=goes_left)
+
+
+def _best_bins(place: Place, rule: Rule, left: Array, total: Array) -> tuple[Array, Array]:
+    """Score every bin and return the best score of each node and its first bin: (d, k) each."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    right = total[..., None] - left
+    n_left, n_right = xp.sum(left, axis=-2), xp.sum(right, axis=-2)
+    least = max(rule.least, 1e-9)
+    is_allowed = (n_left >= least) & (n_right >= least)
+    if is_gini(rule):
+        scores = ops.gini_scores(
+            xp, xp.permute_dims(left, (2, 0, 1, 3)), xp.permute_dims(right, (2, 0, 1, 3))
+        )
+    else:
+        sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, d, k, c, b)
+        scores = rule.threshold_measure(xp, xp.permute_dims(sides, (1, 2, 4, 0, 3)))
+        scores = xp.astype(xp.astype(scores, xp.float32), dtype)  # see `choose_columns`
+    scores = xp.where(is_allowed, scores, -xp.inf)
+    return xp.max(scores, axis=-1), xp.argmax(scores, axis=-1)
+
+
+def _finish(
+    place: Place, level: Level, rule: Rule, left: Array, total: Array, cut: Array, best: Array
+) -> Candidates:
+    """Judge the best bin (d, k) of each column."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    at = xp.broadcast_to(cut[..., None, None], (*left.shape[:-1], 1))
+    left_counts = xp.astype(xp.take_along_axis(left, at, axis=-1)[..., 0], dtype)  # (d, k, c)
+    weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
+    if is_gini(rule):
+        known = xp.permute_dims(total, (2, 0, 1))
+        fraction = xp.astype(xp.sum(known, axis=0), dtype) / weight
+        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
+    else:
+        sides = xp.stack((left_counts, xp.astype(total, dtype) - left_counts), axis=-2)
+        gain, score = judge(xp, rule, sides, xp.broadcast_to(weight, cut.shape))
+    has_split = best > -xp.inf
+    threshold = xp.astype(cut, xp.float32)
+    return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
