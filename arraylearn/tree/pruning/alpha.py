@@ -80,7 +80,9 @@ def choose_alpha(
     introduction to recursive partitioning using the RPART routines", section 4.
     """
     alphas = path.alphas
-    prices = host.concat((host.sqrt(alphas[:-1] * alphas[1:]), host.asarray([host.inf])))
+    # finite, for what never ends ends at infinity
+    last = host.asarray([float(host.finfo(alphas.dtype).max)])
+    prices = host.concat((host.sqrt(alphas[:-1] * alphas[1:]), last))
     wrong = sum(fold_errors(tree, held_out, prices, risk) for tree, held_out in folds)
     total = sum(float(host.sum(to_host(held_out)[0])) for _, held_out in folds)
     rate = host.clip(wrong / total, 0.0, 1.0)

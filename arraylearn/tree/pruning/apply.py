@@ -9,8 +9,9 @@ from arraylearn.backend.namespace import HOST
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.pruning.alpha import AlphaChoice, choose_alpha
-from arraylearn.tree.pruning.checks import check_inside, check_not_negative
+from arraylearn.tree.pruning.checks import check_choice, check_folds, check_inside, check_not_negative
 from arraylearn.tree.pruning.confidence import (
+    LIMITS,
     SLACK,
     Limit,
     check_confidence,
@@ -27,7 +28,7 @@ from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
 from arraylearn.tree.pruning.reduced_error import prune_reduced_error
 from arraylearn.tree.pruning.report import PruningReport, pruning_report, size_of
 
-__all__ = ["PRUNINGS", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
+__all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
 
 host = HOST.xp
 
@@ -46,15 +47,15 @@ class Pruning(NamedTuple):
     """How to prune."""
 
     method: str | None = None  # a name of PRUNINGS
+    raise_subtrees: bool = False
     confidence: float = 0.25
-    limit: Limit = "c45"
+    confidence_limit: Limit = "c45"
     penalty: float = 0.5
     alpha: float | None = None  # None: by cross-validation
-    risk: Risk = "impurity"
-    n_folds: int = 10
-    standard_errors: float = 1.0
+    alpha_risk: Risk = "impurity"
+    alpha_folds: int = 10
+    alpha_standard_errors: float = 1.0
     validation_fraction: float = 0.25
-    raise_subtrees: bool = False
     significance: float | None = None  # of the test that stops growth; None: no test
 
 
@@ -66,26 +67,28 @@ class Pruned(NamedTuple):
     choice: AlphaChoice | None = None
 
 
-def check_pruning(pruning: Pruning) -> None:
-    """Refuse settings that no pruning can work with."""
-    if pruning.method is not None and pruning.method not in PRUNINGS:
-        listed = ", ".join(map(repr, PRUNINGS))
-        raise ValueError(f"`pruning` must be None or one of {listed}; got {pruning.method!r}.")
-    check_confidence(pruning.confidence, pruning.limit)
+def check_pruning(pruning: Pruning, validation: Any = None) -> None:
+    """Refuse settings, and held-out rows, that no pruning can work with."""
+    if pruning.method is not None:
+        check_choice("pruning", pruning.method, (None, *PRUNINGS))
+    check_choice("confidence_limit", pruning.confidence_limit, tuple(LIMITS))
+    check_confidence(pruning.confidence, pruning.confidence_limit)
     check_not_negative("penalty", pruning.penalty)
     if pruning.alpha is not None:
         check_not_negative("alpha", pruning.alpha)
-    if pruning.risk not in ("impurity", "error"):
-        raise ValueError(f"`risk` must be 'impurity' or 'error'; got {pruning.risk!r}.")
-    if isinstance(pruning.n_folds, bool) or not isinstance(pruning.n_folds, int) or pruning.n_folds < 2:
-        raise ValueError(f"`n_folds` must be an integer of at least 2; got {pruning.n_folds!r}.")
-    check_not_negative("standard_errors", pruning.standard_errors)
+    check_choice("alpha_risk", pruning.alpha_risk, ("impurity", "error"))
+    check_folds("alpha_folds", pruning.alpha_folds)
+    check_not_negative("alpha_standard_errors", pruning.alpha_standard_errors)
     check_inside("validation_fraction", pruning.validation_fraction, 0, 1)
     if pruning.significance is not None:
         check_inside("significance", pruning.significance, 0, 1)
     if pruning.raise_subtrees and pruning.method not in RAISING:
         listed = ", ".join(map(repr, RAISING))
         raise ValueError(f"`raise_subtrees` needs `pruning` to be one of {listed}; got {pruning.method!r}.")
+    if validation is not None and pruning.method != "reduced_error":
+        raise ValueError(f"`validation` needs `pruning` to be 'reduced_error'; got {pruning.method!r}.")
+    if validation is not None and (not isinstance(validation, tuple) or len(validation) != 2):
+        raise ValueError(f"`validation` must be a tuple (X, y); got {type(validation).__name__}.")
 
 
 def grow_and_prune(
@@ -146,12 +149,12 @@ def _cut(
     if pruning.method == "pessimistic":
         return prune_pessimistic(tree, penalty=pruning.penalty)
     if pruning.method == "confidence":
-        return prune_confidence(tree, confidence=pruning.confidence, limit=pruning.limit)
+        return prune_confidence(tree, confidence=pruning.confidence, limit=pruning.confidence_limit)
     if pruning.method == "mdl":
         return prune_mdl(tree, n_values=_n_values(sample))
     if pruning.method == "cost_complexity":
         alpha = choice.alpha if choice is not None else pruning.alpha or 0.0
-        return prune_cost_complexity(tree, alpha=alpha, risk=pruning.risk)
+        return prune_cost_complexity(tree, alpha=alpha, risk=pruning.alpha_risk)
     if pruning.method == "reduced_error" and held_out is not None:
         return prune_reduced_error(tree, node_counts(*_at(held_out, tree)))
     return tree
@@ -169,8 +172,8 @@ def _n_values(sample: Sample) -> list[int]:
 def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
     """Return errors to expect of leaves, and how many more a simpler tree may have."""
     if pruning.method == "confidence":
-        options: Any = {"confidence": pruning.confidence, "limit": pruning.limit}
-        return lambda counts, wrong: limited_errors(host, counts, **options), SLACK[pruning.limit]
+        options: Any = {"confidence": pruning.confidence, "limit": pruning.confidence_limit}
+        return lambda counts, wrong: limited_errors(host, counts, **options), SLACK[pruning.confidence_limit]
     if pruning.method == "pessimistic":
         return lambda counts, wrong: charged_errors(host, counts, penalty=pruning.penalty), 0.0
     return lambda counts, wrong: wrong, 0.0
@@ -198,9 +201,9 @@ def _only(sample: Sample, stays: Any) -> Sample:
 
 def _cross_validate(
     pruning: Pruning, sample: Sample, grow: Callable[[Any], Tree], tree: Tree, generator: Any
-) -> AlphaChoice:
+) -> AlphaChoice | None:
     """Grow a tree without each fold and see at which price of a leaf they do best on it."""
-    n_folds = min(pruning.n_folds, sample.codes.shape[0])
+    n_folds = min(pruning.alpha_folds, sample.codes.shape[0])
     fold = host.zeros(sample.codes.shape[0], dtype=host.int64)
     fold[_shuffle(sample.codes, generator)] = host.arange(sample.codes.shape[0]) % n_folds
     folds = []
@@ -210,5 +213,7 @@ def _cross_validate(
             continue
         grown = grow(rest.weights)
         folds.append((grown, node_counts(*_at(held, grown))))
-    path = cost_complexity_path(tree, risk=pruning.risk)
-    return choose_alpha(path, folds, risk=pruning.risk, standard_errors=pruning.standard_errors)
+    if not folds:
+        return None
+    path = cost_complexity_path(tree, risk=pruning.alpha_risk)
+    return choose_alpha(path, folds, risk=pruning.alpha_risk, standard_errors=pruning.alpha_standard_errors)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from arraylearn.tree.nodes import Tree
 
-__all__ = ["check_inside", "check_not_negative", "check_tree"]
+__all__ = ["check_choice", "check_folds", "check_inside", "check_not_negative", "check_tree"]
 
 
 def check_tree(tree: Any) -> Tree:
@@ -18,6 +18,18 @@ def check_tree(tree: Any) -> Tree:
     raise TypeError(
         f"`tree` must be a Tree, the `tree_` of a fitted DecisionTreeClassifier; got {type(tree).__name__}."
     )
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse what is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def check_folds(name: str, value: Any) -> None:
+    """Refuse anything but a whole number of at least 2."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 2:
+        raise ValueError(f"`{name}` must be an integer of at least 2; got {value!r}.")
 
 
 def check_inside(name: str, value: Any, low: float, high: float, *, closed: bool = False) -> float:

@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import Tree
-from arraylearn.tree.pruning.checks import check_inside, check_tree
+from arraylearn.tree.pruning.checks import check_choice, check_inside, check_tree
 from arraylearn.tree.pruning.errors import c45_limit, count_errors, normal_limit
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
@@ -27,8 +27,7 @@ def limited_errors(xp: Namespace, counts: Array, *, confidence: float, limit: Li
 
 def check_confidence(confidence: float, limit: Limit) -> float:
     """Refuse an unknown form of the limit, and a confidence outside of its range."""
-    if limit not in LIMITS:
-        raise ValueError(f"`limit` must be one of {', '.join(map(repr, LIMITS))}; got {limit!r}.")
+    check_choice("limit", limit, tuple(LIMITS))
     if limit == "c45":
         return check_inside("confidence", confidence, 0, 0.5, closed=True)
     return check_inside("confidence", confidence, 0, 1)

@@ -9,7 +9,7 @@ from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate
 from arraylearn.backend.transfer import read_together
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, Tree
-from arraylearn.tree.pruning.checks import check_not_negative, check_tree
+from arraylearn.tree.pruning.checks import check_choice, check_not_negative, check_tree
 from arraylearn.tree.pruning.errors import count_errors
 from arraylearn.tree.pruning.levels import read_bounds
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links
@@ -32,8 +32,7 @@ class CostComplexityPath(NamedTuple):
 
 def node_risk(place: Place, tree: Tree, risk: Risk) -> Array:
     """Risk (t,) of each node as a leaf, as a share of all rows: impurity or errors."""
-    if risk not in ("impurity", "error"):
-        raise ValueError(f"`risk` must be 'impurity' or 'error'; got {risk!r}.")
+    check_choice("risk", risk, ("impurity", "error"))
     xp, dtype = place.xp, accumulator_dtype(place)
     counts = xp.astype(tree.counts, dtype)
     weight = xp.sum(counts, axis=1)

@@ -19,9 +19,10 @@ from arraylearn.estimator import read_weights
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker
+from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
 
-__all__ = ["class_codes", "count_held_out", "node_counts"]
+__all__ = ["class_codes", "count_held_out", "node_counts", "read_sample"]
 
 host = HOST.xp
 
@@ -108,6 +109,12 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
     >>> count_held_out(model, [[0], [5], [5]], [0, 0, 1]).tolist()
     [[2.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
+    sample = read_sample(model, X, y, sample_weight)
+    return node_counts(sample.place, model.model_, sample.schema, sample.table, sample.codes, sample.weights)
+
+
+def read_sample(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sample:
+    """Read labelled rows in the columns and classes of an estimator that knows them."""
     batch = model._open(X)
     codes = class_codes(model.classes_, y)
     if codes.shape[0] != batch.table.n_rows:
@@ -116,4 +123,4 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
         )
     model._refuse_bad(*read_flags(batch.place, batch.is_bad))
     weights = read_weights(sample_weight, codes.shape[0], HOST)
-    return node_counts(batch.place, model.model_, model.schema_, batch.table, codes, weights)
+    return Sample(batch.place, model.schema_, batch.table, codes, weights)

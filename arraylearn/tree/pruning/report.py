@@ -66,7 +66,8 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     Returns
     -------
     PruningReport
-        With ``str(report)`` as a table. Errors are the weight of the training rows that leaves get wrong.
+        With ``str(report)`` as a table. The steps are the cuts that show, the deepest first. Errors are the
+        weight of the training rows that leaves get wrong.
 
     Examples
     --------
@@ -76,7 +77,6 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     >>> print(pruning_report(grown, prune_pessimistic(grown, penalty=1.0)))
                    nodes  leaves    errors   cut  raised
     before             5       3         0
-    depth 1            3       2         1     1       0
     depth 0            1       1         1     1       0
     after              1       1         1
     """
