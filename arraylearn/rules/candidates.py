@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import array_api_compat
+import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.backend.namespace import Place, to_host
 from arraylearn.rules.rule import Condition
 from arraylearn.table import Table
 
@@ -171,16 +172,14 @@ def _pick(place: Place, block: Array, lines: list[int]) -> Array:
 
 
 def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) -> Array:
-    """Return the number behind each rank, (d, n_cells); 0 beyond the last."""
+    """Return the number behind each rank, (d, n_cells), from columns (d, n) in their order."""
     xp = place.xp
-    d = ordered.shape[0]
-    before = xp.concat((xp.full((d, 1), -1, dtype=rank.dtype, device=place.device), rank[:, :-1]), axis=1)
-    is_first = (rank != before) & (rank >= 0)
-    line = xp.arange(d, dtype=xp.int64, device=place.device)[:, None]
-    keys = xp.where(is_first, line * n_cells + rank, d * n_cells)
-    plain = xp.astype(xp.where(is_first, ordered, 0.0), accumulator_dtype(place))
-    sums = ops.segment_sum(xp, xp.reshape(plain, (-1,)), xp.reshape(keys, (-1,)), d * n_cells + 1)
-    return xp.reshape(sums[:-1], (d, n_cells))
+    d, n = ordered.shape
+    ascending = xp.where(rank < 0, n_cells, rank)
+    line = xp.zeros((d, 1), dtype=xp.int64, device=place.device)
+    cells = line + xp.arange(n_cells, dtype=xp.int64, device=place.device)
+    position = xp.astype(xpx.searchsorted(ascending, cells, side="left", xp=xp), xp.int64)
+    return xp.take_along_axis(ordered, xp.where(position < n, position, n - 1), axis=1)
 
 
 # ---- rows

@@ -115,8 +115,9 @@ class RuleClassifier(ArrayClassifier):
     def _keep(self, rows: Rows, found: list[tuple[Conditions, int]], default: int) -> None:
         """Count what each rule decides, and keep rules and model."""
         xp, k = rows.place.xp, len(rows.class_weights)
-        self.rules_ = tuple(state_rule(one, self.classes_[code], self.schema_) for one, code in found)
-        self.default_ = self.classes_[default]
+        labels = self.classes_.tolist()
+        self.rules_ = tuple(state_rule(one, labels[code], self.schema_) for one, code in found)
+        self.default_ = labels[default]
         order = order_rules([one for one, _ in found], self.conflict)
         matcher = compile_rules(rows.place, [found[i][0] for i in order], self.schema_)
         position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
@@ -202,7 +203,7 @@ class RuleClassifier(ArrayClassifier):
         Returns
         -------
         str
-            The default comes last. What stands before a ``#`` can be read by `arraylearn.rules.parse_rule`.
+            The default comes last. `arraylearn.rules.parse_rules` reads it.
         """
         check_is_fitted(self)
         width = max((len(str(rule)) for rule in self.rules_), default=0)

@@ -65,7 +65,9 @@ def _cover_class(
     place: Place, candidates: Candidates, target: Target, settings: CoveringSettings
 ) -> list[Conditions]:
     xp = place.xp
-    growth = Growth(settings.gain, settings.must_gain, settings.min_coverage, settings.max_literals)
+    growth = Growth(
+        settings.gain, settings.must_gain, least=settings.min_coverage, max_literals=settings.max_literals
+    )
     pool = open_pool(place, candidates)
     share = _share(weigh(xp, target, pool.rows))
     found: list[Conditions] = []

@@ -92,6 +92,7 @@ def score_literals(
     target: Target,
     gain: Gain,
     before: tuple[float, float],
+    least: float,
 ) -> Array:
     """Find the best literal of each column.
 
@@ -105,6 +106,8 @@ def score_literals(
         Score of a literal.
     before : (float, float)
         Weight of the positive rows and of all rows of the pool.
+    least : float
+        Least weight of positive rows that a literal must leave.
 
     Returns
     -------
@@ -114,11 +117,11 @@ def score_literals(
         between which the threshold lies. Ties go to coverage, then to the first.
     """
     parts = [
-        _score_block(xp, block, cells, pool.rows, target, gain, before)
+        _score_block(xp, block, cells, pool.rows, target, gain, before, least)
         for block, cells in zip(candidates.blocks, pool.cells, strict=True)
     ]
     if pool.lists.shape[0]:
-        parts.append(_score_sorted(xp, candidates, pool, target, gain, before))
+        parts.append(_score_sorted(xp, candidates, pool, target, gain, before, least))
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
 
@@ -130,6 +133,7 @@ def _score_block(
     target: Target,
     gain: Gain,
     before: tuple[float, float],
+    least: float,
 ) -> Array:
     """Find the best value or threshold of columns that are counted by value."""
     place = Place(xp, array_api_compat.device(rows))
@@ -140,12 +144,12 @@ def _score_block(
     p, covered = counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
     if block.values is None:
         p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
-        score = _masked_gain(xp, gain, p, covered, before)
+        score = _masked_gain(xp, gain, p, covered, before, least)
         best = ops.first_best(xp, score, covered)
         return _summary(xp, score, p, covered, best, EQUAL, best, best)
     is_present = covered > 0
     p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
-    score = _masked_gain(xp, gain, p_side, c_side, before)
+    score = _masked_gain(xp, gain, p_side, c_side, before, least)
     score = xp.where(xp.concat((is_present, is_present), axis=1), score, -math.inf)
     best = ops.first_best(xp, score, c_side)
     cell = best % n_cells
@@ -163,13 +167,14 @@ def _score_sorted(
     target: Target,
     gain: Gain,
     before: tuple[float, float],
+    least: float,
 ) -> Array:
     """Find the best threshold of the columns that are kept sorted."""
     d, m = pool.lists.shape
     device = array_api_compat.device(pool.rows)
 
     def score(p: Array, covered: Array) -> Array:
-        return _masked_gain(xp, gain, p, covered, before)
+        return _masked_gain(xp, gain, p, covered, before, least)
 
     best, p, covered, position = ops.best_thresholds(
         xp, pool.lists, candidates.ranks, target.is_positive, target.weights, score
@@ -195,13 +200,15 @@ def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
     return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
 
 
-def _masked_gain(xp: Namespace, gain: Gain, p: Array, covered: Array, before: tuple[float, float]) -> Array:
-    """Score literals; ``-inf`` for one that leaves no positive row, or all rows."""
+def _masked_gain(
+    xp: Namespace, gain: Gain, p: Array, covered: Array, before: tuple[float, float], least: float
+) -> Array:
+    """Score literals; ``-inf`` for one that leaves too few positive rows, or all rows."""
     p_before, c_before = before
     # sums of float weights are exact to about this much
     slack = 1e-9 * c_before if xp.finfo(p.dtype).eps < 1e-10 else 1e-5 * c_before
     score = gain(xp, p, covered, p_before, c_before)
-    is_allowed = (p > slack) & (covered < c_before - slack)
+    is_allowed = (p > slack) & (p >= least - slack) & (covered < c_before - slack)
     return xp.where(is_allowed, score, -math.inf)
 
 

@@ -50,7 +50,8 @@ def rules_from_tree(tree: Any) -> tuple[Rule, ...]:
     x1 = Red -> C1
     """
     found = leaf_rules(tree.model_, tree.schema_)
-    return tuple(state_rule(conditions, tree.classes_[code], tree.schema_) for conditions, code in found)
+    labels = tree.classes_.tolist()
+    return tuple(state_rule(conditions, labels[code], tree.schema_) for conditions, code in found)
 
 
 def leaf_rules(tree: Tree, schema: Schema) -> list[tuple[Conditions, int]]:

@@ -42,7 +42,8 @@ class Growth(NamedTuple):
 
     gain: Gain
     must_gain: bool = True  # a literal needs a positive score; otherwise one that is not below the last
-    min_positive: float = 1.0  # least weight of positive rows that a rule covers
+    least: float = 0.0  # a literal that leaves less weight of positive rows is no candidate
+    stop: float = 0.0  # where the best literal would leave less, the rule is finished
     max_literals: int | None = None
 
 
@@ -103,11 +104,11 @@ def grow_rule(
     before = weigh(xp, target, pool.rows)
     last = -math.inf
     while 0 < before[0] < before[1] and len(conditions) < (growth.max_literals or math.inf):
-        summary = score_literals(xp, candidates, pool, target, growth.gain, before)
+        summary = score_literals(xp, candidates, pool, target, growth.gain, before, growth.least)
         choice = _choose(xp, candidates, read_summary(summary))
         if choice is None or (choice.score <= 0 if growth.must_gain else choice.score < last):
             break
-        if choice.counts[0] < growth.min_positive - 1e-6:
+        if choice.counts[0] < growth.stop - 1e-6:
             break
         conditions.append(choice.condition)
         counts.append(choice.counts)

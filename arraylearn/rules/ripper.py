@@ -71,7 +71,7 @@ def learn_ripper(
     xp = place.xp
     candidates = prepare(place, table)
     pool = open_pool(place, candidates)
-    growth = Growth(GAINS["smoothed_foil"], min_positive=settings.min_weight)
+    growth = Growth(GAINS["smoothed_foil"], stop=settings.min_weight)
     order = sorted(range(len(class_weights)), key=lambda code: class_weights[code])
     rules: list[tuple[Conditions, int]] = []
     for rank, code in enumerate(order[:-1]):

@@ -20,6 +20,7 @@ _TOKEN = re.compile(
 )
 _PLAIN = re.compile(r"(?:[^\s\"{},=<>-]|-(?!>))+(?: (?:[^\s\"{},=<>-]|-(?!>))+)*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|nan)", re.IGNORECASE)
+_COMMENT = re.compile(r"(?:^|\s\s)\s*#[^\"]*$")
 _KEYWORDS = {"and", "in", "otherwise", "True", "False", "None"}
 
 
@@ -147,7 +148,9 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Read one rule per line; blank lines and what follows a ``#`` at the start of a line are left out.
+    """Read one rule per line, as `to_text` of the rule classifiers writes them.
+
+    Blank lines, and what follows a ``#`` at the start of a line or after two blanks, are left out.
 
     Examples
     --------
@@ -155,8 +158,8 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     >>> [rule.label for rule in parse_rules("hair = Red -> C1" + chr(10) + "eyes = Brown -> C2")]
     ['C1', 'C2']
     """
-    lines = (line.strip() for line in text.splitlines())
-    return tuple(parse_rule(line) for line in lines if line and not line.startswith("#"))
+    lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
+    return tuple(parse_rule(line) for line in lines if line)
 
 
 def _read_literal(reader: _Reader) -> Literal:

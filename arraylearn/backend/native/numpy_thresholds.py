@@ -49,18 +49,22 @@ def best_thresholds(
 
 
 def _useful_cuts(rank: Host, sign: Host) -> tuple[Host, Host]:
-    """Return the cuts whose lower, and whose upper side cannot be bettered by the next value."""
+    """Return the cuts whose lower, and whose upper side cannot be bettered by moving on by one value."""
     ends = np.flatnonzero(rank[1:] != rank[:-1])
+    if ends.shape[0] == 0:
+        return ends, ends
+    # a positive row on this side and a negative one on the other: one more or one fewer would be worse
     if ends.shape[0] == rank.shape[0] - 1:  # all values differ
-        before, after = sign[:-1], sign[1:]
-        # a positive row below and a negative one above: one more or one fewer would be worse
-        return np.flatnonzero(before > after), np.flatnonzero(before < after)
-    starts = np.concatenate(([0], ends + 1))
-    has_positive = np.maximum.reduceat(sign, starts) > 0
-    has_negative = np.minimum.reduceat(sign, starts) < 1
-    below = ends[has_positive[:-1] & has_negative[1:]]
-    above = ends[has_negative[:-1] & has_positive[1:]]
-    return below, above
+        is_below, is_above = sign[:-1] > sign[1:], sign[:-1] < sign[1:]
+    else:
+        starts = np.concatenate(([0], ends + 1))
+        has_positive = np.maximum.reduceat(sign, starts) > 0
+        has_negative = np.minimum.reduceat(sign, starts) < 1
+        is_below = has_positive[:-1] & has_negative[1:]
+        is_above = has_negative[:-1] & has_positive[1:]
+    # moving on from the outermost cut would leave no cut
+    is_below[-1] = is_above[0] = True
+    return ends.compress(is_below), ends.compress(is_above)
 
 
 def _best(

@@ -1,0 +1,173 @@
+"""Sequential covering and RIPPER: concepts they must find, weights, missing values, limits, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import arraylearn as al
+from arraylearn.rules import parse_rules
+from tests.contract.test_contract import BACKEND_NAMES
+
+
+def concept(n=400, seed=0, noise=0.0):
+    """Two rules for class 1 on numbers and categories."""
+    rng = np.random.default_rng(seed)
+    X = np.empty((n, 4), dtype=object)
+    numbers = np.round(rng.normal(size=(n, 2)) * 8) / 8
+    X[:, 0], X[:, 1] = numbers.T
+    X[:, 2], X[:, 3] = rng.choice(["r", "g", "b"], n), rng.choice(["u", "v"], n)
+    y = ((numbers[:, 0] > 0.5) & (X[:, 2] == "r")) | ((numbers[:, 1] <= -1) & (X[:, 3] == "u"))
+    return X, (y ^ (rng.random(n) < noise)).astype(int)
+
+
+EXPECTED = "x0 > 0.56 and x2 = r -> 1\nx1 <= -0.94 and x3 = u -> 1"
+
+
+@pytest.mark.parametrize("gain", ["accuracy", "foil"])
+def test_covering_finds_a_concept(rung, gain):
+    X, y = concept()
+    clf = al.SequentialCoveringClassifier(gain=gain, backend=BACKEND_NAMES[rung.name]).fit(X, y)
+    np.testing.assert_array_equal(clf.predict(X), y)
+    reference = al.SequentialCoveringClassifier(gain=gain).fit(X, y)
+    assert clf.rules_ == reference.rules_
+    if gain == "foil":
+        assert set(parse_rules(EXPECTED)) <= set(clf.rules_)
+
+
+def test_ripper_finds_a_concept(rung):
+    X, y = concept()
+    clf = al.RipperClassifier(random_state=0, backend=BACKEND_NAMES[rung.name]).fit(X, y)
+    assert set(clf.rules_) == set(parse_rules(EXPECTED))
+    assert clf.default_ == 0
+    reference = al.RipperClassifier(random_state=0).fit(X, y)
+    assert clf.rules_ == reference.rules_
+
+
+def test_ripper_under_noise_keeps_few_rules():
+    X, y = concept(1000, noise=0.1)
+    clf = al.RipperClassifier(random_state=0).fit(X, y)
+    assert len(clf.rules_) <= 5
+    assert clf.score(*concept(1000, seed=1)) > 0.97
+
+
+def test_ripper_of_many_classes(rung):
+    wine = al.datasets.load_wine()
+    clf = al.RipperClassifier(random_state=0, backend=BACKEND_NAMES[rung.name]).fit(wine.X, wine.y)
+    labels = [rule.label for rule in clf.rules_]
+    order = np.argsort(np.bincount(np.searchsorted(clf.classes_, wine.y)), kind="stable")
+    # rarest class first, the most frequent one by default
+    assert labels == sorted(labels, key=clf.classes_[order].tolist().index)
+    assert clf.default_ == clf.classes_[order[-1]]
+    assert clf.score(wine.X, wine.y) > 0.93
+    assert clf.rules_ == al.RipperClassifier(random_state=0).fit(wine.X, wine.y).rules_
+
+
+def test_the_same_seed_gives_the_same_rules():
+    X, y = concept(noise=0.2)
+    one, other = (al.RipperClassifier(random_state=3).fit(X, y) for _ in range(2))
+    assert one.rules_ == other.rules_
+    assert one.to_text() == other.to_text()
+
+
+@pytest.mark.parametrize("learner", [al.RipperClassifier(random_state=0), al.SequentialCoveringClassifier()])
+def test_missing_values_never_match(learner):
+    X, y = concept()
+    X[::5, 0] = None
+    X[1::5, 2] = None
+    learner.fit(X, y)
+    rows = np.array([[None, None, None, None]], dtype=object)
+    assert learner.explain(rows)[0].fired == ()
+    assert learner.predict(rows)[0] == learner.default_
+    nothing = np.array([[9.0, -9.0, "never seen", "never seen"]], dtype=object)
+    assert all(
+        literal.relation in ("<=", ">")
+        for i in learner.explain(nothing)[0].fired
+        for literal in learner.rules_[i].literals
+    )
+
+
+def test_weights_shift_the_rules():
+    X, y = concept(200, noise=0.0)
+    weights = np.where(y == 1, 1.0, 0.0) + np.where(X[:, 3] == "u", 1e-3, 1.0) * (y == 0)
+    clf = al.RipperClassifier(random_state=0).fit(X, y, sample_weight=weights)
+    assert sum(clf.coverage_) <= weights.sum() + 1e-9
+    doubled = al.RipperClassifier(random_state=0).fit(X, y, sample_weight=np.full(200, 1.0))
+    assert doubled.rules_ == al.RipperClassifier(random_state=0).fit(X, y).rules_
+
+
+def test_single_precision_finds_the_same_rules():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5)).astype(np.float32)
+    y = ((X[:, 0] > 0.3) & (X[:, 1] < 0.2)).astype(int)
+    single = al.RipperClassifier(random_state=0).fit(X, y)
+    double = al.RipperClassifier(random_state=0).fit(X.astype(np.float64), y)
+    assert single.rules_ == double.rules_
+    np.testing.assert_array_equal(single.predict(X), double.predict(X.astype(np.float64)))
+
+
+def test_neighbouring_floats_are_separated():
+    low = np.float32(0.1)
+    high = np.nextafter(low, np.float32(1))
+    X = np.array([[low]] * 5 + [[high]] * 5)
+    y = [0] * 5 + [1] * 5
+    for dtype in (np.float32, np.float64):
+        clf = al.SequentialCoveringClassifier().fit(X.astype(dtype), y)
+        np.testing.assert_array_equal(clf.predict(X.astype(dtype)), y)
+
+
+def test_limits():
+    X, y = concept(noise=0.1)
+    short = al.SequentialCoveringClassifier(max_literals=1, max_rules=2, min_accuracy=0.0).fit(X, y)
+    assert max(map(len, short.rules_)) == 1
+    assert max(sum(rule.label == label for rule in short.rules_) for label in (0, 1)) <= 2
+    wide = al.SequentialCoveringClassifier(min_coverage=20).fit(X, y)
+    right = np.array(wide.coverage_) * np.array(wide.accuracy_)
+    assert right[0] >= 20
+
+
+def test_no_rule_learned():
+    X = np.ones((10, 2))
+    y = np.array([0] * 4 + [1] * 6)
+    for learner in (al.RipperClassifier(), al.SequentialCoveringClassifier()):
+        learner.fit(X, y)
+        assert learner.rules_ == ()
+        assert learner.predict(X).tolist() == [1] * 10
+        assert learner.to_text() == "otherwise -> 1"
+        assert learner.explain(X[:1]) == [(1, None, ())]
+        np.testing.assert_allclose(learner.predict_proba(X[:1]), [[5 / 12, 7 / 12]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (al.SequentialCoveringClassifier(gain="gini"), "`gain` must be 'accuracy' or 'foil'; got 'gini'"),
+        (
+            al.SequentialCoveringClassifier(conflict="last"),
+            "`conflict` must be 'first', 'strictest' or 'vote'",
+        ),
+        (al.SequentialCoveringClassifier(max_rules=0), "`max_rules` must be a whole number of at least 1 or"),
+        (al.SequentialCoveringClassifier(min_accuracy=-1), "`min_accuracy` must be a number of at least 0"),
+        (al.RipperClassifier(rounds=1.5), "`rounds` must be a whole number of at least 0; got 1.5"),
+        (al.RipperClassifier(folds=1), "`folds` must be a whole number of at least 2; got 1"),
+        (al.RipperClassifier(smoothing="no"), "`smoothing` must be a number of at least 0; got 'no'"),
+    ],
+)
+def test_bad_parameters(learner, message):
+    with pytest.raises(ValueError, match="must be") as caught:
+        learner.fit(*concept(20))
+    assert message in str(caught.value)
+
+
+def test_waits_follow_literals_not_rows(rung):
+    if rung.counts() is None:
+        pytest.skip("this rung counts no waits")
+    waits = []
+    for n in (64, 128):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n, 6))
+        y = (X[:, 0] > 0).astype(int)
+        before = rung.counts()["syncs"]
+        al.SequentialCoveringClassifier().fit(rung.from_host(X), y)
+        waits.append(rung.counts()["syncs"] - before)
+    assert waits[0] == waits[1] <= 30
