@@ -29,6 +29,8 @@ Host = np.ndarray[Any, Any]
 _BLOCK = 131_072
 # Distinct integers are found in a table of flags up to this range, by sorting beyond it.
 _DENSE_RANGE = 1 << 20
+# In a range of this length a value is a bit of an integer.
+_BITS = 62
 
 
 # ---- numbers on the host
@@ -38,52 +40,62 @@ class _Dense(NamedTuple):
     """Columns whose categories are integers of a short range, and where their cells lie in one table."""
 
     idx: list[int]  # which of the columns
-    low: Host  # (d, 1) smallest value
-    size: Host  # (d, 1) length of the range; the cell after it stands for everything else
-    offset: Host  # (d, 1) first cell
+    low: Host  # (d,) smallest value
+    size: Host  # (d,) length of the range; the cell after it stands for everything else
+    offset: Host  # (d,) first cell
     n_cells: int
 
     @classmethod
     def make(cls, ranges: list[tuple[int, int] | None], dtype: Any) -> _Dense:
         """Lay out the columns that have a range."""
-        idx = [i for i, bounds in enumerate(ranges) if bounds is not None]
-        low = np.array([bounds[0] for bounds in ranges if bounds], dtype=dtype)[:, None]
-        size = np.array([bounds[1] - bounds[0] + 1 for bounds in ranges if bounds], dtype=np.int64)[:, None]
+        idx = [i for i, found in enumerate(ranges) if found is not None]
+        low = np.array([found[0] for found in ranges if found is not None], dtype=dtype)
+        size = np.array([found[1] - found[0] + 1 for found in ranges if found is not None], dtype=np.int64)
         end = np.cumsum(size + 1)
-        return cls(idx, low, size, end[:, None] - size - 1, int(end[-1]) if idx else 0)
+        return cls(idx, low, size, end - size - 1, int(end[-1]) if idx else 0)
 
-    def cells(self, block: Host) -> Host:
-        """Return the cell of each value of a (d, m) block of int64 or float64, which is overwritten."""
+    def positions(self, block: Host) -> Host:
+        """Return the position in its range of each value (m, d), the size where it is in none.
+
+        The block of int64 or float64 is overwritten.
+        """
         block -= self.low
         if block.dtype.kind == "i":
-            cells = block.view(np.uint64)  # what is below the range becomes huge
-            np.minimum(cells, self.size.view(np.uint64), out=cells)
-            block += self.offset
+            positions = block.view(np.uint64)  # what is below the range becomes huge
+            np.minimum(positions, self.size.view(np.uint64), out=positions)
             return block
         with np.errstate(invalid="ignore"):
-            cells = block.astype(np.int64)
-        is_outside = cells != block  # fractions, NaN and infinity
-        is_outside |= cells.view(np.uint64) >= self.size.view(np.uint64)
-        np.copyto(cells, self.size, where=is_outside)
-        cells += self.offset
-        return cells
+            positions = block.astype(np.int64)
+        is_outside = positions != block  # fractions, NaN and infinity
+        is_outside |= positions.view(np.uint64) >= self.size.view(np.uint64)
+        np.copyto(positions, self.size, where=is_outside)
+        return positions
 
 
 def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
     """Find the sorted distinct values of the columns `idx` of a table of numbers; NaN is missing."""
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
-    ranges = _integer_ranges(x, idx, dtype)
+    ranges = _integer_ranges(x, idx)
     dense = _Dense.make(ranges, dtype)
     seen = np.zeros(dense.n_cells, dtype=bool)
+    is_short = bool(dense.idx) and int(dense.size.max()) <= _BITS
 
-    def mark(block: Host, _: slice) -> None:
-        seen[dense.cells(block)] = True  # threads write the same value, so their order does not matter
+    def mark(block: Host, _: slice) -> Host | None:
+        positions = dense.positions(block)
+        if is_short:  # a bit per value: what is outside sets one that nobody reads
+            bits_of_block: Host = np.bitwise_or.reduce(np.left_shift(1, positions, out=positions), axis=0)
+            return bits_of_block
+        positions += dense.offset
+        seen[positions] = True  # threads write the same value, so their order does not matter
+        return None
 
-    _for_blocks(mark, x, [idx[i] for i in dense.idx], dtype)
+    marks = _for_blocks(mark, x, [idx[i] for i in dense.idx], dtype)
+    bits = np.bitwise_or.reduce(marks, axis=0) if is_short else None
     result: list[tuple[Any, ...]] = [()] * len(idx)
     for position, i in enumerate(dense.idx):
-        start, size = int(dense.offset[position, 0]), int(dense.size[position, 0])
-        values = np.flatnonzero(seen[start : start + size]) + dense.low[position, 0]
+        start, size = int(dense.offset[position]), int(dense.size[position])
+        is_seen = seen[start : start + size] if bits is None else bits[position] >> np.arange(size) & 1
+        values = np.flatnonzero(is_seen) + dense.low[position]
         result[i] = tuple(values.astype(x.dtype).tolist())
     others = [i for i in range(len(idx)) if ranges[i] is None]
     for i, values in zip(others, parallel_map(lambda i: _sorted_distinct(x[:, idx[i]]), others), strict=True):
@@ -91,26 +103,31 @@ def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
     return result
 
 
-def _integer_ranges(x: Host, idx: Sequence[int], dtype: Any) -> list[tuple[int, int] | None]:
+def _integer_ranges(x: Host, idx: Sequence[int]) -> list[tuple[int, int] | None]:
     """Return smallest and largest value of each column that holds integers of a short range, else None."""
+    is_float = x.dtype.kind == "f"
 
     def measure(block: Host, _: slice) -> tuple[Host, Host, Host]:
-        if dtype is np.int64:
-            return block.min(axis=1), block.max(axis=1), np.ones(block.shape[0], dtype=bool)
+        if not is_float:
+            return block.min(axis=0), block.max(axis=0), np.ones(block.shape[1], dtype=bool)
         with np.errstate(invalid="ignore"):
             is_whole = (np.trunc(block) == block) | np.isnan(block)
-        return np.fmin.reduce(block, axis=1), np.fmax.reduce(block, axis=1), is_whole.all(axis=1)
+        return np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0), is_whole.all(axis=0)
 
-    parts = _for_blocks(measure, x, idx, dtype)
+    parts = _for_blocks(measure, x, idx, x.dtype, is_read=True)
+    if not parts:
+        return [None] * len(idx)
     low = np.fmin.reduce([part[0] for part in parts])
     high = np.fmax.reduce([part[1] for part in parts])
     is_whole = np.all([part[2] for part in parts], axis=0) & np.isfinite(low) & np.isfinite(high)
-    if x.dtype.kind == "u":
-        is_whole &= low >= 0  # unsigned integers past 2**63 came out negative
-    return [
-        (int(low[i]), int(high[i])) if is_whole[i] and int(high[i]) - int(low[i]) < _DENSE_RANGE else None
-        for i in range(len(idx))
-    ]
+    return [_short_range(low[i], high[i]) if is_whole[i] else None for i in range(len(idx))]
+
+
+def _short_range(low: Any, high: Any) -> tuple[int, int] | None:
+    """Return the bounds as integers if a table of what lies between is small, and floats hold it exactly."""
+    low, high = int(low), int(high)
+    is_short = high - low < _DENSE_RANGE and -(2**53) <= low <= high <= 2**53
+    return (low, high) if is_short else None
 
 
 def _sorted_distinct(column: Host) -> Host:
@@ -130,17 +147,28 @@ def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...
     ranges = [_dense_range(array) for array in arrays]
     dense = _Dense.make(ranges, dtype)
     table = np.full(dense.n_cells, -1, dtype=np.int32)
+    is_complete = True  # whether codes are positions
     for position, i in enumerate(dense.idx):
         if domains[i]:
-            cells = arrays[i].astype(np.int64) - int(dense.low[position, 0]) + dense.offset[position, 0]
-            table[cells] = np.arange(len(domains[i]), dtype=np.int32)
+            cells = arrays[i].astype(np.int64) - int(dense.low[position])
+            is_complete &= bool(np.array_equal(cells, np.arange(dense.size[position])))
+            table[cells + dense.offset[position]] = np.arange(len(domains[i]), dtype=np.int32)
+        else:
+            is_complete = False
 
     def look_up(block: Host, rows: slice) -> None:
-        found = table.take(dense.cells(block))
-        if len(dense.idx) == len(idx):
-            codes[:, rows] = found
+        found = dense.positions(block)
+        if is_complete:
+            is_outside = found == dense.size
+            if is_outside.any():
+                found[is_outside] = -1
         else:
-            codes[dense.idx, rows] = found
+            found += dense.offset
+            found = table.take(found)
+        if len(dense.idx) == len(idx):
+            codes[:, rows] = found.T
+        else:
+            codes[dense.idx, rows] = found.T
 
     def search(i: int) -> None:
         codes[i] = _search(x[:, idx[i]], arrays[i])
@@ -153,9 +181,7 @@ def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...
 def _dense_range(domain: Host) -> tuple[int, int] | None:
     if domain.dtype.kind == "f" and not np.all(np.trunc(domain) == domain):
         return None
-    low, high = int(domain.min()), int(domain.max())
-    is_short = high - low < _DENSE_RANGE and -(2**53) <= low <= high <= 2**53
-    return (low, high) if is_short else None
+    return _short_range(domain.min(), domain.max())
 
 
 def _search(column: Host, domain: Host) -> Host:
@@ -167,8 +193,13 @@ def _search(column: Host, domain: Host) -> Host:
     return np.where(domain.take(code) == column, code, -1)
 
 
-def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[Any]:
-    """Call ``function(block, rows)`` with a column-major copy of each block of rows, on several threads."""
+def _for_blocks(
+    function: Any, x: Host, idx: Sequence[int], dtype: Any, *, is_read: bool = False
+) -> list[Any]:
+    """Call ``function(block, rows)`` for each block of rows, on several threads.
+
+    The block is a copy that may be overwritten, unless it is only to be read.
+    """
     if not idx or not x.shape[0]:
         return []
     step = max(64, _BLOCK // len(idx))
@@ -177,7 +208,8 @@ def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[
     def work(start: int) -> Any:
         rows = slice(start, min(start + step, x.shape[0]))
         block = x[rows] if is_all else x[rows][:, idx]
-        return function(np.array(block.T, dtype=dtype, order="C"), rows)
+        is_plain = is_read and block.dtype == dtype
+        return function(block if is_plain else np.array(block, dtype=dtype, order="C"), rows)
 
     return parallel_map(work, range(0, x.shape[0], step))
 
