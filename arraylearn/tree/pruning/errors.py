@@ -18,7 +18,8 @@ def count_errors(xp: Namespace, counts: Array) -> Array:
 def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Array:
     r"""Upper end of the interval of the error rate, times the rows: normal approximation.
 
-    The rate p for which the observed f = errors / total lies at the edge of what is likely (Wilson):
+    The rate for which the observed one, :math:`f = (e + \frac12) / n` with half an error added for
+    continuity, lies at the edge of what is likely (Wilson):
 
     .. math:: n\,\frac{f + \frac{z^2}{2n} + z\sqrt{\frac{f(1-f)}{n} + \frac{z^2}{4n^2}}}{1 + \frac{z^2}{n}},
               \qquad z = \Phi^{-1}\bigl(\tfrac{1 + \text{level}}{2}\bigr)
@@ -35,7 +36,7 @@ def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Ar
     float array (...)
         Expected errors; 0 where there are no rows.
     """
-    return _wilson(xp, errors, total, NormalDist().inv_cdf((1 + level) / 2))
+    return _wilson(xp, errors + 0.5, total, NormalDist().inv_cdf((1 + level) / 2))
 
 
 def c45_limit(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
