@@ -28,12 +28,11 @@ class Matcher(NamedTuple):
     """A rule set as arrays: for each value of each column, which rules it does not rule out."""
 
     masks: Array  # (n_cells, n_words) int64
-    offsets: Array  # (d,) int64: first cell of each column used, numeric ones first; the last is for missing
+    offsets: Array  # (d, 1) int64: first cell of each column used, numeric ones first
     edges: Array  # (d_numeric, e) thresholds of the numeric columns used, ascending, padded with inf
-    n_edges: tuple[int, ...]
-    numeric: tuple[int, ...]  # positions in the numeric block
-    nominal: tuple[int, ...]  # positions in the nominal codes
-    n_values: tuple[int, ...]  # of the nominal columns used
+    numeric: Array  # (d_numeric,) int64: positions in the numeric block
+    nominal: Array  # (d_nominal,) int64: positions in the nominal codes
+    missing: Array  # (d, 1) int64: the cell of a missing value
     n_rules: int
     all_rules: Array  # (n_words,) int64: the bits of all rules
 
@@ -64,12 +63,11 @@ def compile_rules(place: Place, rules: Sequence[tuple[Condition, ...]], schema: 
     xp = place.xp
     return Matcher(
         _integers(place, cells or [[0] * n_words]),
-        _integers(place, offsets or [0])[: len(offsets)],
+        _integers(place, [[offset] for offset in offsets] or [[0]])[: len(offsets), :],
         from_host(padded, place, accumulator_dtype(place))[: len(edges), :],
-        tuple(map(len, edges)),
-        tuple(numeric),
-        tuple(nominal),
-        n_values,
+        _integers(place, numeric),
+        _integers(place, nominal),
+        _integers(place, [[len(table) - 1] for table in tables] or [[0]])[: len(tables), :],
         len(rules),
         xp.asarray(_words(every, n_words), dtype=xp.int64, device=place.device),
     )
@@ -151,7 +149,7 @@ def match_rows(xp: Namespace, matcher: Matcher, table: Table) -> Array:
     int64 array (n, n_words)
         Bit ``i % 62`` of word ``i // 62`` says whether rule i matches. A missing value meets no condition.
     """
-    d = len(matcher.numeric) + len(matcher.nominal)
+    d = matcher.offsets.shape[0]
     if d == 0:
         return xp.broadcast_to(matcher.all_rules[None, :], (table.n_rows, matcher.n_words))
     parts = []
@@ -169,21 +167,14 @@ def match_rows(xp: Namespace, matcher: Matcher, table: Table) -> Array:
 
 def _cells(xp: Namespace, matcher: Matcher, table: Table, rows: slice) -> Array:
     """Find the cell (d, m) of each row in the masks of each column used."""
-    device = array_api_compat.device(table.numeric)
     parts = []
-    if matcher.numeric:
-        idx = xp.asarray(matcher.numeric, dtype=xp.int64, device=device)
-        x = xp.take(table.numeric[rows, :], idx, axis=1)
-        last = xp.asarray(matcher.n_edges, dtype=xp.int64, device=device)[:, None] + 1
-        bins = _bins(xp, x, xp.astype(matcher.edges, x.dtype))
-        parts.append(xp.where(bins < 0, last, bins))
-    if matcher.nominal:
-        idx = xp.asarray(matcher.nominal, dtype=xp.int64, device=device)
-        codes = xp.astype(xp.take(table.codes[:, rows], idx, axis=0), xp.int64)
-        last = xp.asarray(matcher.n_values, dtype=xp.int64, device=device)[:, None]
-        parts.append(xp.where(codes < 0, last, codes))
-    cells = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-    return cells + matcher.offsets[:, None]
+    if matcher.numeric.shape[0]:
+        x = xp.take(table.numeric[rows, :], matcher.numeric, axis=1)
+        parts.append(_bins(xp, x, xp.astype(matcher.edges, x.dtype)))
+    if matcher.nominal.shape[0]:
+        parts.append(xp.astype(xp.take(table.codes[:, rows], matcher.nominal, axis=0), xp.int64))
+    values = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    return matcher.offsets + xp.where(values < 0, matcher.missing, values)
 
 
 def _bins(xp: Namespace, x: Array, edges: Array) -> Array:
