@@ -24,6 +24,15 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("naive Bayes", "bayes", "NaiveBayesClassifier", {}, "mammals"),
     ("naive Bayes", "bayes", "NaiveBayesClassifier", {}, "iris"),
     ("full Bayes", "bayes", "FullBayesClassifier", {}, "wine"),
+    ("decision tree", "tree", "DecisionTreeClassifier", {}, "breast_cancer"),
+    ("ID3", "tree", "id3", {}, "tennis"),
+    ("C4.5", "tree", "c45", {}, "drug"),
+    ("CART", "tree", "cart", {}, "iris"),
+    ("sequential covering", "rules", "SequentialCoveringClassifier", {}, "people"),
+    ("RIPPER", "rules", "RipperClassifier", {"random_state": 0}, "wine"),
+    ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 20}, "breast_cancer"),
+    ("SVC, gaussian", "svm", "SVC", {}, "iris"),
+    ("SVC, linear", "svm", "SVC", {"kernel": "linear"}, "wine"),
 ]
 
 
