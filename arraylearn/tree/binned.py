@@ -8,6 +8,7 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 from arraylearn.tree.build import NextLevel
@@ -21,6 +22,9 @@ host = HOST.xp
 
 # Nodes whose histograms have more cells than this many per row are searched by sorted lists.
 _CELLS_PER_ROW = 4
+# Rows looked at to place the edges, for each bin.
+_ROWS_PER_BIN = 400
+_SEED = 20_261_116
 
 
 def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any, n_bins: int) -> Rows:
@@ -28,7 +32,7 @@ def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: An
     xp = place.xp
     if table.numeric.shape[1] == 0:
         return prepare_rows(place, table, codes, n_classes, weights)
-    edges = quantile_edges(xp, table.numeric, n_bins)
+    edges = quantile_edges(xp, _sample(place, table.numeric, _ROWS_PER_BIN * n_bins), n_bins)
     edges_host = to_host(edges)
     # no wider than the column with the most edges: the cells of the others would stay empty
     width = max(1, int(host.max(host.sum(host.astype(host.isfinite(edges_host), host.int64), axis=1))))
@@ -44,6 +48,15 @@ def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: An
         has_missing_numbers=has_missing,
         column_order=(*schema.numeric_idx, *schema.nominal_idx),
     )
+
+
+def _sample(place: Place, numeric: Array, size: int) -> Array:
+    """Take rows at random places, always the same ones, that are enough to place the edges."""
+    n = numeric.shape[0]
+    if n <= 2 * size:
+        return numeric
+    chosen = host.sort(as_generator(_SEED).permutation(n)[:size])
+    return place.xp.take(numeric, from_host(chosen, place), axis=0)
 
 
 class BinnedFinder:
@@ -184,7 +197,7 @@ def _best_bins(place: Place, rule: Rule, left: Array, total: Array) -> tuple[Arr
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
     right = total[..., None] - left
-    n_left, n_right = xp.sum(left, axis=-2), xp.sum(right, axis=-2)
+    n_left, n_right = (xp.astype(xp.sum(part, axis=-2), dtype) for part in (left, right))
     least = max(rule.least, 1e-9)
     is_allowed = (n_left >= least) & (n_right >= least)
     if is_gini(rule):

@@ -42,7 +42,7 @@ class Splits(NamedTuple):
     missing_counts: Any  # (k, c) class weights of the rows whose value is missing
     missing_sizes: Any  # (k,)
     branches: Any | None  # (k, v + 1) branch of each category of a binary nominal split
-    surrogates: Surrogates | None
+    surrogates: tuple[Any, ...] | None  # the fields of a `SurrogateChoice`
 
 
 class NextLevel(NamedTuple):
@@ -230,14 +230,37 @@ class Builder:
         return starts
 
     def _record_surrogates(
-        self, level: dict[str, Any], at: Any, surrogates: Surrogates, is_split: Any
+        self, level: dict[str, Any], at: Any, found: tuple[Any, ...], is_split: Any
     ) -> None:
+        slot, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
+        slot = host.astype(slot, host.int64)
+        is_numeric, is_used = slot < self.n_numeric, slot >= 0
+        at_column = host.where(is_used, slot, 0)
+        feature = host.where(is_used, host.asarray(self.rows.column_order)[at_column], -1)
+        fields = Surrogates(
+            feature=host.astype(feature, host.int32),
+            kind=host.astype(host.where(is_numeric, NUMERIC, NOMINAL), host.int8),
+            threshold=self._real_thresholds(at_column, is_numeric & is_used, threshold),
+            low_branch=host.astype(low_branch, host.int32),
+            map_start=self._surrogate_maps(slot, is_used & ~is_numeric, maps),
+            agreement=host.astype(agreement, host.float64),
+        )
         t = level["kind"].shape[0]
-        for name, values in zip(Surrogates._fields, surrogates, strict=True):
+        for name, values in zip(Surrogates._fields, fields, strict=True):
             key = f"surrogate_{name}"
             fill = -1 if name == "feature" else 0
             level[key] = host.full((t, values.shape[1]), fill, dtype=values.dtype)
-            level[key][at] = values[is_split]
+            level[key][at] = values
+
+    def _surrogate_maps(self, slot: Any, is_nominal: Any, maps: Any) -> Any:
+        """Store the branches of the categories of nominal surrogates (k, s); return where each begins."""
+        starts = host.zeros(slot.shape, dtype=host.int32)
+        for node, rank in zip(*(part.tolist() for part in host.nonzero(is_nominal)), strict=True):
+            width = self.rows.n_values[int(slot[node, rank]) - self.n_numeric]
+            starts[node, rank] = self.map_size
+            self.maps.append(host.astype(maps[node, rank, :width], host.int32))
+            self.map_size += width
+        return starts
 
     def _affordable(self) -> Any:
         """Whether best-first growth would split each node: (nodes so far,)."""

@@ -291,13 +291,13 @@ class DecisionTreeClassifier(ArrayClassifier):
 
     def _rule(self, total: float) -> Rule:
         return Rule(
-            self.measure,
-            self.nominal,
-            self.missing,
-            self.penalize_thresholds,
-            self.require_average_gain,
-            share_of(self.min_samples_leaf, total),
-            self.penalize_thresholds,
+            measure=self.measure,
+            nominal=self.nominal,
+            missing=self.missing,
+            penalize_thresholds=self.penalize_thresholds,
+            require_average_gain=self.require_average_gain,
+            least=share_of(self.min_samples_leaf, total),
+            scale_least=self.penalize_thresholds,
         )
 
     def _limits(self, total: float) -> Limits:

@@ -26,6 +26,7 @@ from arraylearn.tree.rows import (
     take_flat,
 )
 from arraylearn.tree.split import Candidates, Rule, choose_columns
+from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_exact"]
 
@@ -220,13 +221,13 @@ def _descend(
 ) -> Level | None:
     """Split the nodes, and lay out the rows of the next level."""
     rows = finder.rows
-    branch_at = _route(place, rows, level, rule, choice)
-    offset, n_branches = _child_places(place, rows, level, rule, choice)
-    splits, is_doubtful = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
+    branch_at, surrogates = _route(place, rows, level, rule, choice)
+    places = _child_places(place, rows, level, rule, choice)
+    splits, is_doubtful = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
     if bool(host.any(is_doubtful)):
         choice = _look_again(place, finder, level, rule, choice, is_doubtful, allowed)
-        branch_at = _route(place, rows, level, rule, choice)
-        splits, _ = _read_splits(place, rows, level, choice, branch_at, offset, n_branches)
+        branch_at, surrogates = _route(place, rows, level, rule, choice)
+        splits, _ = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
     step = builder.add(level.ids, splits)
     if step.ids.shape[0] == 0:
         return None
@@ -234,7 +235,20 @@ def _descend(
     return finder.follow(level, step, new)
 
 
-def _route(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> Array:
+def _route(
+    place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice
+) -> tuple[Array, SurrogateChoice | None]:
+    """Return the branch (m,) of each row, and the surrogates that helped to find it."""
+    branch_at = _route_by_value(place, rows, level, choice)
+    if rule.missing != "surrogate" or rule.n_surrogates == 0:
+        return branch_at, None
+    found = find_surrogates(place, rows, level, choice.slot, choice.entries, branch_at, rule.n_surrogates)
+    if rows.has_missing:
+        branch_at = follow_surrogates(place, rows, level, found, choice.entries, branch_at)
+    return branch_at, found
+
+
+def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> Array:
     """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
     xp = place.xp
     if choice.values is not None:  # of a table without missing values and nominal columns
@@ -273,10 +287,16 @@ def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Ch
 
 
 def _read_splits(
-    place: Place, rows: Rows, level: Level, choice: Choice, branch_at: Array, offset: Any, n_branches: Any
+    place: Place,
+    rows: Rows,
+    level: Level,
+    choice: Choice,
+    branch_at: Array,
+    places: tuple[Any, Any],
+    surrogates: SurrogateChoice | None,
 ) -> tuple[Splits, Any]:
     """Count the classes of the children and bring the level's result to the host."""
-    xp = place.xp
+    xp, (offset, n_branches) = place.xp, places
     n_children = int(host.sum(n_branches))
     k, c = level.n_nodes, rows.n_classes
     first_at = xp.take(from_host(offset, place), level.block_at, axis=0)
@@ -287,8 +307,10 @@ def _read_splits(
     counts = xp.reshape(counts, (n_children + k, c))
     sizes = xp.sum(counts, axis=1) if weights is None else ops.histogram(xp, child_at, n_children + k)
     results = [choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
-    results += [choice.is_doubtful] + ([] if choice.branches is None else [choice.branches])
-    slot, gain, score, threshold, left, counts, sizes, doubt, *branches = read_together(place, *results)
+    results += [choice.is_doubtful, *([] if surrogates is None else surrogates)]
+    results += [] if choice.branches is None else [choice.branches]
+    slot, gain, score, threshold, left, counts, sizes, doubt, *more = read_together(place, *results)
+    branches = None if choice.branches is None else host.astype(more.pop(), host.int64)
     if not _is_float(rows) and level.source is None:
         counts = host.astype(counts, host.int64)
     sizes = host.astype(sizes, host.int64)
@@ -304,8 +326,8 @@ def _read_splits(
         sizes[:n_children],
         counts[n_children:],
         sizes[n_children:],
-        host.astype(branches[0], host.int64) if branches else None,
-        None,
+        branches,
+        tuple(more) if more else None,
     )
     return splits, doubt != 0
 

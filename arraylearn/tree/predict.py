@@ -39,9 +39,15 @@ def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
     child = host.where(is_leaf, host.arange(tree.n_nodes), host.astype(tree.first_child, host.int64))
     label = host.astype(host.argmax(tree.probability, axis=1), host.int64)
     spreads = tree.surrogates is not None or bool(host.any(tree.default_branch < 0))
+    surrogates = tree.surrogates
+    if surrogates is not None:
+        at_kind = table[host.clip(surrogates.feature, min=0)]
+        surrogates = surrogates._replace(feature=host.where(surrogates.feature < 0, -1, at_kind))
+        surrogates = type(surrogates)(*(from_host(part, place) for part in surrogates))
+    arrays = [from_host(part, place) for part in tree[:-1]]
     moved = [from_host(part, place) for part in (slot, cut, child, label)]
     return Walker(
-        Tree(*(part if part is None or isinstance(part, tuple) else from_host(part, place) for part in tree)),
+        Tree(*arrays, surrogates),
         *moved,
         int(tree.depth[-1]),
         not bool(host.any(tree.kind == NOMINAL)),

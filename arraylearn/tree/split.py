@@ -39,6 +39,7 @@ class Rule(NamedTuple):
     penalize_thresholds: bool = False  # C4.5: log2(thresholds) / rows off the gain of a numeric column
     require_average_gain: bool = False  # C4.5: only columns of at least average gain compete
     least: float = 1  # weight that at least two branches must have
+    n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
 
     @property
@@ -100,18 +101,19 @@ def judge(
     known = xp.sum(by_branch, axis=-1)
     fraction = known / xp.where(total > 0, total, 1.0)
     is_split = xp.sum(xp.astype(by_branch >= max(rule.least, 1e-9), xp.int32), axis=-1) >= 2
-    gain = rule.threshold_measure(xp, counts) * fraction
-    if rule.penalize_thresholds or rule.require_average_gain:
-        if n_thresholds is not None and rule.penalize_thresholds:
+    if not (rule.penalize_thresholds or rule.require_average_gain):
+        gain = score = rule.judge(xp, counts) * fraction
+    else:
+        gain = MEASURES["information_gain"](xp, counts) * fraction
+        if n_thresholds is not None:
             tried = xp.where(n_thresholds > 1, n_thresholds, 1.0)
             gain = gain - xp.log2(tried) / xp.where(total > 0, total, 1.0)
             is_split = is_split & (gain > 0)
-        missing = xp.clip(total - known, min=0.0)
-        information = split_entropy(xp, xp.concat((by_branch, missing[..., None]), axis=-1))
-        is_ratio = rule.measure == "gain_ratio"
-        score = gain / xp.where(information > 0, information, 1.0) if is_ratio else gain
-    else:
-        score = gain
+        score = rule.judge(xp, counts) * fraction
+        if rule.measure == "gain_ratio":
+            missing = xp.where(total > known, total - known, 0.0)
+            information = split_entropy(xp, xp.concat((by_branch, missing[..., None]), axis=-1))
+            score = gain / xp.where(information > 0, information, 1.0)
     return xp.where(is_split, gain, -xp.inf), xp.where(is_split, score, -xp.inf)
 
 

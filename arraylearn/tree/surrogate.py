@@ -1,0 +1,198 @@
+"""Surrogate splits (CART): for each split into two, the splits on other columns that agree with it most."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.tree.exact import midpoint
+from arraylearn.tree.rows import (
+    Level,
+    Rows,
+    is_missing_number,
+    nominal_line,
+    numeric_line,
+    rows_at,
+    take_flat,
+)
+
+__all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
+
+
+class SurrogateChoice(NamedTuple):
+    """The surrogates of each node of a level, best first: arrays (k, s) at the place."""
+
+    slot: Array  # int64: among the numeric, then the nominal columns; -1: none
+    threshold: Array  # values up to it go to `low_branch`
+    low_branch: Array  # int32
+    agreement: Array  # share of the rows known in both that go the same way
+    maps: Array  # (k, s, v) int32: branch of each category
+
+
+def find_surrogates(
+    place: Place, rows: Rows, level: Level, slot: Array, entries: Array, branch_at: Array, n_surrogates: int
+) -> SurrogateChoice:
+    """Find the surrogates of the chosen splits.
+
+    Parameters
+    ----------
+    slot : int64 array (k,)
+        The chosen columns; they are not their own surrogates.
+    entries, branch_at : arrays (m,)
+        Rows node after node, and the branch (0 or 1) they take; -1 where the value is missing.
+    n_surrogates : int
+        How many to keep; only those count that beat sending all rows to the larger branch.
+    """
+    xp, dtype = place.xp, accumulator_dtype(place)
+    side = ops.scatter(xp, xp.astype(branch_at, xp.int32), entries, level.labels.shape[0])
+    parts = []
+    if rows.columns.shape[0]:
+        parts.append(_numeric_agreement(place, rows, level, side))
+    if rows.n_values:
+        parts.append(_nominal_agreement(place, rows, level, entries, branch_at))
+    agree, known, threshold, reverse, maps = _join(place, rows, parts)
+    d, k = agree.shape
+    columns = xp.arange(d, dtype=xp.int64, device=place.device)
+    agree = xp.where(columns[:, None] == slot[None, :], -1.0, agree)
+    n_kept = min(n_surrogates, d)
+    largest, chosen = ops.top_k(xp, xp.permute_dims(agree, (1, 0)), n_kept)  # (k, s)
+    nodes = xp.broadcast_to(xp.arange(k, dtype=xp.int64, device=place.device)[:, None], chosen.shape)
+    weight = take_flat(xp, known, chosen, nodes)
+    share = xp.where(largest > 0, largest / xp.where(weight > 0, weight, 1.0), 0.0)
+    width = maps.shape[2]
+    line = xp.reshape(chosen * k + nodes, (-1,))
+    picked = xp.take(xp.reshape(maps, (d * k, width)), line, axis=0)
+    return SurrogateChoice(
+        xp.where(largest > 0, chosen, -1),
+        xp.astype(take_flat(xp, threshold, chosen, nodes), dtype),
+        xp.astype(take_flat(xp, reverse, chosen, nodes), xp.int32),
+        share,
+        xp.reshape(picked, (*chosen.shape, width)),
+    )
+
+
+def _join(place: Place, rows: Rows, parts: list[tuple[Array, ...]]) -> list[Array]:
+    """Join the columns of both kinds: agreement, weight, threshold, direction (d, k), maps (d, k, v)."""
+    return [place.xp.concat(list(fields), axis=0) for fields in zip(*parts, strict=True)]
+
+
+def _map_width(rows: Rows) -> int:
+    return max(rows.n_values) if rows.n_values else 1
+
+
+def _useful(xp: Any, agree: Array, counts: Array) -> Array:
+    """Keep an agreement (d, k) that beats the larger of the two branches (2, d, k); -1 for the others."""
+    return xp.where(agree > xp.max(counts, axis=0), agree, -1.0)
+
+
+def _numeric_agreement(place: Place, rows: Rows, level: Level, side: Array) -> tuple[Array, ...]:
+    xp = place.xp
+    lists = level.lists
+    if lists.shape[0] < rows.columns.shape[0]:
+        lists = _sort_level(place, rows, level)
+    found = [
+        _scan_some(place, rows, level, side, lists[f, :], rows.columns[f, :])
+        for f in row_chunks(rows.columns.shape[0], 200 * lists.shape[1])
+    ]
+    return tuple(xp.concat(list(fields), axis=0) for fields in zip(*found, strict=True))
+
+
+def _sort_level(place: Place, rows: Rows, level: Level) -> Array:
+    """Sort the rows of each node by each column, where the level has no lists of its own."""
+    xp = place.xp
+    bins = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
+    key = level.block_at[None, :] * (rows.edges.shape[1] + 2) + xp.astype(bins, xp.int64)
+    order = ops.argsort_rows(xp, key)
+    return xp.reshape(xp.take(level.members, xp.reshape(order, (-1,)), axis=0), order.shape)
+
+
+def _scan_some(
+    place: Place, rows: Rows, level: Level, side: Array, lists: Array, columns: Array
+) -> tuple[Array, ...]:
+    xp, dtype = place.xp, accumulator_dtype(place)
+    values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
+    is_known = ~is_missing_number(xp, rows, values)
+    goes = xp.reshape(xp.take(side, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+    weight = xp.ones(lists.shape, dtype=dtype, device=place.device)
+    if level.weights is not None:
+        taken = xp.take(level.weights, xp.reshape(lists, (-1,)), axis=0)
+        weight = xp.astype(xp.reshape(taken, lists.shape), dtype)
+    amount = xp.stack([xp.where(is_known & (goes == b), weight, 0.0) for b in (0, 1)])  # (2, d, m)
+    running = xp.cumulative_sum(amount, axis=-1)
+    sizes = from_host(level.sizes, place)
+    at_end = xp.take(running, level.starts + sizes - 1, axis=-1)
+    before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
+    left = running - xp.take(before, level.block_at, axis=-1)
+    total = at_end - before  # (2, d, k)
+    whole = xp.take(total, level.block_at, axis=-1)
+    straight = left[0, ...] + (whole - left)[1, ...]
+    crossed = xp.sum(whole, axis=0) - straight
+    is_step = is_known & _next_is_larger(xp, values, is_known)
+    best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
+    agree = ops.block_max(xp, best, level.starts, level.block_at)
+    is_hit = is_step & (best == xp.take(agree, level.block_at, axis=1))
+    position = xp.clip(ops.first_in_block(xp, is_hit, level.starts, level.block_at), min=0)
+    is_crossed = xp.take_along_axis(crossed > straight, position, axis=1)
+    low = xp.take_along_axis(values, position, axis=1)
+    high = xp.take_along_axis(values, xp.clip(position + 1, max=values.shape[1] - 1), axis=1)
+    low, high = xp.astype(low, dtype), xp.astype(high, dtype)
+    threshold = low if rows.edges is not None else midpoint(xp, low, xp.where(high > low, high, low))
+    maps = xp.zeros((*agree.shape, _map_width(rows)), dtype=xp.int32, device=place.device)
+    return _useful(xp, agree, total), xp.sum(total, axis=0), threshold, is_crossed, maps
+
+
+def _next_is_larger(xp: Any, values: Array, is_known: Array) -> Array:
+    is_step = (values[:, 1:] > values[:, :-1]) & is_known[:, 1:]
+    return xp.concat((is_step, xp.zeros_like(is_known[:, :1])), axis=1)
+
+
+def _nominal_agreement(
+    place: Place, rows: Rows, level: Level, entries: Array, branch_at: Array
+) -> tuple[Array, ...]:
+    """Send each category where most of its rows go."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    width, k = _map_width(rows), level.n_nodes
+    codes = xp.take(rows.codes, rows_at(xp, level, entries), axis=1)
+    weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
+    keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
+    values = xp.where(codes < 0, width, codes)
+    counts = ops.paired_histogram(xp, values, keys, width + 1, 3 * k, weights)
+    counts = xp.reshape(xp.astype(counts, dtype), (rows.codes.shape[0], k, 3, width + 1))
+    both = xp.permute_dims(counts[:, :, :2, :width], (2, 0, 1, 3))  # (2, d, k, v)
+    maps = xp.astype(both[1, ...] > both[0, ...], xp.int32)
+    total = xp.sum(both, axis=-1)
+    agree = xp.sum(xp.max(both, axis=0), axis=-1)
+    nothing = xp.zeros(agree.shape, dtype=dtype, device=place.device)
+    return _useful(xp, agree, total), xp.sum(total, axis=0), nothing, nothing > 0, maps
+
+
+def follow_surrogates(
+    place: Place, rows: Rows, level: Level, found: SurrogateChoice, entries: Array, branch_at: Array
+) -> Array:
+    """Give rows without a value the branch (m,) of the best surrogate that they have a value for."""
+    xp = place.xp
+    here = rows_at(xp, level, entries)
+    d = rows.columns.shape[0]
+    for rank in range(found.slot.shape[1]):
+        slot = xp.take(found.slot[:, rank], level.block_at, axis=0)
+        usable = slot >= 0
+        slot = xp.where(usable, slot, 0)
+        branch = xp.zeros_like(branch_at)
+        is_known = xp.zeros(branch_at.shape, dtype=xp.bool, device=place.device)
+        if d:
+            value = take_flat(xp, rows.columns, numeric_line(xp, rows, slot), here)
+            cut = xp.take(found.threshold[:, rank], level.block_at, axis=0)
+            low = xp.take(found.low_branch[:, rank], level.block_at, axis=0)
+            branch = xp.astype(xp.where(xp.astype(value, cut.dtype) > cut, 1 - low, low), branch_at.dtype)
+            is_known = (slot < d) & ~is_missing_number(xp, rows, value)
+        if rows.n_values:
+            code = take_flat(xp, rows.codes, nominal_line(xp, rows, slot), here)
+            by_code = take_flat(xp, found.maps[:, rank, :], level.block_at, xp.where(code < 0, 0, code))
+            is_nominal = slot >= d
+            branch = xp.where(is_nominal, xp.astype(by_code, branch_at.dtype), branch)
+            is_known = xp.where(is_nominal, code >= 0, is_known)
+        branch_at = xp.where((branch_at < 0) & usable & is_known, branch, branch_at)
+    return branch_at
