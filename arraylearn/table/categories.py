@@ -29,6 +29,10 @@ Host = np.ndarray[Any, Any]
 _BLOCK = 131_072
 # Distinct integers are found in a table of flags up to this range, by sorting beyond it.
 _DENSE_RANGE = 1 << 20
+# As many rows are taken together where a row alone would be too short a run.
+_FOLD = 16
+# From so many rows the range of a column is guessed.
+_FIRST_ROWS = 2_048
 # In a range of this length a value is a bit of an integer.
 _BITS = 62
 
@@ -55,42 +59,67 @@ class _Dense(NamedTuple):
         return cls(idx, low, size, end - size - 1, int(end[-1]) if idx else 0)
 
     def positions(self, block: Host) -> Host:
-        """Return the position in its range of each value (m, d), the size where it is in none.
-
-        The block of int64 or float64 is overwritten.
-        """
-        block -= self.low
+        """Return the position in its range of each value (m, d) of int64 or float64; the size if in none."""
+        shifted = block - self.low if self.low.any() else block
         if block.dtype.kind == "i":
-            positions = block.view(np.uint64)  # what is below the range becomes huge
-            np.minimum(positions, self.size.view(np.uint64), out=positions)
-            return block
+            # what is below the range becomes huge
+            clipped: Host = folded(np.minimum, shifted.view(np.uint64), self.size.view(np.uint64))
+            return clipped.view(np.int64)
         with np.errstate(invalid="ignore"):
-            positions = block.astype(np.int64)
-        is_outside = positions != block  # fractions, NaN and infinity
+            positions = shifted.astype(np.int64)
+        is_outside = positions != shifted  # fractions, NaN and infinity
         is_outside |= positions.view(np.uint64) >= self.size.view(np.uint64)
         np.copyto(positions, self.size, where=is_outside)
         return positions
 
 
+def folded(function: Any, block: Host, values: Host | None = None) -> Any:
+    """Combine a block (m, d) with a row of values, or reduce it to one, several rows at a time."""
+    m, d = block.shape
+    if m % _FOLD or not block.flags.c_contiguous:
+        return function.reduce(block, axis=0) if values is None else function(block, values)
+    wide = block.reshape(m // _FOLD, _FOLD * d)
+    if values is None:
+        return function.reduce(function.reduce(wide, axis=0).reshape(_FOLD, d), axis=0)
+    return function(wide, np.tile(values, _FOLD)).reshape(m, d)
+
+
 def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
     """Find the sorted distinct values of the columns `idx` of a table of numbers; NaN is missing."""
+    if x.dtype.kind != "f" and x.shape[0] > 2 * _FIRST_ROWS:
+        # the first rows mostly know the range of all: then one pass is enough
+        found = _distinct_within(x, idx, _integer_ranges(x[:_FIRST_ROWS], idx))
+        if found is not None:
+            return found
+    found = _distinct_within(x, idx, _integer_ranges(x, idx))
+    if found is None:
+        raise AssertionError("a value lies outside the range of its column")
+    return found
+
+
+def _distinct_within(
+    x: Host, idx: Sequence[int], ranges: list[tuple[int, int] | None]
+) -> list[tuple[Any, ...]] | None:
+    """Find the distinct values given the columns' ranges; None where an integer lies outside its range."""
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
-    ranges = _integer_ranges(x, idx)
     dense = _Dense.make(ranges, dtype)
     seen = np.zeros(dense.n_cells, dtype=bool)
     is_short = bool(dense.idx) and int(dense.size.max()) <= _BITS
 
     def mark(block: Host, _: slice) -> Host | None:
         positions = dense.positions(block)
-        if is_short:  # a bit per value: what is outside sets one that nobody reads
-            bits_of_block: Host = np.bitwise_or.reduce(np.left_shift(1, positions, out=positions), axis=0)
+        if is_short:
+            bits_of_block: Host = folded(np.bitwise_or, np.left_shift(1, positions))
             return bits_of_block
-        positions += dense.offset
+        positions = positions + dense.offset
         seen[positions] = True  # threads write the same value, so their order does not matter
         return None
 
     marks = _for_blocks(mark, x, [idx[i] for i in dense.idx], dtype)
     bits = np.bitwise_or.reduce(marks, axis=0) if is_short else None
+    is_outside = seen[dense.offset + dense.size] if bits is None else bits >> dense.size & 1
+    if x.dtype.kind != "f" and is_outside.any():
+        return None
     result: list[tuple[Any, ...]] = [()] * len(idx)
     for position, i in enumerate(dense.idx):
         start, size = int(dense.offset[position]), int(dense.size[position])
@@ -109,12 +138,13 @@ def _integer_ranges(x: Host, idx: Sequence[int]) -> list[tuple[int, int] | None]
 
     def measure(block: Host, _: slice) -> tuple[Host, Host, Host]:
         if not is_float:
-            return block.min(axis=0), block.max(axis=0), np.ones(block.shape[1], dtype=bool)
+            is_whole = np.ones(block.shape[1], dtype=bool)
+            return folded(np.minimum, block), folded(np.maximum, block), is_whole
         with np.errstate(invalid="ignore"):
             is_whole = (np.trunc(block) == block) | np.isnan(block)
         return np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0), is_whole.all(axis=0)
 
-    parts = _for_blocks(measure, x, idx, x.dtype, is_read=True)
+    parts = _for_blocks(measure, x, idx, x.dtype)
     if not parts:
         return [None] * len(idx)
     low = np.fmin.reduce([part[0] for part in parts])
@@ -157,14 +187,13 @@ def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...
             is_complete = False
 
     def look_up(block: Host, rows: slice) -> None:
-        found = dense.positions(block)
-        if is_complete:
-            is_outside = found == dense.size
+        if is_complete and block.dtype.kind == "i":
+            found = block - dense.low if dense.low.any() else block
+            is_outside = folded(np.greater_equal, found.view(np.uint64), dense.size.view(np.uint64))
             if is_outside.any():
-                found[is_outside] = -1
+                found = np.where(is_outside, -1, found)
         else:
-            found += dense.offset
-            found = table.take(found)
+            found = table.take(dense.positions(block) + dense.offset)
         if len(dense.idx) == len(idx):
             codes[:, rows] = found.T
         else:
@@ -193,23 +222,17 @@ def _search(column: Host, domain: Host) -> Host:
     return np.where(domain.take(code) == column, code, -1)
 
 
-def _for_blocks(
-    function: Any, x: Host, idx: Sequence[int], dtype: Any, *, is_read: bool = False
-) -> list[Any]:
-    """Call ``function(block, rows)`` for each block of rows, on several threads.
-
-    The block is a copy that may be overwritten, unless it is only to be read.
-    """
+def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[Any]:
+    """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are for reading."""
     if not idx or not x.shape[0]:
         return []
-    step = max(64, _BLOCK // len(idx))
+    step = max(64, _BLOCK // len(idx) // _FOLD * _FOLD)
     is_all = len(idx) == x.shape[1] and list(idx) == list(range(x.shape[1]))
 
     def work(start: int) -> Any:
         rows = slice(start, min(start + step, x.shape[0]))
         block = x[rows] if is_all else x[rows][:, idx]
-        is_plain = is_read and block.dtype == dtype
-        return function(block if is_plain else np.array(block, dtype=dtype, order="C"), rows)
+        return function(np.asarray(block, dtype=dtype, order="C"), rows)
 
     return parallel_map(work, range(0, x.shape[0], step))
 

@@ -86,6 +86,13 @@ class Schema:
         return tuple(column.domain or () for column in self.columns if column.is_nominal)
 
     @cached_property
+    def text_values(self) -> tuple[str | None, ...]:
+        """For each nominal column, in order, a category that is text; None where there is none."""
+        return tuple(
+            next((value for value in domain if isinstance(value, str)), None) for domain in self.domains
+        )
+
+    @cached_property
     def n_values(self) -> tuple[int, ...]:
         """Number of categories of the nominal columns, in order."""
         return tuple(len(domain) for domain in self.domains)

@@ -100,8 +100,7 @@ def _is_on_host(place: Place) -> bool:
 
 def refuse_text_domain(schema: Schema) -> None:
     """Raise where a column of numbers arrives for categories that are text."""
-    for j, domain in zip(schema.nominal_idx, schema.domains, strict=True):
-        text = next((value for value in domain if isinstance(value, str)), None)
+    for j, text in zip(schema.nominal_idx, schema.text_values, strict=True):
         if text is not None:
             raise ValueError(
                 f"column {schema.names[j]!r} held categories such as {text!r} in fit; got numbers. "
