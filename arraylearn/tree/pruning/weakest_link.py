@@ -58,7 +58,7 @@ def weakest_links(place: Place, tree: Tree, bounds: Sequence[int], risk: Array) 
         price = steps[:, 0]
         least = least_above(xp, rest.parent, rest.bounds, price, xp.inf)
         is_cut = rest.is_inner & (price <= least_below) & (price <= least)
-        marks = xp.astype(xp.where(is_cut, -1.0, 0.0), dtype)
+        marks = -xp.astype(is_cut, dtype)
         is_gone = least_above(xp, rest.parent, rest.bounds, marks, 0.0) < 0
         # of links of one price, one above the other, the upper one takes the lower ones along
         is_cut = is_cut & ~is_gone
