@@ -24,7 +24,9 @@ SOLVERS = ("auto", "decomposition", "interior", "dense")
 
 # Up to this many rows the whole kernel matrix of a problem is one block.
 DENSE_ROWS = 700
-# A linear problem that this many pair steps solve is not worth an interior point.
+# Where steps of an interior point cost much (n d^2 above this), a few pair steps are tried first: they are
+# all that nearly separable rows need.
+_TRIAL_WORTH = 1e8
 _TRIAL_STEPS = 1500
 
 
@@ -42,9 +44,11 @@ def solve_large(
     `store` holds kernel rows that problems on the same matrix share.
     """
     bound = _largest_bound(problem)
-    store = store or make_rows(matrix, bound, settings)
+    if store is None:
+        store = make_rows(matrix, bound, settings)
     if solver == "auto" and is_linear and matrix.x.shape[1] < matrix.n:
-        if (trial := _try_pairs(store, problem, settings)) is not None:
+        is_costly = matrix.n * matrix.x.shape[1] ** 2 > _TRIAL_WORTH
+        if is_costly and (trial := _try_pairs(store, problem, settings)) is not None:
             return trial
         solver = "interior"
     if solver != "interior":

@@ -33,6 +33,9 @@ __all__ = [
 
 Host = Any  # a NumPy array
 
+# Pair steps per row after which a small linear task is handed to the interior point.
+_PAIRS_PER_ROW = 2
+
 # A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
 _HARD_BOUNDS = (1e3, 1e5, 1e7, 1e9)
 # A margin narrower than this share of the rows' root mean square length counts as none.
@@ -110,8 +113,10 @@ def solve_tasks(
         problems = [_started(matrix, p, start) for p, start in zip(problems, starts, strict=True)]
     members = [from_host(task.rows, matrix.place, matrix.place.xp.int64) for task in tasks]
     is_small = max(task.rows.shape[0] for task in tasks) <= DENSE_ROWS
-    if solver == "dense" or (solver == "auto" and is_small):
+    if solver == "dense":
         solutions = solve_dense(matrix, members, problems, settings)
+    elif solver == "auto" and is_small:
+        solutions = _solve_small(matrix, members, problems, settings, is_linear=is_linear)
     else:
         solutions = []
         shared = None
@@ -123,6 +128,26 @@ def solve_tasks(
                 solve_large(part, problem, settings, solver=solver, is_linear=is_linear, store=shared)
             )
     return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
+
+
+def _solve_small(
+    matrix: KernelMatrix,
+    members: list[Any],
+    problems: list[DualProblem],
+    settings: Settings,
+    *,
+    is_linear: bool,
+) -> list[DualSolution]:
+    """Solve as one batch; linear tasks that resist pair steps go to the interior point, one by one."""
+    if not is_linear or settings.max_iter >= 0:
+        return solve_dense(matrix, members, problems, settings)
+    most = max(idx.shape[0] for idx in members)
+    solutions = solve_dense(matrix, members, problems, settings._replace(max_iter=_PAIRS_PER_ROW * most))
+    for k, solution in enumerate(solutions):
+        if not solution.is_converged:
+            part = matrix.subset(members[k])
+            solutions[k] = solve_large(part, problems[k], settings, solver="interior", is_linear=True)
+    return solutions
 
 
 def _state(matrix: KernelMatrix, task: Task, bound: Host) -> DualProblem:

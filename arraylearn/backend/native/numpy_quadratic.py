@@ -107,18 +107,18 @@ def _pair_steps(block: _Block, gradient: Host, point: Host, tol: float, max_step
     violation, scratch = np.empty_like(rising), np.empty_like(rising)
     rows, roots = list(block.matrix), list(block.inverse_root)
     subtract, multiply = np.subtract, np.multiply
-    highest, largest, best = rising.argmax, violation.max, scratch.argmax
+    highest, largest, best, rising_at = rising.argmax, violation.max, scratch.argmax, rising.item
     n_steps = 0
     while n_steps < max_steps:
         i = int(highest())
         root = roots[i]
-        subtract(rising[i], falling, violation)
+        subtract(rising_at(i), falling, violation)
         if n_steps % _CHECK_EVERY == 0 and not largest() > tol:
             break
         multiply(violation, root, scratch)
         j = int(best())
-        size = float(root[j])
-        step = float(violation[j]) * size * size
+        size = root.item(j)
+        step = violation.item(j) * size * size
         x_i, x_j = values[i] + step, values[j] - step
         if x_i >= upper[i]:
             step = upper[i] - values[i]
