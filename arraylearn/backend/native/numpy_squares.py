@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,42 @@ def whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant:
     k, r = shift.shape[-2:]
     d = x.shape[-1]
     # a column of ones takes the shift into the product
-    wide = np.concatenate([maps, -shift.reshape(*shift.shape[:-2], k * r, 1)], axis=-1)
+    wide = np.concatenate([-shift[..., None], maps.reshape(*shift.shape, d)], axis=-1)
+    is_lower = r == d and not np.triu(wide[..., 1:], 1).any()
+    bounds = _bands(r) if is_lower else [(0, r)]
 
     def fill(out: Host, x: Host, wide: Host, center: Host, constant: Host) -> None:
+        # a lower triangle is cut into bands, whose rows end where the triangle does
+        bands = [
+            np.ascontiguousarray(wide.reshape(k, r, d + 1)[:, start:stop, : (stop if is_lower else d) + 1])
+            for start, stop in bounds
+        ]
+        bands = [band.reshape(-1, band.shape[-1]) for band in bands]
         size = _chunk_rows(x, k * r)
         columns = np.ones((d + 1, size), dtype=x.dtype)
-        buffer = np.empty((k * r, size), dtype=x.dtype)
+        buffer = np.empty((max(band.shape[0] for band in bands), size), dtype=x.dtype)
         for start in range(0, x.shape[0], size):
             rows = x[start : start + size]
             m = rows.shape[0]
             # a plain copy transposes faster than a subtraction
-            columns[:d, :m] = rows.T
-            columns[:d, :m] -= center.T
-            z = np.matmul(wide, columns[:, :m], out=buffer[:, :m]).reshape(k, r, m)
-            squares = np.einsum("krm,krm->km", z, z)
-            np.subtract(constant.T, squares, out=squares)
-            out[start : start + m] = squares.T
+            columns[1:, :m] = rows.T
+            columns[1:, :m] -= center.T
+            exponents = np.repeat(constant.T, m, axis=1)
+            for band in bands:
+                z = np.matmul(band, columns[: band.shape[1], :m], out=buffer[: band.shape[0], :m])
+                z = z.reshape(k, -1, m)
+                exponents -= np.einsum("krm,krm->km", z, z)
+            out[start : start + m] = exponents.T
 
-    return _in_pieces(fill, x, k, (wide, center, constant[..., None, :]))
+    flat = wide.reshape(*wide.shape[:-3], k * r, d + 1)
+    return _in_pieces(fill, x, k, (flat, center, constant[..., None, :]))
+
+
+def _bands(d: int) -> list[tuple[int, int]]:
+    """Cut the rows of a triangle so that little is multiplied by zero, and products stay large."""
+    n = 1 if d < 20 else 2 if d < 32 else 3 if d < 64 else 4
+    edges = [i * d // n for i in range(n + 1)]
+    return list(pairwise(edges))
 
 
 def diagonal_squares(
