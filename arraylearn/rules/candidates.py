@@ -26,6 +26,7 @@ __all__ = [
     "Pool",
     "choose_threshold",
     "is_single_precision",
+    "live_rows",
     "open_pool",
     "prepare",
     "read_summary",
@@ -40,7 +41,7 @@ MOST_CELLS = 255
 class Block(NamedTuple):
     """Columns that are counted by value."""
 
-    cells: Array  # (d, n) uint8 or int32 value of each row; n_cells where missing
+    packed: Any  # (d, n) value of each row, n_cells where missing; see `ops.pack_cells`
     n_cells: int  # largest number of values of a column
     values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 
@@ -72,10 +73,9 @@ class Candidates(NamedTuple):
 class Pool(NamedTuple):
     """The rows that a rule may still cover, and their part of the candidates."""
 
-    rows: Array  # (m,) int64 ascending
-    cells: tuple[Array, ...]  # (d, m) for each block
-    lists: Array  # (d_sorted, m)
-    size: int
+    is_live: Array  # (n,) bool
+    lists: Array  # (d_sorted, m): the live rows of the sorted columns
+    size: int  # how many there are
 
 
 class _Ranked(NamedTuple):
@@ -124,7 +124,7 @@ def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
 
 def _nominal_block(place: Place, codes: Array, group: list[int], n_values: Sequence[int]) -> Block:
     n_cells = max(1, *(n_values[j] for j in group))
-    return Block(_as_cells(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
+    return Block(_pack(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
 
 
 def _ordered_block(place: Place, ranked: _Ranked, group: list[int]) -> Block:
@@ -132,11 +132,12 @@ def _ordered_block(place: Place, ranked: _Ranked, group: list[int]) -> Block:
     picked = (_pick(place, one, group) for one in (ranked.ranks, ranked.ordered, ranked.rank_along))
     ranks, ordered, rank_along = picked
     values = _distinct_values(place, ordered, rank_along, n_cells)
-    return Block(_as_cells(place.xp, ranks, n_cells), n_cells, values)
+    return Block(_pack(place.xp, ranks, n_cells), n_cells, values)
 
 
-def _as_cells(xp: Namespace, codes: Array, n_cells: int) -> Array:
-    return xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
+def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
+    cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
+    return ops.pack_cells(xp, cells, n_cells)
 
 
 def _rank(xp: Namespace, columns: Array) -> _Ranked:
@@ -187,25 +188,26 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
 
 def open_pool(place: Place, candidates: Candidates) -> Pool:
     """Return the pool of all rows."""
-    rows = place.xp.arange(candidates.n_rows, dtype=place.xp.int64, device=place.device)
-    return Pool(rows, tuple(one.cells for one in candidates.blocks), candidates.lists, candidates.n_rows)
+    is_live = place.xp.ones((candidates.n_rows,), dtype=place.xp.bool, device=place.device)
+    return Pool(is_live, candidates.lists, candidates.n_rows)
 
 
 def restrict(xp: Namespace, pool: Pool, keep: Array, size: int) -> Pool:
-    """Keep the rows of a pool for which the (n,) mask `keep` holds; `size` of them do."""
+    """Keep the rows of a pool for which the mask `keep` (n,) holds; `size` of them do."""
     if size == pool.size:
         return pool
-    is_kept = xp.take(keep, pool.rows, axis=0)
-    position = ops.compress(
-        xp, xp.arange(pool.size, dtype=xp.int64, device=array_api_compat.device(pool.rows)), is_kept, size
-    )
-    lists = pool.lists
+    is_live = pool.is_live & keep
+    lists = pool.lists[:, :size]
     if lists.shape[0]:
-        lists = ops.split_lists(xp, lists, xp.astype(keep, xp.int32) - 1, (size,))
-    else:
-        lists = lists[:, :size]
-    cells = tuple(xp.take(one, position, axis=1) for one in pool.cells)
-    return Pool(xp.take(pool.rows, position, axis=0), cells, lists, size)
+        lists = ops.split_lists(xp, pool.lists, xp.astype(is_live, xp.int32) - 1, (size,))
+    return Pool(is_live, lists, size)
+
+
+def live_rows(xp: Namespace, pool: Pool) -> Array:
+    """Return the rows (m,) of a pool, ascending."""
+    n = pool.is_live.shape[0]
+    every = xp.arange(n, dtype=xp.int64, device=array_api_compat.device(pool.is_live))
+    return ops.compress(xp, every, pool.is_live, pool.size)
 
 
 # ---- conditions

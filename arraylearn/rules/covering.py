@@ -54,7 +54,7 @@ def learn_covering(
     for code, class_weight in enumerate(class_weights):
         if class_weight <= 0 or class_weight == sum(class_weights):
             continue
-        target = Target(xp.astype(codes == code, xp.int64), weights)
+        target = Target(codes == code, weights)
         for conditions in _cover_class(place, candidates, target, settings):
             rules.append((conditions, code))
             is_covered = is_covered | mask_of(xp, candidates, conditions)
@@ -69,7 +69,7 @@ def _cover_class(
         settings.gain, settings.must_gain, least=settings.min_coverage, max_literals=settings.max_literals
     )
     pool = open_pool(place, candidates)
-    share = _share(weigh(xp, target, pool.rows))
+    share = _share(weigh(xp, target, [pool.is_live])[0][:2])
     found: list[Conditions] = []
     while pool.size and len(found) < (settings.max_rules or candidates.n_rows):
         grown = grow_rule(xp, candidates, pool, target, growth)

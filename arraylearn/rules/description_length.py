@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 __all__ = [
@@ -29,9 +30,6 @@ class Counts(NamedTuple):
     covered: float  # weight of all rows
 
 
-_NO_ROWS = Counts(0.0, 0.0)
-
-
 class Setting(NamedTuple):
     """The problem that a rule set of one class answers."""
 
@@ -52,6 +50,7 @@ def subset_bits(n: float, k: float, p: float) -> float:
     return bits if n - k <= _SLACK else math.inf
 
 
+@cache
 def theory_bits(n_literals: int, n_conditions: float) -> float:
     r"""Bits to state a rule: how many literals (in Rissanen's code), and which of all conditions.
 
@@ -91,30 +90,29 @@ class _Running:
 
     def __init__(self, setting: Setting, counts: Sequence[Counts]) -> None:
         self.setting = setting
-        self.covered = sum(one.covered for one in counts)
-        self.positive = sum(one.positive for one in counts)
+        self.positive = sum([one.positive for one in counts])
+        self.covered = sum([one.covered for one in counts])
+        self.bits = self._bits(self.positive, self.covered)
 
-    def bits(self, without: Counts = _NO_ROWS) -> float:
-        covered, positive = self.covered - without.covered, self.positive - without.positive
-        uncovered = max(0.0, self.setting.total - covered)
-        false_negative = max(0.0, self.setting.positive - positive)
+    def _bits(self, positive: float, covered: float) -> float:
+        setting = self.setting
         return data_bits(
-            self.setting.false_positive_share,
+            setting.false_positive_share,
             max(0.0, covered),
-            uncovered,
+            max(0.0, setting.total - covered),
             max(0.0, covered - positive),
-            false_negative,
+            max(0.0, setting.positive - positive),
         )
 
     def delete_if_needless(self, counts: Counts, n_literals: int) -> float | None:
         """Return the bits that deleting a rule saves, and delete it; None if it should stay."""
-        theory = theory_bits(n_literals, self.setting.n_conditions)
-        saved = self.bits() + theory - self.bits(without=counts)
+        positive, covered = self.positive - counts.positive, self.covered - counts.covered
+        without = self._bits(positive, covered)
+        saved = self.bits + theory_bits(n_literals, self.setting.n_conditions) - without
         is_wrong = counts.covered > 0 and (counts.covered - counts.positive) / counts.covered >= 0.5
         if saved < 0 and not is_wrong:
             return None
-        self.covered -= counts.covered
-        self.positive -= counts.positive
+        self.positive, self.covered, self.bits = positive, covered, without
         return saved
 
 
@@ -124,7 +122,7 @@ def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[
     saved = 0.0
     for k in range(first, len(counts)):
         saved += running.delete_if_needless(counts[k], sizes[k]) or 0.0
-    return running.bits() - saved
+    return running.bits - saved
 
 
 def relative_bits(

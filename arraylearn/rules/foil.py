@@ -26,7 +26,7 @@ EQUAL, BELOW, ABOVE = range(3)
 class Target(NamedTuple):
     """What a rule shall cover."""
 
-    is_positive: Array  # (n,) int64, 1 for the rows of the class
+    is_positive: Array  # (n,) bool: the rows of the class
     weights: Array | None  # (n,) accumulator's dtype; None: every row counts 1
 
 
@@ -117,8 +117,7 @@ def score_literals(
         between which the threshold lies. Ties go to coverage, then to the first.
     """
     parts = [
-        _score_block(xp, block, cells, pool.rows, target, gain, before, least)
-        for block, cells in zip(candidates.blocks, pool.cells, strict=True)
+        _score_block(xp, block, pool.is_live, target, gain, before, least) for block in candidates.blocks
     ]
     if pool.lists.shape[0]:
         parts.append(_score_sorted(xp, candidates, pool, target, gain, before, least))
@@ -128,20 +127,16 @@ def score_literals(
 def _score_block(
     xp: Namespace,
     block: Block,
-    cells: Array,
-    rows: Array,
+    is_live: Array,
     target: Target,
     gain: Gain,
     before: tuple[float, float],
     least: float,
 ) -> Array:
     """Find the best value or threshold of columns that are counted by value."""
-    place = Place(xp, array_api_compat.device(rows))
+    place = Place(xp, array_api_compat.device(is_live))
     n_cells, dtype = block.n_cells, accumulator_dtype(place)
-    weights = None if target.weights is None else xp.take(target.weights, rows, axis=0)
-    keys = xp.take(target.is_positive, rows, axis=0)
-    counts = ops.paired_histogram(xp, cells, keys, n_cells + 1, 2, weights)[:, :, :n_cells]
-    p, covered = counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
+    p, covered = ops.count_cells(xp, block.packed, n_cells, is_live, target.is_positive, target.weights)
     if block.values is None:
         p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
         score = _masked_gain(xp, gain, p, covered, before, least)
@@ -171,7 +166,7 @@ def _score_sorted(
 ) -> Array:
     """Find the best threshold of the columns that are kept sorted."""
     d, m = pool.lists.shape
-    device = array_api_compat.device(pool.rows)
+    device = array_api_compat.device(pool.is_live)
 
     def score(p: Array, covered: Array) -> Array:
         return _masked_gain(xp, gain, p, covered, before, least)

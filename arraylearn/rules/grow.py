@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
@@ -32,9 +33,17 @@ from arraylearn.rules.foil import (
 )
 from arraylearn.rules.rule import Condition, Relation
 
-__all__ = ["Grown", "Growth", "grow_rule", "weigh"]
+__all__ = ["Grown", "Growth", "Weight", "grow_rule", "weigh"]
 
 _RELATIONS: dict[int, Relation] = {EQUAL: "=", BELOW: "<=", ABOVE: ">"}
+
+
+class Weight(NamedTuple):
+    """What some rows weigh."""
+
+    positive: float
+    covered: float
+    n_rows: int
 
 
 class Growth(NamedTuple):
@@ -60,15 +69,28 @@ class _Choice(NamedTuple):
     counts: tuple[float, float]
 
 
-def weigh(xp: Namespace, target: Target, rows: Array) -> tuple[float, float]:
-    """Return the weight of the positive ones of some rows and of all of them; the host waits."""
-    is_positive = xp.take(target.is_positive, rows, axis=0)
+def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]:
+    """Weigh the rows of some masks (n,); the host waits once.
+
+    Returns
+    -------
+    list of Weight
+        Weight of the positive rows and of all rows, and number of rows, of each mask.
+    """
     if target.weights is None:
-        return float(to_host(xp.sum(is_positive))), float(rows.shape[0])
-    weights = xp.take(target.weights, rows, axis=0)
-    p = xp.sum(weights * xp.astype(is_positive, weights.dtype))
-    both = to_host(xp.stack((p, xp.sum(weights)))).tolist()
-    return both[0], both[1]
+        sums = [xp.count_nonzero(rows) for mask in masks for rows in (mask & target.is_positive, mask)]
+        found = to_host(xp.stack(sums)).tolist()
+        return [Weight(float(p), float(n), n) for p, n in zip(found[::2], found[1::2], strict=True)]
+    sums = []
+    for mask in masks:
+        weights = xp.where(mask, target.weights, 0.0)
+        sums += [
+            xp.sum(xp.where(target.is_positive, weights, 0.0)),
+            xp.sum(weights),
+            xp.astype(xp.count_nonzero(mask), weights.dtype),
+        ]
+    found = to_host(xp.stack(sums)).tolist()
+    return [Weight(found[i], found[i + 1], int(found[i + 2])) for i in range(0, len(found), 3)]
 
 
 def grow_rule(
@@ -101,7 +123,7 @@ def grow_rule(
     conditions, counts = list(start), []
     if pool.size == 0 or not candidates.idx:
         return Grown(start, ())
-    before = weigh(xp, target, pool.rows)
+    before = weigh(xp, target, [pool.is_live])[0][:2]
     last = -math.inf
     while 0 < before[0] < before[1] and len(conditions) < (growth.max_literals or math.inf):
         summary = score_literals(xp, candidates, pool, target, growth.gain, before, growth.least)
@@ -115,7 +137,7 @@ def grow_rule(
         keep = satisfies(xp, candidates, choice.condition)
         size = int(choice.counts[1])
         if target.weights is not None:
-            size = int(to_host(xp.sum(xp.astype(xp.take(keep, pool.rows, axis=0), xp.int64))))
+            size = int(to_host(xp.count_nonzero(keep & pool.is_live)))
         pool = restrict(xp, pool, keep, size)
         before, last = choice.counts, choice.score
     return Grown(tuple(conditions), tuple(counts))

@@ -14,7 +14,7 @@ from arraylearn.backend.random import RandomState
 from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, relative_bits
 from arraylearn.rules.foil import Target
-from arraylearn.rules.grow import Growth, grow_rule
+from arraylearn.rules.grow import Growth, grow_rule, weigh
 from arraylearn.rules.prune import prune_rule, split_pool
 from arraylearn.rules.rule import Condition
 
@@ -59,19 +59,8 @@ def mask_of(xp: Namespace, candidates: Candidates, conditions: Conditions) -> Ar
 
 def cover(xp: Namespace, target: Target, mask: Array, pool: Pool) -> Covered:
     """Weigh what a mask (n,) covers of a pool; the host waits."""
-    is_covered = xp.astype(xp.take(mask, pool.rows, axis=0), xp.int64)
-    is_positive = is_covered * xp.take(target.is_positive, pool.rows, axis=0)
-    if target.weights is None:
-        positive, n_rows = to_host(xp.stack((xp.sum(is_positive), xp.sum(is_covered)))).tolist()
-        return Covered(Counts(float(positive), float(n_rows)), n_rows)
-    weights = xp.take(target.weights, pool.rows, axis=0)
-    sums = [
-        xp.sum(weights * xp.astype(is_positive, weights.dtype)),
-        xp.sum(weights * xp.astype(is_covered, weights.dtype)),
-        xp.astype(xp.sum(is_covered), weights.dtype),
-    ]
-    positive, covered, n_rows = to_host(xp.stack(sums)).tolist()
-    return Covered(Counts(positive, covered), int(n_rows))
+    positive, covered, n_rows = weigh(xp, target, [mask & pool.is_live])[0]
+    return Covered(Counts(positive, covered), n_rows)
 
 
 def _must_stop(counts: Counts, bits: float, least: float) -> bool:
@@ -84,10 +73,10 @@ def _must_stop(counts: Counts, bits: float, least: float) -> bool:
 def _grow_and_prune(job: Job, pool: Pool) -> Conditions:
     """Learn one rule from a pool."""
     xp = job.place.xp
-    halves = split_pool(job.place, pool, job.target, job.candidates.n_rows, job.rng, job.folds)
+    halves = split_pool(job.place, pool, job.target, job.rng, job.folds)
     grown = grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions
     return prune_rule(
-        xp, job.candidates, grown, job.target, halves.prune_rows, smoothing=job.smoothing, is_whole=False
+        xp, job.candidates, grown, job.target, halves.is_held, smoothing=job.smoothing, is_whole=False
     )
 
 
@@ -141,10 +130,8 @@ def _best_variant(
     """Choose between a rule, a replacement grown from nothing and a revision grown from the rule."""
     xp, n = job.place.xp, len(rules)
     old = rules[at]
-    halves = split_pool(job.place, pool, job.target, job.candidates.n_rows, job.rng, job.folds)
-    is_free = xp.take(later, halves.prune_rows, axis=0) == n
-    n_free = int(to_host(xp.sum(xp.astype(is_free, xp.int64))))
-    prune_rows = ops.compress(xp, halves.prune_rows, is_free, n_free)
+    halves = split_pool(job.place, pool, job.target, job.rng, job.folds)
+    rows = halves.is_held & (later == n)  # those that no later rule covers
     in_old = cover(xp, job.target, old_mask, halves.grow)
     grown = (
         grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions,
@@ -158,7 +145,7 @@ def _best_variant(
         ).conditions,
     )
     replacement, revision = (
-        prune_rule(xp, job.candidates, one, job.target, prune_rows, smoothing=job.smoothing, is_whole=True)
+        prune_rule(xp, job.candidates, one, job.target, rows, smoothing=job.smoothing, is_whole=True)
         for one in grown
     )
     masks = [mask_of(xp, job.candidates, one) for one in (replacement, revision)]
@@ -176,11 +163,10 @@ def _count_variants(
     xp: Namespace, target: Target, pool: Pool, masks: Sequence[Array], later: Array, at: int, n: int
 ) -> list[list[Counts]]:
     """Count what the rules from `at` on cover of a pool: without rule `at`, then with each mask for it."""
-    after = xp.take(later, pool.rows, axis=0)
-    first = [after, *(xp.where(xp.take(mask, pool.rows, axis=0), at, after) for mask in masks)]
-    keys = xp.stack(first) * 2 + xp.take(target.is_positive, pool.rows, axis=0)
-    weights = None if target.weights is None else xp.take(target.weights, pool.rows, axis=0)
-    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), weights), (len(first), n + 1, 2))
+    after = xp.where(pool.is_live, later, n)
+    first = [after, *(xp.where(mask & pool.is_live, at, after) for mask in masks)]
+    keys = xp.stack(first) * 2 + xp.astype(target.is_positive, xp.int64)
+    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), target.weights), (len(first), n + 1, 2))
     return [
         [Counts(float(positive), float(negative + positive)) for negative, positive in lines[at:n]]
         for lines in to_host(table).tolist()

@@ -2,77 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
-
-import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
-from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
+from arraylearn.rules.candidates import Candidates, Pool, live_rows, restrict, satisfies
 from arraylearn.rules.foil import Target
+from arraylearn.rules.grow import Weight, weigh
 from arraylearn.rules.rule import Condition
 
 __all__ = ["Halves", "choose_length", "count_prefixes", "prune_rule", "split_pool"]
+
+Conditions = tuple[Condition, ...]
 
 
 class Halves(NamedTuple):
     """A pool cut in two: rules grow on the first part and are pruned on the second."""
 
     grow: Pool
-    prune_rows: Array  # (m // folds,)
+    is_held: Array  # (n,) bool: the rows for pruning
 
 
-def split_pool(place: Place, pool: Pool, target: Target, n_rows: int, rng: RandomState, folds: int) -> Halves:
+def split_pool(place: Place, pool: Pool, target: Target, rng: RandomState, folds: int) -> Halves:
     """Draw one of `folds` parts for pruning, with its share of the positive rows; the host does not wait."""
     xp = place.xp
     order = permutation(place, as_generator(rng), pool.size)
-    rows = xp.take(pool.rows, order, axis=0)
+    rows = xp.take(live_rows(xp, pool), order, axis=0)
     is_positive = xp.take(target.is_positive, rows, axis=0)
-    rank = xp.cumulative_sum(is_positive)
+    rank = xp.cumulative_sum(xp.astype(is_positive, xp.int64))
     position = xp.arange(pool.size, dtype=xp.int64, device=place.device)
     # positive rows first, then the others: every folds-th row is held back
-    rank = xp.where(is_positive > 0, rank - 1, rank[-1:] + position - rank)
-    is_held = rank % folds == folds - 1
-    size = pool.size // folds
-    keep = ops.scatter(xp, xp.astype(~is_held, xp.int64), rows, n_rows) > 0
-    return Halves(restrict(xp, pool, keep, pool.size - size), ops.compress(xp, rows, is_held, size))
+    rank = xp.where(is_positive, rank - 1, rank[-1:] + position - rank)
+    held = xp.astype(rank % folds == folds - 1, xp.int64)
+    is_held = ops.scatter(xp, held, rows, pool.is_live.shape[0]) > 0
+    return Halves(restrict(xp, pool, ~is_held, pool.size - pool.size // folds), is_held)
 
 
 def count_prefixes(
-    xp: Namespace, candidates: Candidates, conditions: tuple[Condition, ...], target: Target, rows: Array
-) -> Array:
-    """Weigh what each prefix of a conjunction covers of some rows.
-
-    Returns
-    -------
-    array (1 + len(conditions), 2)
-        Weight of the positive rows and of all rows, from the empty prefix on.
-    """
-    everything = xp.ones((1, rows.shape[0]), dtype=xp.int64, device=array_api_compat.device(rows))
-    met = [everything]
-    met += [
-        xp.astype(xp.take(satisfies(xp, candidates, one), rows, axis=0), xp.int64)[None, :]
-        for one in conditions
-    ]
-    is_covered = xp.cumulative_prod(xp.concat(met, axis=0), axis=0)
-    is_positive = xp.take(target.is_positive, rows, axis=0)
-    if target.weights is None:
-        return xp.stack((xp.sum(is_covered * is_positive, axis=1), xp.sum(is_covered, axis=1)), axis=1)
-    weights = xp.take(target.weights, rows, axis=0)
-    covered = xp.astype(is_covered, weights.dtype) * weights
-    positive = covered * xp.astype(is_positive, weights.dtype)
-    return xp.stack((xp.sum(positive, axis=1), xp.sum(covered, axis=1)), axis=1)
+    xp: Namespace, candidates: Candidates, conditions: Conditions, target: Target, rows: Array
+) -> list[Weight]:
+    """Weigh what each prefix of a conjunction, the empty one first, covers of a mask (n,); the host waits."""
+    masks = [rows]
+    for condition in conditions:
+        masks.append(masks[-1] & satisfies(xp, candidates, condition))
+    return weigh(xp, target, masks)
 
 
-def choose_length(counts: list[list[float]], *, smoothing: float, is_whole: bool) -> int:
+def choose_length(counts: Sequence[Weight], *, smoothing: float, is_whole: bool) -> int:
     r"""Choose how many literals to keep.
 
     Parameters
     ----------
-    counts : list of [p, p + n]
-        Weights that each prefix covers of the rows held back, from the empty one on.
+    counts : sequence of Weight
+        What each prefix covers of the rows held back, from the empty one on.
     smoothing : float
         The :math:`s` below.
     is_whole : bool
@@ -84,7 +69,7 @@ def choose_length(counts: list[list[float]], *, smoothing: float, is_whole: bool
     int
         Length of the best prefix, the shortest of equals.
     """
-    positive, total = counts[0]
+    positive, total, _ = counts[0]
     if total <= 0:
         return len(counts) - 1
 
@@ -97,7 +82,7 @@ def choose_length(counts: list[list[float]], *, smoothing: float, is_whole: bool
     start = (positive + smoothing) / (total + 2 * smoothing)
     best, best_worth = 0, start if is_whole else 2 * start - 1
     for length in range(1, len(counts)):
-        value = worth(*counts[length])
+        value = worth(*counts[length][:2])
         if value > best_worth + 1e-12:
             best, best_worth = length, value
     return best
@@ -106,15 +91,15 @@ def choose_length(counts: list[list[float]], *, smoothing: float, is_whole: bool
 def prune_rule(
     xp: Namespace,
     candidates: Candidates,
-    conditions: tuple[Condition, ...],
+    conditions: Conditions,
     target: Target,
     rows: Array,
     *,
     smoothing: float,
     is_whole: bool,
-) -> tuple[Condition, ...]:
+) -> Conditions:
     """Cut a rule to its best prefix on the rows held back; the host waits once."""
-    if not conditions or rows.shape[0] == 0:
+    if not conditions:
         return conditions
-    counts = to_host(count_prefixes(xp, candidates, conditions, target, rows)).tolist()
+    counts = count_prefixes(xp, candidates, conditions, target, rows)
     return conditions[: choose_length(counts, smoothing=smoothing, is_whole=is_whole)]

@@ -75,8 +75,8 @@ def learn_ripper(
     order = sorted(range(len(class_weights)), key=lambda code: class_weights[code])
     rules: list[tuple[Conditions, int]] = []
     for rank, code in enumerate(order[:-1]):
-        target = Target(xp.astype(codes == code, xp.int64), weights)
-        positive, total = weigh(xp, target, pool.rows)
+        target = Target(codes == code, weights)
+        positive, total, _ = weigh(xp, target, [pool.is_live])[0]
         if positive <= 0:
             continue
         left = sum(class_weights[other] for other in order[rank:])

@@ -46,7 +46,7 @@ def best_by_loop(column, positive, weights):
 def test_by_hand(rung, xp):
     x = np.array([[1.0], [2.0], [2.0], [3.0], [4.0]])
     order, ranks = (rung.from_host(part) for part in lists_of(x))
-    positive = rung.from_host(np.array([0, 1, 0, 1, 1]))
+    positive = rung.from_host(np.array([0, 1, 0, 1, 1]) > 0)
     found = both(rung, lambda: ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 5.0)))
     score, p, covered, position = (rung.to_host(part).tolist() for part in found)
     assert (score, p, covered) == ([1.0], [2.0], [2.0])
@@ -56,7 +56,7 @@ def test_by_hand(rung, xp):
 @pytest.mark.parametrize("values", [[3.0, 3.0, 3.0], [np.nan, np.nan, np.nan], [1.0, np.nan, 1.0]])
 def test_nothing_to_cut(rung, xp, values):
     order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
-    positive = rung.from_host(np.array([1, 0, 1]))
+    positive = rung.from_host(np.array([1, 0, 1]) > 0)
     score = ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 3.0))[0]
     assert rung.to_host(score).tolist() == [-np.inf]
 
@@ -75,7 +75,7 @@ def test_against_a_loop(rung, xp, data):
     given_weights = rung.from_host(weights, accumulator) if is_weighted else None
     weights = weights if is_weighted else np.ones(n)
     score = accuracy_of(xp, float(weights.sum()))
-    found = ops.best_thresholds(xp, order, ranks, rung.from_host(positive), given_weights, score)
+    found = ops.best_thresholds(xp, order, ranks, rung.from_host(positive > 0), given_weights, score)
     found = [rung.to_host(part).tolist() for part in found]
     for j in range(2):
         expected = best_by_loop(x[:, j], positive, weights)

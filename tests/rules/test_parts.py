@@ -20,6 +20,7 @@ from arraylearn.rules.description_length import (
 )
 from arraylearn.rules.foil import Target
 from arraylearn.rules.from_tree import pessimistic_error
+from arraylearn.rules.grow import Weight
 from arraylearn.rules.prune import choose_length, count_prefixes, split_pool
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
@@ -58,40 +59,44 @@ def test_prefixes(rung, xp):
     x = np.array([[0.0], [1.0], [2.0], [3.0], [np.nan]])
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x), place))
-    target = Target(rung.from_host(np.array([0, 1, 1, 0, 1])), None)
-    rows = rung.from_host(np.arange(5))
+    target = Target(rung.from_host(np.array([0, 1, 1, 0, 1]) > 0), None)
+    rows = rung.from_host(np.ones(5, dtype=bool))
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
-    counts = rung.to_host(count_prefixes(xp, candidates, conditions, target, rows))
-    assert counts.tolist() == [[3, 5], [2, 3], [2, 2]]
+    counts = count_prefixes(xp, candidates, conditions, target, rows)
+    assert counts == [(3, 5, 5), (2, 3, 3), (2, 2, 2)]
     weights = rung.from_host([1, 2, 3, 4, 5], rung.float_dtypes[-1])
     counts = count_prefixes(xp, candidates, conditions, target._replace(weights=weights), rows)
-    assert rung.to_host(counts).tolist() == [[10, 15], [5, 9], [5, 5]]
+    assert counts == [(10, 15, 5), (5, 9, 3), (5, 5, 2)]
+
+
+def weights(pairs):
+    return [Weight(p, covered, covered) for p, covered in pairs]
 
 
 def test_choice_of_a_prefix():
     # (p - n) / (p + n): 0.2, 0.5, 0.5; the shorter one wins
-    assert choose_length([[6, 10], [6, 8], [3, 4]], smoothing=0.0, is_whole=False) == 1
+    assert choose_length(weights([[6, 10], [6, 8], [3, 4]]), smoothing=0.0, is_whole=False) == 1
     # smoothing prefers the one that rests on more rows
-    assert choose_length([[10, 20], [8, 9], [1, 1]], smoothing=0.0, is_whole=False) == 2
-    assert choose_length([[10, 20], [8, 9], [1, 1]], smoothing=1.0, is_whole=False) == 1
+    assert choose_length(weights([[10, 20], [8, 9], [1, 1]]), smoothing=0.0, is_whole=False) == 2
+    assert choose_length(weights([[10, 20], [8, 9], [1, 1]]), smoothing=1.0, is_whole=False) == 1
     # the empty rule where nothing is better
-    assert choose_length([[9, 10], [4, 5]], smoothing=0.0, is_whole=False) == 0
+    assert choose_length(weights([[9, 10], [4, 5]]), smoothing=0.0, is_whole=False) == 0
     # accuracy on all rows
-    assert choose_length([[5, 10], [5, 7], [2, 2]], smoothing=1.0, is_whole=True) == 1
+    assert choose_length(weights([[5, 10], [5, 7], [2, 2]]), smoothing=1.0, is_whole=True) == 1
     # nothing held back: nothing pruned
-    assert choose_length([[0, 0], [0, 0]], smoothing=1.0, is_whole=False) == 1
+    assert choose_length(weights([[0, 0], [0, 0]]), smoothing=1.0, is_whole=False) == 1
 
 
 def test_split(rung, xp):
     x = np.arange(20.0)[:, None]
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x), place))
-    target = Target(rung.from_host((np.arange(20) < 6).astype(np.int64)), None)
-    halves = split_pool(place, open_pool(place, candidates), target, 20, np.random.default_rng(0), 3)
-    held, grown = rung.to_host(halves.prune_rows), rung.to_host(halves.grow.rows)
-    assert sorted([*held.tolist(), *grown.tolist()]) == list(range(20))
-    assert (len(held), halves.grow.size) == (6, 14)
-    assert (held < 6).sum() == 2
+    target = Target(rung.from_host(np.arange(20) < 6), None)
+    halves = split_pool(place, open_pool(place, candidates), target, np.random.default_rng(0), 3)
+    held, grown = rung.to_host(halves.is_held), rung.to_host(halves.grow.is_live)
+    np.testing.assert_array_equal(held, ~grown)
+    assert (held.sum(), halves.grow.size) == (6, 14)
+    assert held[:6].sum() == 2
 
 
 @pytest.mark.parametrize("n", [20, 600])

@@ -24,7 +24,7 @@ def best_thresholds(
     score: Callable[[Host, Host], Host],
 ) -> tuple[Host, Host, Host, Host]:
     d, m = lists.shape
-    flags = positive.astype(np.int8)
+    flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
 
     def search(j: int) -> tuple[float, float, float, int]:

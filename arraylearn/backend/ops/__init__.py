@@ -31,6 +31,7 @@ from arraylearn.backend.ops.boosting import (
     split_blocks,
     unpack,
 )
+from arraylearn.backend.ops.cells import count_cells, pack_cells
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
@@ -67,6 +68,7 @@ __all__ = [
     "cholesky",
     "combine_rows",
     "compress",
+    "count_cells",
     "diagonal_squares",
     "first_best",
     "first_in_block",
@@ -85,6 +87,7 @@ __all__ = [
     "merge_moments",
     "pair_columns",
     "paired_histogram",
+    "pack_cells",
     "partition",
     "polynomial_gram",
     "project",

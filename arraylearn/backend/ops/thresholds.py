@@ -31,8 +31,8 @@ def best_thresholds(
         last. m is at least 1.
     ranks : int32 array (d, n)
         Dense rank of each row's value; -1 where missing.
-    positive : int64 array (n,)
-        1 for the rows to cover, 0 for the others.
+    positive : bool array (n,)
+        Which rows to cover.
     weights : array (n,), optional
         Weight of each row in the accumulator's dtype; default: every row counts 1.
     score : callable
@@ -57,7 +57,7 @@ def best_thresholds(
     rank = xp.take_along_axis(ranks, rows, axis=1)
     flat = xp.reshape(rows, (-1,))
     covered = xp.astype(rank >= 0, xp.int64)
-    p = covered * xp.reshape(xp.take(positive, flat, axis=0), (d, m))
+    p = covered * xp.astype(xp.reshape(xp.take(positive, flat, axis=0), (d, m)), xp.int64)
     if weights is not None:
         weight = xp.reshape(xp.take(weights, flat, axis=0), (d, m))
         p, covered = weight * xp.astype(p, dtype), weight * xp.astype(covered, dtype)
