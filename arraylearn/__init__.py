@@ -48,6 +48,7 @@ _HOMES = {
     "rules": "arraylearn.rules",
     "selection": "arraylearn.selection",
     "svm": "arraylearn.svm",
+    "plot": "arraylearn.plot",
     "table": "arraylearn.table",
     "tree": "arraylearn.tree",
     "DecisionTreeClassifier": "arraylearn.tree",

@@ -4,6 +4,7 @@ from arraylearn.tree.classifier import DecisionTreeClassifier, c45, cart, id3
 from arraylearn.tree.histogram import class_histogram
 from arraylearn.tree.nodes import Surrogates, Tree
 from arraylearn.tree.scores import threshold_scores
+from arraylearn.tree.text import graphviz_source, leaf_rules, tree_text
 
 __all__ = [
     "DecisionTreeClassifier",
@@ -12,6 +13,9 @@ __all__ = [
     "c45",
     "cart",
     "class_histogram",
+    "graphviz_source",
     "id3",
+    "leaf_rules",
     "threshold_scores",
+    "tree_text",
 ]

@@ -24,6 +24,8 @@ __all__ = [
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
+# C4.5 takes values this near for equal.
+_C45_GAP = 1e-5
 
 
 class ExactFinder:
@@ -192,7 +194,7 @@ def _scan_some(
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     left, known = _running_counts(place, level, lists, values, rows.n_classes, rows.has_missing_numbers)
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
-    is_step = ops.steps(xp, values)
+    is_step = ops.steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
     if rule.missing != "direction" or not rows.has_missing_numbers:
         best, position = _best_positions(place, level, rule, left, known, is_step)
         is_binned = rows.edges is not None

@@ -242,3 +242,48 @@ def test_infinity_and_wrong_columns():
         tree.predict(np.full((2, 2), np.inf))
     with pytest.raises(ValueError, match="features"):
         tree.predict(X[:, :1])
+
+
+# ---- bins
+
+
+@pytest.mark.parametrize("measure", ["gini", "entropy"])
+@pytest.mark.parametrize("n_classes", [2, 6])
+def test_bins_of_single_values_give_the_exact_splits(rung, measure, n_classes):
+    X, y = random_rows(500, 4, n_classes, n_values=20)
+    X = rung.from_host(X, rung.float_dtypes[-1])
+    exact, binned = (
+        al.DecisionTreeClassifier(splitter=splitter, measure=measure, max_depth=6).fit(X, y)
+        for splitter in ("exact", "hist")
+    )
+    exact, binned = tree_on_host(exact.tree_), tree_on_host(binned.tree_)
+    # the thresholds may stand elsewhere between the same two values
+    for name in ("kind", "feature", "first_child", "counts"):
+        assert np.array_equal(getattr(exact, name), getattr(binned, name)), name
+
+
+def test_binned_tree_grows_out(rung):
+    X, y = random_rows(800, 4, 3)
+    X = rung.from_host(X, rung.float_dtypes[-1])
+    tree = al.DecisionTreeClassifier(splitter="hist", n_bins=250).fit(X, y)
+    grown = tree_on_host(tree.tree_)
+    is_leaf = grown.kind == 0
+    assert np.all(grown.counts[is_leaf].max(axis=1) == grown.counts[is_leaf].sum(axis=1))
+    assert np.mean(rung.to_host(tree.predict(X)) == y) == 1.0
+
+
+def test_binned_accuracy_is_near_the_exact_one():
+    X, y = random_rows(20_000, 10, 3)
+    exact, binned = (
+        al.DecisionTreeClassifier(splitter=splitter, max_depth=8).fit(X[:10_000], y[:10_000])
+        for splitter in ("exact", "hist")
+    )
+    assert binned.score(X[10_000:], y[10_000:]) > exact.score(X[10_000:], y[10_000:]) - 0.02
+
+
+def test_bins_refuse_what_counts_thresholds():
+    X, y = random_rows(10, 2, 2)
+    with pytest.raises(ValueError, match="use splitter='exact'"):
+        al.DecisionTreeClassifier(splitter="hist", penalize_thresholds=True).fit(X, y)
+    with pytest.raises(ValueError, match="`n_bins` must be"):
+        al.DecisionTreeClassifier(splitter="hist", n_bins=1).fit(X, y)

@@ -295,8 +295,8 @@ def _list_scores(
     return xp.where(is_allowed, gini_scores(xp, left, right), -1.0)
 
 
-def steps(xp: Namespace, values: Array) -> Array:
-    """Whether the next value of the row (d, m) is larger; False at the end and before NaN."""
-    is_step = values[:, 1:] > values[:, :-1]
+def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
+    """Tell where the next value of the row (d, m) is larger by more than `gap`; not at the end or before NaN."""
+    lower = values[:, :-1] + gap if gap else values[:, :-1]
     last = xp.zeros((values.shape[0], 1), dtype=xp.bool, device=array_api_compat.device(values))
-    return xp.concat((is_step, last), axis=1)
+    return xp.concat((values[:, 1:] > lower, last), axis=1)

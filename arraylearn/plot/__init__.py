@@ -1,0 +1,5 @@
+"""Pictures, drawn with matplotlib, which is imported when the first one is drawn."""
+
+from arraylearn.plot.tree import plot_tree
+
+__all__ = ["plot_tree"]

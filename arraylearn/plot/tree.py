@@ -1,0 +1,86 @@
+"""A tree as a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
+from arraylearn.tree.text import branch_condition
+
+__all__ = ["plot_tree"]
+
+
+def plot_tree(estimator: Any, *, ax: Any = None, max_depth: int | None = None, fontsize: float = 8.0) -> Any:
+    """Draw a fitted tree with matplotlib.
+
+    Parameters
+    ----------
+    estimator : DecisionTreeClassifier
+        Fitted.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default: new axes.
+    max_depth : int, optional
+        Deeper nodes are left out.
+    fontsize : float
+        Size of the text.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    from matplotlib import pyplot  # an extra of the package
+
+    if ax is None:
+        _, ax = pyplot.subplots()
+    tree, schema = tree_on_host(estimator.tree_), estimator.schema_
+    x, is_shown = _places(tree, max_depth)
+    colors = pyplot.get_cmap("Pastel1")
+    for node in np.flatnonzero(is_shown):
+        label = int(tree.probability[node].argmax())
+        ends = tree.kind[node] == LEAF or tree.depth[node] == max_depth
+        head = str(estimator.classes_[label]) if ends else schema.columns[int(tree.feature[node])].name
+        text = f"{head}\n{', '.join(f'{count:g}' for count in tree.counts[node])}"
+        place = (x[node], -float(tree.depth[node]))
+        box = {"boxstyle": "round", "facecolor": colors(label % 9) if ends else "white", "edgecolor": "grey"}
+        if node:
+            parent = int(tree.parent[node])
+            above = (x[parent], -float(tree.depth[parent]))
+            branch = node - int(tree.first_child[parent])
+            condition = branch_condition(tree, schema, parent, branch)
+            name = schema.columns[int(tree.feature[parent])].name
+            ax.plot([above[0], place[0]], [above[1], place[1]], color="grey", linewidth=0.8, zorder=1)
+            middle = ((above[0] + place[0]) / 2, (above[1] + place[1]) / 2)
+            shown = condition.removeprefix(name).strip()
+            ax.text(*middle, shown, fontsize=fontsize * 0.9, ha="center", va="center", color="dimgrey")
+        ax.text(*place, text, fontsize=fontsize, ha="center", va="center", bbox=box, zorder=2)
+    ax.set_xlim(-1, x[is_shown].max() + 1)
+    ax.set_ylim(-float(tree.depth[is_shown].max()) - 0.5, 0.5)
+    ax.set_axis_off()
+    return ax
+
+
+def _places(tree: Tree, max_depth: int | None) -> tuple[Any, Any]:
+    """Return the horizontal place of each node, leaves side by side, and whether it is drawn."""
+    t = tree.n_nodes
+    is_shown = np.ones(t, dtype=bool) if max_depth is None else tree.depth <= max_depth
+    x = np.zeros(t)
+    stack, order = [0], []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if tree.kind[node] != LEAF and (max_depth is None or tree.depth[node] < max_depth):
+            first = int(tree.first_child[node])
+            stack += reversed(range(first, first + int(tree.n_branches[node])))
+    n_ends = 0
+    for node in order:
+        if tree.kind[node] == LEAF or tree.depth[node] == max_depth:
+            x[node] = n_ends
+            n_ends += 1
+    for node in reversed(order):
+        if tree.kind[node] != LEAF and tree.depth[node] != max_depth:
+            first = int(tree.first_child[node])
+            x[node] = x[first : first + int(tree.n_branches[node])].mean()
+    return x, is_shown
