@@ -16,7 +16,7 @@ from arraylearn.tree.exact import ExactFinder, known_thresholds
 from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 
-__all__ = ["BinnedFinder", "bin_rows"]
+__all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
 
 host = HOST.xp
 
@@ -32,22 +32,28 @@ def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: An
     xp = place.xp
     if table.numeric.shape[1] == 0:
         return prepare_rows(place, table, codes, n_classes, weights)
+    bins, edges = cut_at_quantiles(place, table, n_bins)
+    thin = table._replace(numeric=table.numeric[:, :0])
+    rows = prepare_rows(place, thin, codes, n_classes, weights)
+    columns = xp.take(bins, from_host(rows.order, place), axis=1)
+    has_missing = bool(to_host(xp.any(columns == edges.shape[1] + 1)))
+    schema = table.schema
+    return rows._replace(
+        columns=columns,
+        edges=edges,
+        has_missing_numbers=has_missing,
+        column_order=(*schema.numeric_idx, *schema.nominal_idx),
+    )
+
+
+def cut_at_quantiles(place: Place, table: Table, n_bins: int) -> tuple[Array, Any]:
+    """Return bins (d, n) of the numbers of a table, and their edges (d, b) on the host."""
+    xp = place.xp
     edges = quantile_edges(xp, _sample(place, table.numeric, _ROWS_PER_BIN * n_bins), n_bins)
     edges_host = to_host(edges)
     # no wider than the column with the most edges: the cells of the others would stay empty
     width = max(1, int(host.max(host.sum(host.astype(host.isfinite(edges_host), host.int64), axis=1))))
-    bins = bin_table(xp, table.numeric, edges[:, :width])
-    thin = table._replace(numeric=table.numeric[:, :0])
-    rows = prepare_rows(place, thin, codes, n_classes, weights)
-    columns = xp.take(bins.codes, from_host(rows.order, place), axis=1)
-    has_missing = bool(to_host(xp.any(columns == bins.missing_bin)))
-    schema = table.schema
-    return rows._replace(
-        columns=columns,
-        edges=edges_host[:, :width],
-        has_missing_numbers=has_missing,
-        column_order=(*schema.numeric_idx, *schema.nominal_idx),
-    )
+    return bin_table(xp, table.numeric, edges[:, :width]).codes, edges_host[:, :width]
 
 
 def _sample(place: Place, numeric: Array, size: int) -> Array:
@@ -62,10 +68,13 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
 class BinnedFinder:
     """Finds thresholds in the histograms of a level; siblings are had by subtraction."""
 
-    def __init__(self, place: Place, rows: Rows, rule: Rule) -> None:
+    def __init__(
+        self, place: Place, rows: Rows, rule: Rule, bins: Array | None = None, n_bins: int | None = None
+    ) -> None:
         self.place, self.rows, self.rule = place, rows, rule
+        self.bins = rows.columns if bins is None else bins
         self.lists = place.xp.arange(rows.n_rows, dtype=place.xp.int32, device=place.device)[None, :]
-        self.n_bins = 2 + (0 if rows.edges is None else rows.edges.shape[1])
+        self.n_bins = n_bins or 2 + (0 if rows.edges is None else rows.edges.shape[1])
         self.histogram: Array | None = None
         self.successor: ExactFinder | None = None
 
@@ -108,7 +117,7 @@ class BinnedFinder:
         d = self.rows.columns.shape[0]
         keys = block_at * c + xp.take(level.labels, entries, axis=0)
         weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
-        bins = self.rows.columns
+        bins = self.bins
         if level.source is not None or entries.shape[0] < self.rows.n_rows:
             bins = xp.take(bins, rows_at(xp, level, entries), axis=1)
         elif level.depth > 0:

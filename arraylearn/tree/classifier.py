@@ -23,7 +23,7 @@ from arraylearn.measures import Measure
 from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse
-from arraylearn.tree.grow import grow_binned, grow_exact
+from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import Walker, find_leaves, find_missing, leaf_shares, make_walker
 from arraylearn.tree.pruning.apply import RAISING, Pruning, check_pruning, grow_and_prune
@@ -53,11 +53,14 @@ class DecisionTreeClassifier(ArrayClassifier):
         A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain), "gain_ratio",
         "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a function
         ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
-    splitter : {"auto", "exact", "hist"}
+    splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling"}
         How thresholds are found: "exact" looks at every value (presorted lists), "hist" at the edges of
-        quantile bins. "auto" is "exact" up to half a million rows.
+        quantile bins, also where nodes have become small. "clouds" (Gini only) estimates the gain between the
+        quantiles and searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes
+        the best quantile; both look at every value of small nodes. "auto" is "exact" up to half a million
+        rows, then "hist".
     n_bins : int
-        Number of bins of "hist", at most 32766.
+        Number of bins or intervals per column, at most 32766.
     nominal : {"multiway", "binary"}
         Splits by category: one branch for each, or two sets.
     missing : {"fractional", "surrogate", "direction", "known_fraction"}
@@ -123,6 +126,8 @@ class DecisionTreeClassifier(ArrayClassifier):
         The tree, a struct of arrays.
     classes_ : array (c,)
         The class labels.
+    clouds_report_ : CloudsReport
+        For the CLOUDS splitters: how many intervals there were and how many survived.
     feature_importances_ : array (d,)
         Share of each column in the total decrease of the impurity.
     pruning_report_ : PruningReport
@@ -150,7 +155,7 @@ class DecisionTreeClassifier(ArrayClassifier):
         self,
         *,
         measure: str | Measure = "gini",
-        splitter: Literal["auto", "exact", "hist"] = "auto",
+        splitter: Literal["auto", "exact", "hist", "clouds", "clouds_sampling"] = "auto",
         n_bins: int = 64,
         nominal: Literal["multiway", "binary"] = "multiway",
         missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
@@ -255,7 +260,13 @@ class DecisionTreeClassifier(ArrayClassifier):
             tree = grow_binned(place, rows, *settings)
         else:
             rows = prepare_rows(place, table, sample.codes, n_classes, weights)
-            tree = grow_exact(place, rows, *settings)
+            if self.splitter.startswith("clouds"):
+                is_estimating = self.splitter == "clouds"
+                tree, self.clouds_report_ = grow_clouds(
+                    place, rows, table, self.n_bins, is_estimating, *settings
+                )
+            else:
+                tree = grow_exact(place, rows, *settings)
         return collapse(tree) if self.collapse else tree
 
     def _grow_and_prune(self, pruning: Pruning, sample: Sample, validation: Any, generator: Any) -> None:

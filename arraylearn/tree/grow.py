@@ -8,8 +8,10 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.tree.binned import BinnedFinder
+from arraylearn.table import Table
+from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
+from arraylearn.tree.clouds import CloudsFinder, CloudsReport
 from arraylearn.tree.exact import ExactFinder, presort
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
@@ -28,7 +30,7 @@ from arraylearn.tree.rows import (
 from arraylearn.tree.split import Candidates, Rule, choose_columns
 from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
 
-__all__ = ["Finder", "grow", "grow_binned", "grow_exact"]
+__all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 
 host = HOST.xp
 
@@ -109,6 +111,25 @@ def grow_binned(place: Place, rows: Rows, rule: Rule, limits: Limits, generator:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     finder = BinnedFinder(place, rows, rule)
     return grow(place, finder, finder.lists, rule, limits, generator)
+
+
+def grow_clouds(
+    place: Place,
+    rows: Rows,
+    table: Table,
+    n_bins: int,
+    is_estimating: bool,
+    rule: Rule,
+    limits: Limits,
+    generator: Any = None,
+) -> tuple[Tree, CloudsReport]:
+    """Grow a tree by CLOUDS on rows from `prepare_rows`; also say how many intervals survived."""
+    if rows.columns.shape[0] == 0:
+        return grow_exact(place, rows, rule, limits, generator), CloudsReport(0, 0, 0, 0)
+    bins, edges = cut_at_quantiles(place, table, n_bins)
+    bins = place.xp.take(bins, from_host(rows.order, place), axis=1)
+    finder = CloudsFinder(place, rows, rule, bins, edges, is_estimating=is_estimating)
+    return grow(place, finder, finder.lists, rule, limits, generator), finder.report
 
 
 def _is_multiway(rows: Rows, rule: Rule) -> bool:

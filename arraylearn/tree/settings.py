@@ -12,7 +12,7 @@ __all__ = ["check_settings", "count_features", "share_of"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
-    "splitter": ("auto", "exact", "hist"),
+    "splitter": ("auto", "exact", "hist", "clouds", "clouds_sampling"),
     "nominal": ("multiway", "binary"),
     "missing": ("fractional", "surrogate", "direction", "known_fraction"),
 }
@@ -34,8 +34,15 @@ def check_settings(estimator: Any) -> None:
     _check_whole("n_bins", estimator.n_bins, 2)
     if estimator.n_bins is None or estimator.n_bins > _MOST_BINS:
         raise ValueError(f"`n_bins` must be an integer of 2 to {_MOST_BINS}; got {estimator.n_bins!r}.")
-    if estimator.penalize_thresholds and estimator.splitter == "hist":
+    if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
+    if estimator.splitter in ("clouds", "clouds_sampling"):
+        if estimator.measure not in ("gini", "gini_gain"):
+            raise ValueError(f"`measure` must be 'gini' for the CLOUDS splitters; got {estimator.measure!r}.")
+        if estimator.missing == "direction":
+            raise ValueError(
+                "`missing` must not be 'direction' for the CLOUDS splitters."
+            )
     for name in ("min_samples_split", "min_samples_leaf"):
         value = getattr(estimator, name)
         if not _is_number(value) or not 0 < value < math.inf:

@@ -1,0 +1,218 @@
+"""CLOUDS: the Gini gain at the quantiles, an estimate between them, a search where that is promising."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.tree.binned import BinnedFinder
+from arraylearn.tree.exact import ExactFinder, midpoint
+from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
+from arraylearn.tree.split import Candidates, Rule
+
+__all__ = ["CloudsFinder", "CloudsReport"]
+
+host = HOST.xp
+
+
+class CloudsReport(NamedTuple):
+    """How much of the data CLOUDS had to look at."""
+
+    n_intervals: int  # intervals with rows in the nodes that were split by quantiles
+    n_survived: int  # those that were searched
+    n_searched_rows: int  # rows, counted for each column, in the latter
+    n_rows: int  # rows, counted for each column, in all of these nodes
+
+    @property
+    def survival_ratio(self) -> float:
+        """Share of the intervals that were searched."""
+        return self.n_survived / max(1, self.n_intervals)
+
+
+class CloudsFinder(BinnedFinder):
+    """Finds thresholds at the quantiles and, with estimation, between them."""
+
+    def __init__(
+        self, place: Place, rows: Rows, rule: Rule, bins: Array, edges: Any, *, is_estimating: bool
+    ) -> None:
+        super().__init__(place, rows, rule, bins=bins, n_bins=edges.shape[1] + 2)
+        self.edges = from_host(edges, place, rows.columns.dtype)
+        self.is_estimating = is_estimating
+        self.report = CloudsReport(0, 0, 0, 0)
+
+    def scan(self, level: Level) -> Candidates:
+        """Find the best quantile of every column in every node, and what survives between them."""
+        found = super().scan(level)
+        if self.successor is not None or self.histogram is None:
+            return found
+        xp = self.place.xp
+        cut = xp.astype(found.threshold, xp.int64)
+        at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
+        return self._search(level, at_edge) if self.is_estimating else at_edge
+
+    def _search(self, level: Level, at_edge: Candidates) -> Candidates:
+        """Look inside the intervals whose estimate beats the best quantile of the node."""
+        xp, place = self.place.xp, self.place
+        estimate, weight = _estimate(place, self.histogram)  # (d, k, b)
+        best = xp.max(at_edge.gain, axis=0)  # (k,)
+        is_alive = (estimate > best[None, :, None]) & (weight > 1)
+        entries, block_at = level.members, level.block_at
+        bins = xp.take(self.bins, rows_at(xp, level, entries), axis=1)  # (d, m)
+        d, m = bins.shape
+        n_known = self.n_bins - 1
+        cell = (block_at[None, :] * self.n_bins) + xp.astype(bins, xp.int64)
+        padded = xp.concat((is_alive, xp.zeros_like(is_alive[..., :1])), axis=2)
+        flags = xp.reshape(padded, (d, level.n_nodes * self.n_bins))
+        is_searched = xp.take_along_axis(flags, cell, axis=1)
+        sizes = to_host(
+            xp.stack(
+                [
+                    xp.sum(xp.astype(weight > 0, xp.int64)),
+                    xp.sum(xp.astype(is_alive, xp.int64)),
+                    xp.sum(xp.astype(is_searched, xp.int64)),
+                ]
+            )
+        )
+        n_intervals, n_survived, n_rows = (int(size) for size in sizes)
+        self._count_up(n_intervals, n_survived, n_rows, d * m)
+        if n_rows == 0:
+            return at_edge
+        positions = xp.arange(d * m, dtype=xp.int64, device=place.device)
+        searched = ops.compress(xp, positions, xp.reshape(is_searched, (-1,)), n_rows)
+        line, position = searched // m, searched % m
+        entry = xp.take(entries, position, axis=0)
+        value = take_flat(xp, self.rows.columns, line, rows_at(xp, level, entry))
+        column_cell = line * (level.n_nodes * n_known) + (
+            xp.take(block_at, position, axis=0) * n_known
+            + xp.astype(xp.take(xp.reshape(bins, (-1,)), searched, axis=0), xp.int64)
+        )
+        return self._merge(level, at_edge, column_cell, value, entry)
+
+    def _merge(
+        self, level: Level, at_edge: Candidates, cell: Array, value: Array, entry: Array
+    ) -> Candidates:
+        """Scan the surviving rows, interval after interval, and keep what beats the quantiles."""
+        xp, shape = self.place.xp, at_edge.gain.shape
+        by_value = ops.argsort_rows(xp, value[None, :])[0, :]
+        by_cell = ops.argsort_rows(xp, xp.take(cell, by_value, axis=0)[None, :])[0, :]
+        order = xp.take(by_value, by_cell, axis=0)
+        cell, value, entry = (xp.take(part, order, axis=0) for part in (cell, value, entry))
+        left, right, totals = self._sides(level, cell, entry)
+        group = cell // (self.n_bins - 1)  # column and node
+        scores = self._scores(cell, value, left, right)
+        n_groups = shape[0] * shape[1]
+        best = ops.segment_max(xp, scores, group, n_groups)
+        is_hit = (scores >= 0) & (scores == xp.take(best, group, axis=0))
+        n = cell.shape[0]
+        countdown = n - xp.arange(n, dtype=xp.int64, device=self.place.device)
+        latest = ops.segment_max(xp, xp.where(is_hit, countdown, 0), group, n_groups)
+        at = xp.where(latest > 0, n - latest, 0)
+        high = xp.take(value, xp.where(at + 1 < n, at + 1, at), axis=0)
+        threshold = xp.reshape(midpoint(xp, xp.take(value, at, axis=0), high), shape)
+        totals = xp.reshape(totals, (totals.shape[0], *shape))
+        gain = self._gains(level, xp.reshape(xp.where(latest > 0, best, 0.0), shape), totals)
+        is_better = xp.reshape(latest > 0, shape) & (gain > at_edge.gain)
+        gain = xp.where(is_better, gain, at_edge.gain)
+        return Candidates(gain, gain, xp.where(is_better, threshold, at_edge.threshold), at_edge.missing_left)
+
+    def _sides(self, level: Level, cell: Array, entry: Array) -> tuple[Array, Array, Array]:
+        """Return class weights left and right (c, e) of each surviving row, and of columns and nodes."""
+        xp, place, n_known = self.place.xp, self.place, self.n_bins - 1
+        label = xp.take(level.labels, entry, axis=0)
+        classes = xp.arange(self.rows.n_classes, dtype=label.dtype, device=place.device)
+        is_class = label[None, :] == classes[:, None]
+        amount = xp.astype(is_class, xp.int64)
+        if level.weights is not None:
+            weight = xp.take(level.weights, entry, axis=0)
+            amount = xp.where(is_class, weight[None, :], xp.zeros_like(weight)[None, :])
+        running = xp.cumulative_sum(amount, axis=1)
+        is_first = xp.concat((xp.ones_like(cell[:1], dtype=xp.bool), cell[1:] != cell[:-1]))
+        position = xp.arange(cell.shape[0], dtype=xp.int64, device=place.device)
+        start_at = _last_start(xp, xp.where(is_first, position, 0))
+        inside = running - xp.take(running - amount, start_at, axis=1)
+        assert self.histogram is not None
+        cells = xp.permute_dims(self.histogram[..., :-1], (2, 0, 1, 3))  # in the order of `cell`
+        up_to = xp.reshape(xp.cumulative_sum(cells, axis=3), (cells.shape[0], -1))
+        before = up_to - xp.reshape(cells, up_to.shape)
+        totals = up_to[:, n_known - 1 :: n_known]
+        left = xp.take(before, cell, axis=1) + inside
+        return left, xp.take(totals, cell // n_known, axis=1) - left, totals
+
+    def _scores(self, cell: Array, value: Array, left: Array, right: Array) -> Array:
+        """Score each surviving row as the end of the left side; -1 where that is no split of its interval."""
+        xp, dtype = self.place.xp, accumulator_dtype(self.place)
+        n_left, n_right = (xp.astype(xp.sum(part, axis=0), dtype) for part in (left, right))
+        is_inside = (cell[1:] == cell[:-1]) & (value[1:] > value[:-1])
+        is_inside = xp.concat((is_inside, xp.zeros_like(cell[:1], dtype=xp.bool)))
+        least = max(float(self.rule.least), 1e-9)
+        is_allowed = is_inside & (n_left >= least) & (n_right >= least)
+        return xp.where(is_allowed, ops.gini_scores(xp, left, right), -1.0)
+
+    def _gains(self, level: Level, scores: Array, totals: Array) -> Array:
+        xp, dtype = self.place.xp, accumulator_dtype(self.place)
+        weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
+        fraction = xp.astype(xp.sum(totals, axis=0), dtype) / weight
+        return ops.gini_gains(xp, xp.where(scores < 0, 0.0, scores), totals) * fraction
+
+    def _count_up(self, n_intervals: int, n_survived: int, n_searched: int, n_rows: int) -> None:
+        before = self.report
+        self.report = CloudsReport(
+            before.n_intervals + n_intervals,
+            before.n_survived + n_survived,
+            before.n_searched_rows + n_searched,
+            before.n_rows + n_rows,
+        )
+
+    def _sort(self, level: Level) -> Level:
+        """Hand small nodes over to sorted lists of values: the direct method."""
+        xp = self.place.xp
+        entries = level.members
+        values = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
+        by_value = ops.argsort_rows(xp, values)
+        block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
+        order = xp.take_along_axis(by_value, ops.argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
+        lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
+        self.histogram = None
+        self.successor = ExactFinder(self.place, self.rows, self.rule, (True,) * values.shape[0])
+        return level._replace(lists=lists)
+
+
+def _last_start(xp: Any, starts: Array) -> Array:
+    """Return the last start up to each position, for entries that are 0 or their own position."""
+    is_start = xp.astype(starts > 0, xp.int64)
+    number = xp.cumulative_sum(is_start)
+    n = starts.shape[0]
+    table = ops.segment_max(xp, starts, number, n + 1)
+    return xp.take(table, number, axis=0)
+
+
+def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
+    """Estimate the best gain inside each interval: (d, k, b), and the weight of the interval.
+
+    The score is convex in the class counts left of a point, so that inside an interval it is largest where
+    some of its classes are wholly left and the others wholly right. The classes are tried one by one, in the
+    order of their shares in the interval, upwards and downwards: for two classes that is every case.
+    """
+    xp, dtype = place.xp, accumulator_dtype(place)
+    inside = xp.astype(xp.permute_dims(histogram[..., :-1], (2, 0, 1, 3)), dtype)  # (c, d, k, b)
+    left = xp.cumulative_sum(inside, axis=-1) - inside
+    total = xp.sum(inside, axis=-1)
+    n_classes = inside.shape[0]
+    weight = xp.sum(inside, axis=0)
+    best = xp.full(weight.shape, -math.inf, dtype=dtype, device=place.device)
+    whole = total[..., None]
+    share = xp.where(whole > 0, inside / xp.where(whole > 0, whole, 1.0), 0.0)
+    for descending in (True, False):
+        order = xp.argsort(share, axis=0, descending=descending, stable=True)
+        added = xp.take_along_axis(inside, order, axis=0)
+        base = xp.take_along_axis(left, order, axis=0)
+        rest = xp.take_along_axis(xp.broadcast_to(whole, inside.shape), order, axis=0)
+        rank = xp.arange(n_classes, device=place.device)[:, None, None, None]
+        for taken in range(1, n_classes):
+            here = base + xp.where(rank < taken, added, 0.0)
+            scores = ops.gini_scores(xp, here, rest - here)
+            best = xp.maximum(best, ops.gini_gains(xp, scores, xp.broadcast_to(whole, inside.shape)))
+    return best, weight
