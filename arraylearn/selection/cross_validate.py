@@ -17,7 +17,6 @@ from arraylearn.selection.fast import find_leave_one_out
 from arraylearn.selection.folds import Sample, make_folds, open_sample
 from arraylearn.selection.progress import tracking
 from arraylearn.selection.report import Report
-from arraylearn.selection.rows import take_rows
 from arraylearn.selection.trials import Contest, Trial, run_trials
 
 __all__ = ["cross_validate", "leave_one_out"]
@@ -208,8 +207,9 @@ def _leave_out_in_turn(estimator: Any, sample: Sample, progress: bool | None, *,
     try:
         with tracking("rows", n, progress) as advance:
             for i in range(n):
-                model = sample.fit(clone(estimator), rows[rows != i])
-                answers = Answers.of(model, take_rows(sample.X, rows[i : i + 1]))
+                others = rows[rows != i]
+                model = sample.fit(clone(estimator), others)
+                answers = Answers.of(model, sample.rows(model, rows[i : i + 1], others))
                 names = list(answers.responses) if with_more else ["predict"]
                 one = {name: answers.answer(name)[0] for name in names}
                 for name, value in one.items():

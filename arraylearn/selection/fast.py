@@ -9,6 +9,7 @@ from arraylearn.selection.answers import Answers
 from arraylearn.selection.bayes_folds import is_bayes, judge_bayes_folds
 from arraylearn.selection.bayes_leave_one_out import leave_out_bayes_rows
 from arraylearn.selection.folds import Fold, Sample
+from arraylearn.selection.svm_folds import is_support_vector_classifier, judge_svc_folds
 
 __all__ = ["FastPath", "find_fast_path", "find_leave_one_out"]
 
@@ -25,7 +26,10 @@ class FastPath(NamedTuple):
     gives_models: bool  # whether what it yields are fitted classifiers, not Answers alone
 
 
-_PATHS = (FastPath(is_bayes, judge_bayes_folds, gives_models=True),)
+_PATHS = (
+    FastPath(is_bayes, judge_bayes_folds, gives_models=True),
+    FastPath(is_support_vector_classifier, judge_svc_folds, gives_models=False),
+)
 
 
 def find_fast_path(estimator: Any, candidates: Sequence[Candidate], *, needs_model: bool) -> FastPath | None:

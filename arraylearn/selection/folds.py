@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from arraylearn.backend.namespace import HOST, from_host, is_array, to_host
-from arraylearn.selection.rows import count_rows, take_rows
+from arraylearn.selection.rows import count_rows, is_pairwise, take_columns, take_rows
 from arraylearn.table import Labels, encode_labels
 
 __all__ = ["Fold", "Sample", "make_folds", "open_sample"]
@@ -40,9 +40,14 @@ class Sample(NamedTuple):
         """Fit an estimator on some of the rows (default: all) and return it."""
         X, y, weight = self.X, self.y, self.sample_weight
         if rows is not None:
-            X, y = take_rows(X, rows), take_rows(y, rows)
+            X, y = self.rows(estimator, rows, rows), take_rows(y, rows)
             weight = None if weight is None else weight.take(rows)
         return estimator.fit(X, y) if weight is None else estimator.fit(X, y, sample_weight=weight)
+
+    def rows(self, estimator: Any, rows: Host, train: Host) -> Any:
+        """Return some rows as an estimator fitted on the rows `train` takes them."""
+        some = take_rows(self.X, rows)
+        return take_columns(some, train) if is_pairwise(estimator) else some
 
     def host_labels(self, rows: Host) -> Host:
         """Return the labels of some rows on the host."""

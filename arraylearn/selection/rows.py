@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.backend.namespace import from_host, is_array, locate
+from sklearn.utils import get_tags
+
+from arraylearn.backend.namespace import HOST, from_host, is_array, locate
 from arraylearn.table.frames import as_frame
 
-__all__ = ["count_rows", "take_rows"]
+__all__ = ["count_rows", "is_pairwise", "take_columns", "take_rows"]
 
 Host = Any  # a NumPy array
 
@@ -28,3 +30,16 @@ def take_rows(X: Any, idx: Host) -> Any:
     if hasattr(X, "nnz"):
         return X[idx]
     return type(X)(X[i] for i in idx) if isinstance(X, list | tuple) else [X[i] for i in idx]
+
+
+def take_columns(X: Any, idx: Host) -> Any:
+    """Return the columns of an array at the positions `idx` (host integers)."""
+    if not is_array(X):
+        X = from_host(X, HOST)
+    place = locate(X)
+    return place.xp.take(X, from_host(idx, place, place.xp.int64), axis=1)
+
+
+def is_pairwise(estimator: Any) -> bool:
+    """Whether an estimator takes a table of all pairs of rows, such as a kernel matrix."""
+    return bool(get_tags(estimator).input_tags.pairwise)

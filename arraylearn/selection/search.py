@@ -59,7 +59,8 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
     best_params_, best_score_, best_index_, best_estimator_, refit_time_, scorer_, n_splits_, multimetric_
         As of ``GridSearchCV``.
     is_complete_ : bool
-        False after Ctrl-C: then the results hold the candidates judged on all folds, and none was refitted.
+        False after Ctrl-C: then the results hold the candidates judged on all folds (or, if there is none,
+        the folds that all candidates so far were judged on), and none was refitted.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             weigh_scores=True,
         )
         trials = self._collect(contest, candidates)
-        self.n_splits_ = len(folds)
+        self.n_splits_ = len({trial.fold for trial in trials})
         self._keep_results(candidates, trials)
         if self.refit and self.is_complete_:
             begin = time.perf_counter()
@@ -171,7 +172,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         return list(ParameterSampler(self.param_grid, self.n_iter, random_state=seed))
 
     def _collect(self, contest: Contest, candidates: Sequence[dict[str, Any]]) -> list[Trial]:
-        """Run the trials; after Ctrl-C keep those of the candidates that are through."""
+        """Run the trials; after Ctrl-C keep what can be compared."""
         trials: list[Trial] = []
         n = len(candidates) * len(contest.folds)
         self.is_complete_ = True
@@ -181,19 +182,12 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
                     trials.append(trial)
                     advance()
         except KeyboardInterrupt:
-            counts = {trial.candidate: 0 for trial in trials}
-            for trial in trials:
-                counts[trial.candidate] += 1
-            done = {c for c, count in counts.items() if count == len(contest.folds)}
-            if not done:
+            trials, what = _through(trials, len(candidates), len(contest.folds))
+            if not trials:
                 raise
             self.is_complete_ = False
-            trials = [trial for trial in trials if trial.candidate in done]
             warnings.warn(
-                f"Interrupted: the results hold {len(done)} of {len(candidates)} candidates; "
-                "nothing is refitted.",
-                UserWarning,
-                stacklevel=3,
+                f"Interrupted: the results hold {what}; nothing is refitted.", UserWarning, stacklevel=3
             )
         return sorted(trials, key=lambda trial: (trial.candidate, trial.fold))
 
@@ -235,3 +229,19 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
                 f"`refit` must name one of the metrics {names}, be False or a function; got {self.refit!r}."
             )
         return str(self.refit)
+
+
+def _through(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[list[Trial], str]:
+    """Return the trials of candidates that are through all folds, or else of folds that all are through."""
+    folds: dict[int, set[int]] = {}
+    for trial in trials:
+        folds.setdefault(trial.candidate, set()).add(trial.fold)
+    done = {c for c, tried in folds.items() if len(tried) == n_folds}
+    if done:
+        return [
+            trial for trial in trials if trial.candidate in done
+        ], f"{len(done)} of {n_candidates} candidates"
+    # one candidate alone is no comparison
+    shared = set.intersection(*folds.values()) if len(folds) > 1 else set()
+    kept = [trial for trial in trials if trial.fold in shared]
+    return kept, f"{len(folds)} of {n_candidates} candidates on {len(shared)} of {n_folds} folds"

@@ -95,20 +95,20 @@ def _try_one(contest: Contest, candidate: Candidate, c: int, f: int) -> Trial:
 def _judge(contest: Contest, c: int, f: int, model: Any, fit_seconds: float) -> Trial:
     begin = time.perf_counter()
     train, test = contest.folds[f]
-    scores, answers = _score(contest, model, test)
-    train_scores = _score(contest, model, train)[0] if contest.train_scores else None
+    scores, answers = _score(contest, model, test, train)
+    train_scores = _score(contest, model, train, train)[0] if contest.train_scores else None
     predictions = answers.answer("predict") if contest.keep_predictions else None
     return Trial(c, f, scores, train_scores, fit_seconds, time.perf_counter() - begin, predictions)
 
 
-def _score(contest: Contest, model: Any, rows: Host) -> tuple[dict[str, float], Answers]:
+def _score(contest: Contest, model: Any, rows: Host, train: Host) -> tuple[dict[str, float], Answers]:
     """Take every score of a fitted model, or of known answers, on some rows."""
     sample = contest.sample
     labels = sample.host_labels(rows)
     X = None
     answers = model
     if not isinstance(model, Answers):
-        X = take_rows(sample.X, rows)
+        X = sample.rows(model, rows, train)
         answers = Answers.of(model, X)
     scores: dict[str, float] = {}
     for name, scorer in contest.scorers.items():
