@@ -69,19 +69,20 @@ def theory_bits(n_literals: int, n_conditions: float) -> float:
 def data_bits(share: float, covered: float, uncovered: float, false_pos: float, false_neg: float) -> float:
     """Bits to name the errors: false positives among the covered rows, false negatives among the others.
 
-    `share` is the expected share of the false positives among the errors.
+    `share` is the expected share of the false positives among the errors; it speaks for the larger part, the
+    smaller one is told by its own rate.
     """
     bits = math.log2(covered + uncovered + 1.0)
     errors = false_pos + false_neg
-    if covered > uncovered:
-        bits += subset_bits(covered, false_pos, min(1.0, share * errors / covered))
-        if uncovered > _SLACK:
-            bits += subset_bits(uncovered, false_neg, min(1.0, false_neg / uncovered))
-        return bits
+    is_mostly_covered = covered > uncovered
     if covered > _SLACK:
-        bits += subset_bits(covered, false_pos, min(1.0, false_pos / covered))
+        expected = share * errors if is_mostly_covered else false_pos
+        if false_pos or expected:
+            bits += subset_bits(covered, false_pos, min(1.0, expected / covered))
     if uncovered > _SLACK:
-        bits += subset_bits(uncovered, false_neg, min(1.0, (1 - share) * errors / uncovered))
+        expected = false_neg if is_mostly_covered else (1 - share) * errors
+        if false_neg or expected:
+            bits += subset_bits(uncovered, false_neg, min(1.0, expected / uncovered))
     return bits
 
 
@@ -126,11 +127,7 @@ def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[
 
 
 def relative_bits(
-    setting: Setting,
-    at: int,
-    counts: Sequence[Counts],
-    counts_without: Sequence[Counts],
-    sizes: Sequence[int],
+    setting: Setting, at: int, counts: Sequence[Counts], sizes: Sequence[int], without: float
 ) -> float:
     """Bits that a rule set needs more with the rule at position `at` than without it.
 
@@ -140,10 +137,12 @@ def relative_bits(
         The problem.
     at : int
         Position of the rule.
-    counts, counts_without : sequences of Counts
-        What each rule covers, with the rule at `at` and (one entry less) without it.
+    counts : sequence of Counts
+        What each rule covers.
     sizes : sequence of int
         Number of literals of each rule.
+    without : float
+        `least_data_bits` of the rules without it, from `at` on.
 
     Returns
     -------
@@ -151,8 +150,6 @@ def relative_bits(
         Negative if the rule pays.
     """
     with_it = least_data_bits(setting, counts, sizes, at + 1)
-    others = [*sizes[:at], *sizes[at + 1 :]]
-    without = least_data_bits(setting, counts_without, others, at)
     return with_it + theory_bits(sizes[at], setting.n_conditions) - without
 
 

@@ -12,7 +12,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState
 from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
-from arraylearn.rules.description_length import Counts, Setting, find_needless, relative_bits
+from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits
 from arraylearn.rules.foil import Target
 from arraylearn.rules.grow import Growth, grow_rule, weigh
 from arraylearn.rules.prune import prune_rule, split_pool
@@ -150,10 +150,13 @@ def _best_variant(
     )
     masks = [mask_of(xp, job.candidates, one) for one in (replacement, revision)]
     tables = _count_variants(xp, job.target, pool, [*masks, old_mask], later, at, n)
+    sizes = [len(one) for one in rules]
+    others = [*sizes[:at], *sizes[at + 1 :]]
+    without = least_data_bits(job.setting, [*counts, *tables[0][1:]], others, at)
     bits = []
     for variant, table in zip((replacement, revision, old), tables[1:], strict=True):
-        sizes = [len(one) for one in (*rules[:at], variant, *rules[at + 1 :])]
-        bits.append(relative_bits(job.setting, at, [*counts, *table], [*counts, *tables[0][1:]], sizes))
+        sizes[at] = len(variant)
+        bits.append(relative_bits(job.setting, at, [*counts, *table], sizes, without))
     if bits[2] <= min(bits[:2]):
         return old
     return revision if bits[1] <= bits[0] else replacement
@@ -201,7 +204,8 @@ def learn_further(
         mask = mask_of(xp, job.candidates, rule)
         taken = cover(xp, job.target, mask, pool)
         sizes = [len(one) for one in (*rules, *found, rule)]
-        bits += relative_bits(job.setting, len(counts), [*counts, taken.counts], counts, sizes)
+        before = least_data_bits(job.setting, counts, sizes[:-1], len(counts))
+        bits += relative_bits(job.setting, len(counts), [*counts, taken.counts], sizes, before)
         least = min(least, bits)
         if _must_stop(taken.counts, bits, least):
             break

@@ -31,13 +31,10 @@ def split_pool(place: Place, pool: Pool, target: Target, rng: RandomState, folds
     xp = place.xp
     order = permutation(place, as_generator(rng), pool.size)
     rows = xp.take(live_rows(xp, pool), order, axis=0)
-    is_positive = xp.take(target.is_positive, rows, axis=0)
-    rank = xp.cumulative_sum(xp.astype(is_positive, xp.int64))
-    position = xp.arange(pool.size, dtype=xp.int64, device=place.device)
     # positive rows first, then the others: every folds-th row is held back
-    rank = xp.where(is_positive, rank - 1, rank[-1:] + position - rank)
-    held = xp.astype(rank % folds == folds - 1, xp.int64)
-    is_held = ops.scatter(xp, held, rows, pool.is_live.shape[0]) > 0
+    rows = ops.partition(xp, rows, xp.take(target.is_positive, rows, axis=0))[folds - 1 :: folds]
+    n = pool.is_live.shape[0]
+    is_held = ops.scatter(xp, xp.ones_like(rows), rows, n) > 0
     return Halves(restrict(xp, pool, ~is_held, pool.size - pool.size // folds), is_held)
 
 

@@ -14,6 +14,7 @@ from arraylearn.rules.description_length import (
     Setting,
     data_bits,
     find_needless,
+    least_data_bits,
     relative_bits,
     subset_bits,
     theory_bits,
@@ -49,8 +50,9 @@ def test_data_bits():
 def test_a_good_rule_pays_and_a_bad_one_goes():
     setting = Setting(positive=50, total=200, false_positive_share=0.25, n_conditions=40)
     good, bad = Counts(48, 49), Counts(1, 30)
-    assert relative_bits(setting, 0, [good], [], [2]) < -50
-    assert relative_bits(setting, 1, [good, bad], [good], [2, 2]) > 0
+    nothing, one = least_data_bits(setting, [], [], 0), least_data_bits(setting, [good], [2], 1)
+    assert relative_bits(setting, 0, [good], [2], nothing) < -50
+    assert relative_bits(setting, 1, [good, bad], [2, 2], one) > 0
     assert find_needless(setting, [good, bad], [2, 2]) == [1]
     assert find_needless(setting, [good], [2]) == []
 

@@ -31,7 +31,7 @@ from arraylearn.backend.ops.boosting import (
     split_blocks,
     unpack,
 )
-from arraylearn.backend.ops.cells import count_cells, pack_cells
+from arraylearn.backend.ops.cells import best_cells, count_cells, pack_cells
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
@@ -49,7 +49,7 @@ from arraylearn.backend.ops.quadratic import (
 )
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
-from arraylearn.backend.ops.thresholds import best_thresholds, first_best
+from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 
 __all__ = [
     "GRADIENT_BITS",
@@ -59,6 +59,7 @@ __all__ = [
     "Splits",
     "add_to_blocks",
     "argsort_rows",
+    "best_cells",
     "best_splits",
     "best_thresholds",
     "bin_columns",
@@ -85,10 +86,11 @@ __all__ = [
     "log_loss_gradients",
     "logsumexp",
     "merge_moments",
+    "pack_cells",
     "pair_columns",
     "paired_histogram",
-    "pack_cells",
     "partition",
+    "pick_in_lines",
     "polynomial_gram",
     "project",
     "put",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import array_api_compat
+
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.segments import paired_histogram
+from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 
-__all__ = ["count_cells", "pack_cells"]
+__all__ = ["best_cells", "count_cells", "pack_cells"]
 
 
 def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Any:
@@ -58,3 +63,42 @@ def count_cells(
     keys = xp.where(is_live, xp.astype(is_positive, xp.int64), 2)
     counts = paired_histogram(xp, packed, keys, n_cells + 1, 3, weights)[:, :2, :n_cells]
     return counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
+
+
+def best_cells(
+    xp: Namespace,
+    packed: Any,
+    n_cells: int,
+    is_live: Array,
+    is_positive: Array,
+    weights: Array | None,
+    score: Callable[[Array, Array], Array],
+) -> tuple[Array, Array, Array, Array]:
+    """Find the value of each column that scores best among the live rows.
+
+    Parameters
+    ----------
+    packed, n_cells, is_live, is_positive, weights
+        As in `count_cells`.
+    score : callable
+        ``score(p, covered)`` of the weights (d, n_cells) of `count_cells` in the accumulator's dtype; values
+        that may not be chosen score ``-inf``.
+
+    Returns
+    -------
+    score, p, covered : arrays (d,)
+        Of the best value of each column, in the accumulator's dtype. Near equals: the largest coverage, then
+        the first value.
+    value : int64 array (d,)
+        Which it is.
+    """
+    if fast := native(xp, "best_cells"):
+        found: tuple[Array, Array, Array, Array] = fast(packed, n_cells, is_live, is_positive, weights, score)
+        return found
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(is_live)))
+    p, covered = count_cells(xp, packed, n_cells, is_live, is_positive, weights)
+    p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
+    scores = score(p, covered)
+    best = first_best(xp, scores, covered)
+    top, p, covered = pick_in_lines(xp, best, scores, p, covered)
+    return top, p, covered, best

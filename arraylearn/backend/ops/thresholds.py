@@ -11,7 +11,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
 
-__all__ = ["best_thresholds", "first_best"]
+__all__ = ["best_thresholds", "first_best", "pick_in_lines"]
 
 
 def best_thresholds(
@@ -67,8 +67,8 @@ def best_thresholds(
     is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
     scores = xp.where(xp.concat((is_cut, is_cut), axis=1), score(p_side, c_side), -math.inf)
     best = first_best(xp, scores, c_side)
-    taken = [xp.take_along_axis(block, best, axis=1)[:, 0] for block in (scores, p_side, c_side)]
-    return taken[0], taken[1], taken[2], xp.astype(best[:, 0], xp.int64)
+    top, p, covered = pick_in_lines(xp, best, scores, p_side, c_side)
+    return top, p, covered, best
 
 
 def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
@@ -78,8 +78,15 @@ def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
 
 
 def first_best(xp: Namespace, scores: Array, covered: Array) -> Array:
-    """Return the position (d, 1) of the best score; among near equals the largest coverage, the first."""
+    """Return the position (d,) of the best of scores (d, m); near equals: most coverage, then the first."""
     top = xp.max(scores, axis=1, keepdims=True)
     tolerance = 64 * float(xp.finfo(scores.dtype).eps)
     is_tied = scores >= top - tolerance * xp.abs(top)
-    return xp.argmax(xp.where(is_tied, covered, -1.0), axis=1, keepdims=True)
+    return xp.argmax(xp.where(is_tied, covered, -1.0), axis=1)
+
+
+def pick_in_lines(xp: Namespace, positions: Array, *blocks: Array) -> list[Array]:
+    """Take the entry at ``positions[j]`` of line j of each block (d, m)."""
+    d, m = blocks[0].shape
+    flat = positions + m * xp.arange(d, dtype=positions.dtype, device=array_api_compat.device(positions))
+    return [xp.take(xp.reshape(block, (-1,)), flat, axis=0) for block in blocks]
