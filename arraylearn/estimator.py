@@ -27,7 +27,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.ops.finite import has_infinite
 from arraylearn.backend.selector import choose_place
-from arraylearn.table import Labels, Schema, Table, encode_labels, learn_schema, read_table
+from arraylearn.table import Labels, Schema, Table, learn_schema_and_labels, read_table
 
 __all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
 
@@ -67,9 +67,9 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
         """Read the training rows and learn their schema and classes."""
         self._note_columns(X, reset=True)
-        self.schema_ = learn_schema(X, getattr(self, "categorical_features", "from_dtype"))
+        nominal = getattr(self, "categorical_features", "from_dtype")
+        self.schema_, labels = learn_schema_and_labels(X, y, nominal)
         self._refuse_nominal()
-        labels = encode_labels(y)
         self.classes_ = labels.classes
         batch = self._read(X)
         if labels.codes.shape[0] != batch.table.n_rows:

@@ -23,7 +23,7 @@ from arraylearn.backend.namespace import (
 from arraylearn.bayes.rule import SUM_TOLERANCE, log_or_never, log_posterior, settle
 from arraylearn.bayes.tables import FittedTables
 from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
-from arraylearn.table import encode_labels, encode_with, learn_schema
+from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
 
 __all__ = ["BayesClassifier", "is_safe"]
 
@@ -113,8 +113,12 @@ class BayesClassifier(ArrayClassifier):
             is_first = "model_" not in self.__dict__
             self._note_columns(X, reset=is_first)
             self._agree_on_classes(classes, is_first)
-            known = self._grow_schema(X, is_first)
-            codes = encode_with(y, self.classes_)
+            nominal = getattr(self, "categorical_features", "from_dtype")
+            if not is_first:
+                nominal = [column.is_nominal for column in self.schema_.columns]
+            schema, labels = learn_schema_and_labels(X, y, nominal)
+            known = self._join_schema(schema, is_first)
+            codes = encode_with(labels.classes.take(labels.codes), self.classes_)
             batch = self._read(X)
             self._check_rows(batch, codes)
             self._copies = {}
@@ -134,10 +138,10 @@ class BayesClassifier(ArrayClassifier):
                     f"got {given.tolist()}."
                 )
 
-    def _grow_schema(self, X: Any, is_first: bool) -> Any:
-        """Learn the schema of the first rows; return the statistics of those before."""
+    def _join_schema(self, schema: Schema, is_first: bool) -> Any:
+        """Keep the schema of the first rows; return the statistics of those before."""
         if is_first:
-            self.schema_ = learn_schema(X, getattr(self, "categorical_features", "from_dtype"))
+            self.schema_ = schema
             self._refuse_nominal()
             return None
         return self.statistics_

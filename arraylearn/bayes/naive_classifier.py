@@ -26,7 +26,7 @@ from arraylearn.bayes.nominal import Smoothing, cell_offsets
 from arraylearn.bayes.tables import FittedTables, TableMaker
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification
-from arraylearn.table import Schema, learn_schema
+from arraylearn.table import Schema
 from arraylearn.table.grow import Growth, grow_schema
 
 __all__ = ["NaiveBayesClassifier"]
@@ -165,17 +165,15 @@ class NaiveBayesClassifier(BayesClassifier):
 
     # ---- learning
 
-    def _grow_schema(self, X: Any, is_first: bool) -> NaiveStatistics | None:
-        known: NaiveStatistics | None = super()._grow_schema(X, is_first)
+    def _join_schema(self, schema: Schema, is_first: bool) -> NaiveStatistics | None:
+        known: NaiveStatistics | None = super()._join_schema(schema, is_first)
         if known is None or not self.schema_.nominal_idx:
             return known
-        later = learn_schema(X, [column.is_nominal for column in self.schema_.columns])
-        growth = grow_schema(self.schema_, later)
+        growth = grow_schema(self.schema_, schema)
         if not growth.is_new:
             return known
         self.schema_ = growth.schema
-        host = _spread_counts(to_host(known.counts), growth)
-        return known._replace(counts=host)
+        return known._replace(counts=_spread_counts(to_host(known.counts), growth))
 
     def _take_statistics(self, batch: Batch, classes: Array, weights: Array | None) -> NaiveStatistics:
         table = batch.table

@@ -13,6 +13,7 @@ from arraylearn.table.discretize import (
 from arraylearn.table.labels import Labels, encode_labels, encode_with
 from arraylearn.table.read import find_infinite, learn_schema, read_table
 from arraylearn.table.schema import Column, Schema, Table
+from arraylearn.table.together import learn_schema_and_labels
 
 __all__ = [
     "DISCRETIZERS",
@@ -31,6 +32,7 @@ __all__ = [
     "equal_width_edges",
     "find_infinite",
     "learn_schema",
+    "learn_schema_and_labels",
     "quantile_edges",
     "read_table",
     "tree_edges",

@@ -14,7 +14,7 @@ from arraylearn.table.frames import FrameSource, as_frame
 from arraylearn.table.schema import Schema, Table, numeric_schema
 from arraylearn.table.sources import ArraySource, ObjectSource, Source
 
-__all__ = ["find_infinite", "learn_schema", "read_table"]
+__all__ = ["find_infinite", "learn_schema", "nominal_positions", "read_table"]
 
 
 def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
@@ -54,6 +54,12 @@ def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     if isinstance(source, ArraySource) and not (chosen and any(chosen)):
         return numeric_schema(source.shape[1])
     return Schema(source.learn(chosen), has_names=source.names is not None)
+
+
+def nominal_positions(X: Any, categorical_features: Any) -> tuple[int, ...]:
+    """Return which columns of an array of numbers are nominal."""
+    chosen = _choose_nominal(categorical_features, _open(X))
+    return tuple(j for j, is_nominal in enumerate(chosen or ()) if is_nominal)
 
 
 def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Table:
