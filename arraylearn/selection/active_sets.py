@@ -226,7 +226,7 @@ def _rounded(problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host
     xp, sign, bound = HOST.xp, problem.sign, problem.bound
     beta, product, _ = step
     limit = bound[free]
-    inside = sign[free] * xp.clip(sign[free] * beta, 0.0, limit)
+    inside = sign[free] * xp.minimum(xp.maximum(sign[free] * beta, 0.0), limit)
     if float(abs(inside - beta).sum()) * problem.level > _FAR * problem.tol:
         return None
     # the sum is repaired where there is room to either side

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.estimator import Batch, read_weights
 from arraylearn.selection.folds import Fold, Sample
+from arraylearn.selection.rows import shallow_copy
 
 __all__ = ["is_bayes", "judge_bayes_folds", "open_bayes", "part_of_batch"]
 
@@ -163,7 +163,8 @@ def _is_regular(sample: Sample, fold: Fold, statistics: Any, whole: Any) -> bool
 def _fitted(model: Any, candidate: Candidate, batch: Batch, statistics: Any) -> Any:
     """Make a fitted classifier of statistics; None where the loop shall say what is wrong."""
     xp = batch.place.xp
-    fitted = copy.copy(model).set_params(**clone(candidate, safe=False))
+    fitted = shallow_copy(model).set_params(**clone(candidate, safe=False))
+    fitted._copies = {}
     try:
         fitted._check_parameters()
         fitted.statistics_ = statistics

@@ -10,6 +10,12 @@ from arraylearn.selection.bayes_folds import is_bayes, judge_bayes_folds
 from arraylearn.selection.bayes_leave_one_out import leave_out_bayes_rows
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.selection.svm_folds import is_support_vector_classifier, judge_svc_folds
+from arraylearn.selection.tree_folds import (
+    is_boosting,
+    is_tree,
+    judge_boosting_folds,
+    judge_tree_folds,
+)
 
 __all__ = ["FastPath", "find_fast_path", "find_leave_one_out"]
 
@@ -29,6 +35,8 @@ class FastPath(NamedTuple):
 _PATHS = (
     FastPath(is_bayes, judge_bayes_folds, gives_models=True),
     FastPath(is_support_vector_classifier, judge_svc_folds, gives_models=False),
+    FastPath(is_tree, judge_tree_folds, gives_models=True),
+    FastPath(is_boosting, judge_boosting_folds, gives_models=False),
 )
 
 

@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate
 from arraylearn.table.frames import as_frame
 
-__all__ = ["count_rows", "is_pairwise", "take_columns", "take_rows"]
+__all__ = ["count_rows", "is_pairwise", "shallow_copy", "take_columns", "take_rows"]
 
 Host = Any  # a NumPy array
 
@@ -43,3 +43,10 @@ def take_columns(X: Any, idx: Host) -> Any:
 def is_pairwise(estimator: Any) -> bool:
     """Whether an estimator takes a table of all pairs of rows, such as a kernel matrix."""
     return bool(get_tags(estimator).input_tags.pairwise)
+
+
+def shallow_copy(estimator: Any) -> Any:
+    """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
+    twin = object.__new__(type(estimator))
+    twin.__dict__.update(estimator.__dict__)
+    return twin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -215,7 +214,7 @@ def _answers(model: Any, decisions: Host) -> Answers:
     scores = one_vs_rest_scores(xp, decisions, k) if is_paired else decisions
     codes = (decisions[:, 0] > 0).astype("int64") if k == 2 else scores.argmax(axis=1)
     shown = decisions if is_paired and model.decision_function_shape == "ovo" else scores
-    classes = copy.copy(model.classes_)
+    classes = model.classes_
     return Answers(
         classes,
         {
