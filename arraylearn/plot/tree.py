@@ -48,7 +48,7 @@ def plot_tree(estimator: Any, *, ax: Any = None, max_depth: int | None = None, f
         if node:
             parent = int(tree.parent[node])
             above = (x[parent], -float(tree.depth[parent]))
-            branch = node - int(tree.first_child[parent])
+            branch = int(node) - int(tree.first_child[parent])
             condition = branch_condition(tree, schema, parent, branch)
             name = schema.columns[int(tree.feature[parent])].name
             ax.plot([above[0], place[0]], [above[1], place[1]], color="grey", linewidth=0.8, zorder=1)

@@ -19,13 +19,20 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.estimator import ArrayClassifier, Batch, read_weights
-from arraylearn.measures import Measure
+from arraylearn.measures.tables import Measure
 from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse
 from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
-from arraylearn.tree.predict import Walker, find_leaves, find_missing, leaf_shares, make_walker
+from arraylearn.tree.predict import (
+    Walker,
+    find_leaves,
+    find_missing,
+    has_missing,
+    leaf_shares,
+    make_walker,
+)
 from arraylearn.tree.pruning.apply import RAISING, Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.held_out import read_sample
@@ -467,9 +474,8 @@ class DecisionTreeClassifier(ArrayClassifier):
         """Find the rows that need more than a default branch, on the host; None where there are none."""
         if not walker.spreads:
             return None
-        is_missing = find_missing(batch.place, batch.table)
-        (has_any,) = read_flags(batch.place, batch.place.xp.any(is_missing))
-        return host.nonzero(to_host(is_missing))[0] if has_any else None
+        (found,) = read_flags(batch.place, has_missing(batch.place, batch.table))
+        return host.nonzero(to_host(find_missing(batch.place, batch.table)))[0] if found else None
 
     def _leaves(self, batch: Batch) -> Array:
         place, walker = batch.place, self._walker_at(batch.place)
@@ -500,7 +506,7 @@ class DecisionTreeClassifier(ArrayClassifier):
         back = host.full(batch.table.n_rows, -1, dtype=host.int64)
         back[missing] = host.arange(missing.shape[0])
         back_on = from_host(back, place)
-        spread = xp.take(summed, xp.clip(back_on, min=0), axis=0)
+        spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
         return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
 
 

@@ -221,11 +221,11 @@ def _look_again(
     def merge(old: Array | None, new: Array | None) -> Array | None:
         if old is None:
             return None
-        spread = xp.take(new, xp.clip(back, min=0), axis=0)
+        spread = xp.take(new, xp.maximum(back, 0), axis=0)
         return xp.where(in_doubt if old.ndim == 1 else in_doubt[:, None], spread, old)
 
-    merged = (merge(old, new) for old, new in zip(choice[:-2], found[:-2], strict=True))
-    return Choice(*merged, level.members, None)
+    merged = {name: merge(getattr(choice, name), getattr(found, name)) for name in Choice._fields[:-2]}
+    return Choice(**merged, entries=level.members, values=None)
 
 
 # ---- the rows go down

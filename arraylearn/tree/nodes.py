@@ -77,12 +77,14 @@ class Tree(NamedTuple):
 
 def tree_at(tree: Tree, place: Place) -> Tree:
     """Bring a tree to a place."""
-    return _move_fields(tree, place)
+    moved: Tree = _move_fields(tree, place)
+    return moved
 
 
 def tree_on_host(tree: Tree) -> Tree:
     """Copy a tree to the host; on a GPU the host waits here."""
-    return _move_fields(tree, HOST)
+    moved: Tree = _move_fields(tree, HOST)
+    return moved
 
 
 def _move_fields(part: Any, place: Place) -> Any:

@@ -44,11 +44,13 @@ def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
         at_kind = table[host.clip(surrogates.feature, min=0)]
         surrogates = surrogates._replace(feature=host.where(surrogates.feature < 0, -1, at_kind))
         surrogates = type(surrogates)(*(from_host(part, place) for part in surrogates))
-    arrays = [from_host(part, place) for part in tree[:-1]]
-    moved = [from_host(part, place) for part in (slot, cut, child, label)]
+    arrays = {name: from_host(getattr(tree, name), place) for name in Tree._fields[:-1]}
     return Walker(
-        Tree(*arrays, surrogates),
-        *moved,
+        Tree(**arrays, surrogates=surrogates),
+        from_host(slot, place),
+        from_host(cut, place),
+        from_host(child, place),
+        from_host(label, place),
         int(tree.depth[-1]),
         not bool(host.any(tree.kind == NOMINAL)),
         spreads,
@@ -58,7 +60,7 @@ def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
 def find_leaves(place: Place, walker: Walker, table: Table, has_missing: bool) -> Array:
     """Return the leaf (n,) of each row; missing values take the default branch, or the first."""
     xp = place.xp
-    default = xp.clip(walker.tree.default_branch, min=0) if has_missing else None
+    default = xp.maximum(walker.tree.default_branch, 0) if has_missing else None
     if walker.is_numeric:
         return ops.follow_thresholds(
             xp, table.numeric, walker.slot, walker.cut, walker.child, walker.n_levels, default
@@ -104,21 +106,30 @@ def _branch_by(
     is_missing = xp.zeros(rows.shape, dtype=xp.bool, device=place.device)
     d = table.numeric.shape[1]
     if d:
-        at = rows * d + xp.clip(slot, max=d - 1)
+        at = rows * d + xp.minimum(slot, d - 1)
         value = xp.take(xp.reshape(table.numeric, (-1,)), at, axis=0)
         is_numeric = kind == NUMERIC
         branch = xp.where(is_numeric & (value > cut), 1, branch)
         is_missing = is_numeric & xp.isnan(value)
     d = table.codes.shape[0]
     if d and category_branch.shape[0]:
-        at = xp.clip(slot, max=d - 1) * table.codes.shape[1] + rows
+        at = xp.minimum(slot, d - 1) * table.codes.shape[1] + rows
         code = xp.take(xp.reshape(table.codes, (-1,)), at, axis=0)
         is_nominal = kind == NOMINAL
-        entry = xp.where(is_nominal, xp.astype(map_start, xp.int64) + xp.clip(code, min=0), 0)
+        entry = xp.where(is_nominal, xp.astype(map_start, xp.int64) + xp.maximum(code, 0), 0)
         found = xp.astype(xp.take(category_branch, entry, axis=0), xp.int64)
         branch = xp.where(is_nominal, found, branch)
         is_missing = is_missing | (is_nominal & (code < 0))
     return xp.where(is_missing, 0, branch), is_missing
+
+
+def has_missing(place: Place, table: Table) -> Array:
+    """Tell whether any value is missing, as a 0-d bool."""
+    xp = place.xp
+    found = xp.zeros((), dtype=xp.bool, device=place.device)
+    if table.n_rows and table.numeric.shape[1]:
+        found = xp.isnan(xp.max(table.numeric))  # NaN if any of them is
+    return found | xp.any(table.codes < 0)
 
 
 def find_missing(place: Place, table: Table) -> Array:
@@ -153,7 +164,7 @@ def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[
         if tree.surrogates is not None:
             branch, is_missing = _ask_surrogates(place, walker, table, node, here, branch, is_missing)
         default = xp.astype(xp.take(tree.default_branch, node, axis=0), xp.int64)
-        branch = xp.where(is_missing, xp.clip(default, min=0), branch)
+        branch = xp.where(is_missing, xp.maximum(default, 0), branch)
         n_branches = xp.astype(xp.take(tree.n_branches, node, axis=0), xp.int64)
         copies = xp.where(is_missing & (default < 0), n_branches, 1)
         copies_host = to_host(copies)
@@ -191,7 +202,7 @@ def _ask_surrogates(
             place,
             table,
             rows,
-            xp.astype(xp.clip(column, min=0), xp.int64),
+            xp.astype(xp.maximum(column, 0), xp.int64),
             xp.take(surrogates.kind[:, rank], node, axis=0),
             xp.take(surrogates.threshold[:, rank], node, axis=0),
             xp.take(surrogates.map_start[:, rank], node, axis=0),

@@ -85,7 +85,8 @@ class Level(NamedTuple):
 def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any) -> Rows:
     """Sort the rows by class and turn the table into columns; `codes` and `weights` are on the host."""
     host = HOST.xp
-    order = host.argsort(codes, stable=True)
+    short = host.astype(codes, host.int16) if n_classes < 2**15 else codes  # which NumPy sorts by radix
+    order = host.argsort(short, stable=True)
     if weights is not None:
         kept = host.nonzero(weights[order] > 0)[0]
         order = order[kept]
@@ -100,8 +101,8 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
     numeric = xp.take(table.numeric, order_on, axis=0)
     columns = _contiguous(xp, xp.permute_dims(numeric, (1, 0)))
     nominal = xp.take(table.codes, order_on, axis=1)
-    missing = [xp.any(xp.isnan(columns)), xp.any(nominal < 0)]
-    flags = to_host(xp.stack(missing)).tolist()
+    missing = xp.stack((xp.any(xp.isnan(columns)), xp.any(nominal < 0)))
+    has_missing_numbers, has_missing_codes = (bool(flag) for flag in to_host(missing))
     schema = table.schema
     return Rows(
         columns,
@@ -111,7 +112,8 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
         tuple(int(end) for end in ends),
         schema.n_values,
         (*schema.numeric_idx, *schema.nominal_idx),
-        *map(bool, flags),
+        has_missing_numbers,
+        has_missing_codes,
         order,
     )
 

@@ -66,6 +66,10 @@ def _check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(f"`{name}` must be None or an integer of at least {least}; got {value!r}.")
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -83,7 +87,7 @@ def count_features(max_features: Any, n_columns: int) -> int | None:
         named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
         _check_choice("max_features", max_features, tuple(named), ", a number or None")
         return max(1, int(named[max_features]))
-    if isinstance(max_features, Integral) and not isinstance(max_features, bool) and max_features >= 1:
+    if isinstance(max_features, Integral) and not _is_flag(max_features) and int(max_features) >= 1:
         return int(max_features)
     if _is_number(max_features) and 0 < max_features <= 1:
         return max(1, int(max_features * n_columns))

@@ -104,7 +104,8 @@ def _sort_level(place: Place, rows: Rows, level: Level) -> Array:
     """Sort the rows of each node by each column, where the level has no lists of its own."""
     xp = place.xp
     bins = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
-    key = level.block_at[None, :] * (rows.edges.shape[1] + 2) + xp.astype(bins, xp.int64)
+    n_bins = 2 + (0 if rows.edges is None else rows.edges.shape[1])
+    key = level.block_at[None, :] * n_bins + xp.astype(bins, xp.int64)
     order = ops.argsort_rows(xp, key)
     return xp.reshape(xp.take(level.members, xp.reshape(order, (-1,)), axis=0), order.shape)
 
@@ -134,10 +135,10 @@ def _scan_some(
     best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
     agree = ops.block_max(xp, best, level.starts, level.block_at)
     is_hit = is_step & (best == xp.take(agree, level.block_at, axis=1))
-    position = xp.clip(ops.first_in_block(xp, is_hit, level.starts, level.block_at), min=0)
+    position = xp.maximum(ops.first_in_block(xp, is_hit, level.starts, level.block_at), 0)
     is_crossed = xp.take_along_axis(crossed > straight, position, axis=1)
     low = xp.take_along_axis(values, position, axis=1)
-    high = xp.take_along_axis(values, xp.clip(position + 1, max=values.shape[1] - 1), axis=1)
+    high = xp.take_along_axis(values, xp.minimum(position + 1, values.shape[1] - 1), axis=1)
     low, high = xp.astype(low, dtype), xp.astype(high, dtype)
     threshold = low if rows.edges is not None else midpoint(xp, low, xp.where(high > low, high, low))
     maps = xp.zeros((*agree.shape, _map_width(rows)), dtype=xp.int32, device=place.device)

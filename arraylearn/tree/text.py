@@ -162,7 +162,8 @@ def leaf_rules(estimator: Any) -> list[str]:
     ['x0 <= 1.5 -> a (1.0)', 'x0 > 1.5 -> b (2.0)']
     """
     view = _View.of(estimator)
-    rules, path = [], []
+    rules: list[str] = []
+    path: list[str] = []
     for node, depth, condition in _walk(view):
         path[max(0, depth - 1) :] = [condition] if node else []
         if view.tree.kind[node] == LEAF:

@@ -14,6 +14,9 @@ from arraylearn.backend.native.cupy_quadratic import put  # noqa: F401
 
 Gpu = Any
 
+# `_ordered_integers` of -inf
+_ORDERED_MINUS_INFINITY = -9_218_868_437_227_405_313
+
 
 def _accumulating(values: Gpu) -> Gpu:
     return values.astype(cupy.float64 if values.dtype.kind == "f" else cupy.int64, copy=False)
@@ -27,10 +30,24 @@ def segment_sum(values: Gpu, segments: Gpu, n: int) -> Gpu:
 
 
 def segment_max(values: Gpu, segments: Gpu, n: int) -> Gpu:
-    lowest = -math.inf if values.dtype.kind == "f" else cupy.iinfo(values.dtype).min
-    largest = cupy.full((n,), lowest, dtype=values.dtype)
-    cupy.maximum.at(largest, segments, values)
-    return largest
+    if values.dtype.kind != "f":
+        largest = cupy.full((n,), cupy.iinfo(values.dtype).min, dtype=values.dtype)
+        cupy.maximum.at(largest, segments, values)
+        return largest
+    # maximum.at rounds float64 to float32; integers of the same order keep every bit
+    keys = _ordered_integers(values.astype(cupy.float64))
+    largest = cupy.full((n,), _ORDERED_MINUS_INFINITY, dtype=cupy.int64)
+    cupy.maximum.at(largest, segments, keys)
+    return _ordered_floats(largest).astype(values.dtype)
+
+
+def _ordered_integers(values: Gpu) -> Gpu:
+    bits = (values + 0.0).view(cupy.int64)  # no negative zero
+    return cupy.where(bits < 0, bits ^ cupy.int64(2**63 - 1), bits)
+
+
+def _ordered_floats(keys: Gpu) -> Gpu:
+    return cupy.where(keys < 0, keys ^ cupy.int64(2**63 - 1), keys).view(cupy.float64)
 
 
 def histogram(keys: Gpu, n: int, weights: Gpu | None) -> Gpu:
