@@ -60,7 +60,7 @@ def _info(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from arraylearn import __version__
+    from arraylearn._version import __version__
     from arraylearn.backend import backend_info, get_num_threads
 
     table = Table(title=f"arraylearn {__version__}: backends of this machine", title_justify="left")
@@ -85,7 +85,8 @@ def _selftest(options: argparse.Namespace) -> int:
     backend = options.backend or "auto"
     table = Table(title=f"arraylearn selftest on {backend}, beside NumPy", title_justify="left")
     for heading in ("case", "result", "difference", "syncs", "launches", "time"):
-        table.add_column(heading, justify="left" if heading in ("case", "result") else "right")
+        justify = "left" if heading in ("case", "result") else "right"
+        table.add_column(heading, justify=justify, overflow="fold")
     outcomes = list(run_selftest(backend))
     for outcome in outcomes:
         counts = outcome.counts

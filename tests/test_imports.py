@@ -16,6 +16,7 @@ PACKAGE = Path(arraylearn.__file__).parent
 ORDER = [
     {"_typing", "_version"},
     {"backend"},
+    {"_door"},
     {"table", "measures", "coding", "kernels", "gaussian"},
     {"estimator", "datasets"},
     {"bayes", "tree", "svm"},
@@ -26,14 +27,14 @@ ORDER = [
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 FAMILIES = {"bayes", "tree", "svm", "ensemble", "rules"}
-# Besides the arrows: the door functions and the list of kernel cases serve all kernels.
 HEAVY = ("torch", "cupy", "matplotlib", "pandas", "polars", "dask", "sklearn", "narwhals", "rich")
 
 
 def modules():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if path.parent != PACKAGE or path.name != "__init__.py":
-            yield path
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [
+        path for path in paths if path.parent != PACKAGE or path.name not in ("__init__.py", "__main__.py")
+    ]
 
 
 def room_of(path):

@@ -6,7 +6,7 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 import pytest
 
-from arraylearn._cases import kernel_cases
+from arraylearn.selftest.cases import kernel_cases
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops import fused, linear, moments, order, segments, squares
 from tests.backends.assertions import assert_close

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from arraylearn.backend.counting import Counts, count_operations
 from arraylearn.backend.namespace import HOST, Place, from_host, is_array, synchronize, to_host
 from arraylearn.backend.selector import resolve
-from arraylearn._cases import kernel_cases
+from arraylearn.selftest.cases import kernel_cases
 from arraylearn.selftest.learners import learners
 
 __all__ = ["Outcome", "run_selftest"]

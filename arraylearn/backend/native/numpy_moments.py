@@ -50,7 +50,8 @@ def grouped_moments(
     is_sorted = full or (n > _MANY_GROUPS and not skip_missing)
     size = max(256, _CACHE // (8 * max(1, d)))
     if is_sorted:
-        size = max(size, 32 * n)
+        # rows enough per group that joining the moments, d x d numbers each if full, costs little beside them
+        size = max(size, (256 if full else 32) * n)
 
     def take(start: int) -> _Running:
         running = _empty(n, d, full, skip_missing)

@@ -29,6 +29,8 @@ def gaussian_gram(xp: Namespace, x: Array, z: Array | None, gamma: Array | float
         Between 0 and 1. Distances come from a product of rows centred at the mean of `x`, so that a common
         offset costs no digits.
     """
+    if x.shape[-2] == 0 or (z is not None and z.shape[-2] == 0):
+        return x @ xp.matrix_transpose(x if z is None else z)  # nothing to centre; right shape, no values
     if fast := native(xp, "gaussian_gram"):
         return fast(x, None if z is x else z, gamma)
     center = xp.mean(x, axis=-2, keepdims=True)
