@@ -55,6 +55,9 @@ class GradientBoostingClassifier(ArrayClassifier):
         The :math:`\lambda` of the formula.
     min_child_hessian : float
         Least sum of hessians of a leaf.
+    min_samples_leaf : float
+        Least hessian of a leaf, counted in rows of the average hessian of the node that is split. So what
+        the model is sure of already counts for less than a row.
     max_bins : int
         Greatest number of bins of a column, 2 to 254. Of more categories than this, the rarest share a bin.
     subsample : float
@@ -63,7 +66,8 @@ class GradientBoostingClassifier(ArrayClassifier):
         Share of the columns drawn for each tree.
     categorical_smoothing : float
         The categories of a nominal column are tried in the order of :math:`G / (H + \text{smoothing})`, which
-        is where an optimal split of them in two lies.
+        is where an optimal split of them in two lies. It adds to the :math:`\lambda` of such a split, which
+        has many sets to choose from.
     early_stopping : bool
         Whether to hold out rows and to stop when `n_iter_no_change` rounds have not lowered their loss by
         more than `tol`. The rounds up to the best are kept.
@@ -125,7 +129,8 @@ class GradientBoostingClassifier(ArrayClassifier):
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         l2_regularization: float = 1.0,
-        min_child_hessian: float = 1.0,
+        min_child_hessian: float = 1e-3,
+        min_samples_leaf: float = 20.0,
         max_bins: int = 63,
         subsample: float = 1.0,
         max_features: float = 1.0,
@@ -146,6 +151,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         self.max_leaf_nodes = max_leaf_nodes
         self.l2_regularization = l2_regularization
         self.min_child_hessian = min_child_hessian
+        self.min_samples_leaf = min_samples_leaf
         self.max_bins = max_bins
         self.subsample = subsample
         self.max_features = max_features
@@ -243,6 +249,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             self.max_leaf_nodes,
             self.l2_regularization / heaviest,
             self.min_child_hessian / heaviest,
+            self.min_samples_leaf,
             self.categorical_smoothing / heaviest,
             self.learning_rate,
         )
@@ -285,7 +292,13 @@ class GradientBoostingClassifier(ArrayClassifier):
         check_whole("n_iter_no_change", self.n_iter_no_change, 1)
         inf = float("inf")
         check_number("learning_rate", self.learning_rate, 0, inf, "a positive number", is_open=True)
-        for name in ("l2_regularization", "min_child_hessian", "categorical_smoothing", "tol"):
+        for name in (
+            "l2_regularization",
+            "min_child_hessian",
+            "min_samples_leaf",
+            "categorical_smoothing",
+            "tol",
+        ):
             check_number(name, getattr(self, name), 0, inf, "a number of at least 0")
         for name in ("subsample", "max_features"):
             check_number(name, getattr(self, name), 0, 1, "a share above 0 and up to 1", is_open=True)

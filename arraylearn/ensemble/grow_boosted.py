@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, to_host
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.ensemble.columns import Columns
 
 __all__ = ["GrownTree", "Growth", "Limits", "grow_tree"]
@@ -25,6 +25,7 @@ class Limits(NamedTuple):
     max_leaf_nodes: int | None
     l2: float
     min_child_hessian: float
+    min_samples_leaf: float  # rows of average hessian
     smoothing: float  # of the order of categories, as a hessian
     learning_rate: float
 
@@ -131,15 +132,17 @@ def grow_tree(
     level = _Level(host.arange(1), _histograms(place, columns, packed, order, nodes, host.arange(1)))
     depth = 0
     while level.nodes.shape[0]:
+        least = limits.min_samples_leaf / nodes.size[level.nodes]
         best = ops.best_splits(
             place.xp,
             level.sums,
             regular,
+            from_host(least, place, place.xp.float32),
             is_used,
             n_numeric=columns.n_numeric,
             has_missing=any(columns.has_missing),
         )
-        splits = _read_splits(place, best, shifts, limits, is_nominal)
+        splits = _read_splits(place, best, shifts, least, limits, is_nominal)
         if depth == 0:
             nodes.value[:1] = _steps(splits.gradient.sum(axis=0), splits.hessian.sum(axis=0), limits)
         chosen = _choose(nodes, level.nodes, splits, limits)
@@ -174,7 +177,9 @@ def _histograms(
     )
 
 
-def _read_splits(place: Place, best: ops.Splits, shifts: Array, limits: Limits, is_nominal: bool) -> _Splits:
+def _read_splits(
+    place: Place, best: ops.Splits, shifts: Array, least: Any, limits: Limits, is_nominal: bool
+) -> _Splits:
     """Read the best splits in one wait, and compute their gains on the host: the same on every backend."""
     xp = place.xp
     k = best.feature.shape[0]
@@ -189,7 +194,10 @@ def _read_splits(place: Place, best: ops.Splits, shifts: Array, limits: Limits, 
     gradient, hessian = gradient * units[0], hessian * units[1]
     score = gradient * gradient / host.maximum(hessian + limits.l2, 1e-30)
     gain = score[0] + score[1] - score[2]
-    is_heavy = host.minimum(hessian[0], hessian[1]) >= max(limits.min_child_hessian, units[1])
+    least = host.maximum(
+        0.99999 * least * hessian[2], max(limits.min_child_hessian, units[1])
+    )  # float32 chose
+    is_heavy = host.minimum(hessian[0], hessian[1]) >= least
     gain = gain * (is_heavy & (gain > 1e-6 * (1.0 + abs(gradient[2]))))
     goes_right = read[5 * k + 2 :].reshape(k, -1) > 0
     return _Splits(feature, position, is_missing_left > 0, gradient[:2], hessian[:2], gain, goes_right)
@@ -291,6 +299,7 @@ def _next_level(
     xp = place.xp
     left = nodes.left[level.nodes[chosen]]
     is_alive = host.maximum(nodes.hessian[left], nodes.hessian[left + 1]) >= 2.0 * limits.min_child_hessian
+    is_alive &= host.maximum(nodes.size[left], nodes.size[left + 1]) >= 2 * limits.min_samples_leaf
     left, chosen = left[is_alive], chosen[is_alive]
     if not left.shape[0]:
         return _Level(left, level.sums)

@@ -94,12 +94,12 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
     sums = packed_weights(rng, (k, d, n_bins))
     if not has_missing:
         sums[:, :, -1] = 0
-    sums[:, 1:, 0] += (sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2))  # one total per node
+    sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)  # one total per node
     regular = rung.from_host(np.array([ridge, 1.0, 10.0], dtype=np.float32))
-    s = rung.from_host(sums)
+    s, share = rung.from_host(sums), rung.from_host(np.full(k, 1e-3, dtype=np.float32))
     best = both(
         rung,
-        lambda: ops.best_splits(xp, s, regular, None, n_numeric=n_numeric, has_missing=has_missing),
+        lambda: ops.best_splits(xp, s, regular, share, None, n_numeric=n_numeric, has_missing=has_missing),
     )
     feature, _, is_left, left, total, goes_right = (rung.to_host(part) for part in best)
     for node in range(k):
@@ -141,7 +141,10 @@ def test_best_splits_uses_only_some_columns(rung, xp):
     sums = rung.from_host(packed_weights(rng, (5, 3, 6)))
     is_used = rung.from_host(np.array([False, True, False]))
     regular = rung.from_host(np.ones(3, dtype=np.float32))
-    best = both(rung, lambda: ops.best_splits(xp, sums, regular, is_used, n_numeric=3, has_missing=True))
+    share = rung.from_host(np.zeros(5, dtype=np.float32))
+    best = both(
+        rung, lambda: ops.best_splits(xp, sums, regular, share, is_used, n_numeric=3, has_missing=True)
+    )
     assert rung.to_host(best.feature if hasattr(best, "feature") else best[0]).tolist() == [1] * 5
 
 
@@ -159,9 +162,7 @@ def test_split_blocks(rung, xp, block):
     b, table = rung.from_host(bins), rung.from_host(goes_right)
     moved, n_left = both(
         rung,
-        lambda: ops.split_blocks(
-            xp, b, rung.from_host(order), starts, sizes, features, thresholds, table
-        ),
+        lambda: ops.split_blocks(xp, b, rung.from_host(order), starts, sizes, features, thresholds, table),
     )
     expected = order.copy()
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -178,7 +179,12 @@ def test_add_to_blocks(rung, xp):
         rung,
         lambda: (
             ops.add_to_blocks(
-                xp, rung.from_host(np.arange(6, dtype=np.int32)), rung.from_host(order), [3, 0], [2, 2], [10, -7]
+                xp,
+                rung.from_host(np.arange(6, dtype=np.int32)),
+                rung.from_host(order),
+                [3, 0],
+                [2, 2],
+                [10, -7],
             ),
         ),
     )
@@ -213,7 +219,7 @@ def test_sum_leaves(rung, xp, depth, n_outputs):
 
 def random_trees(rng, n_trees, depth, d, n_bins):
     """Trees with leaves at every depth, thresholds and sets."""
-    feature, threshold, subset, left, right, root = [], [], [], [], [], []
+    feature, threshold, subset, left, right = [], [], [], [], []
 
     def grow(level):
         node = len(feature)
@@ -228,8 +234,7 @@ def random_trees(rng, n_trees, depth, d, n_bins):
             right[node] = grow(level + 1)
         return node
 
-    for _ in range(n_trees):
-        root.append(grow(0))
+    root = [grow(0) for _ in range(n_trees)]
     m = len(feature)
     whole = [np.array(part, dtype=np.int32) for part in (feature, threshold, subset, left, right, root)]
     is_missing_right, value = rng.random(m) < 0.5, rng.integers(-99, 99, m).astype(np.int32)

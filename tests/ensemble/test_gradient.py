@@ -27,7 +27,9 @@ SETTINGS = {
 
 
 def small(**changes):
-    return al.GradientBoostingClassifier(**{"n_estimators": 5, "max_depth": 3, **changes})
+    return al.GradientBoostingClassifier(
+        **{"n_estimators": 5, "max_depth": 3, "min_samples_leaf": 0, **changes}
+    )
 
 
 def bits(model):
@@ -118,7 +120,7 @@ def test_waits_of_the_host(rung, k):
 
 def test_one_split_by_hand():
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
-    model = al.GradientBoostingClassifier(n_estimators=1, max_depth=1, l2_regularization=1.0, min_child_hessian=0)
+    model = al.GradientBoostingClassifier(n_estimators=1, max_depth=1, min_samples_leaf=0)
     model.fit(X, y)
     # p = 1/2: each side has G = +-1, H = 1/2, so the leaves are -+ 0.1 * 1 / 1.5
     np.testing.assert_allclose(model.decision_function(X), [-1 / 15, -1 / 15, 1 / 15, 1 / 15], atol=1e-5)
@@ -128,7 +130,7 @@ def test_one_split_by_hand():
 
 def test_against_scikit_learn_tree_by_tree():
     X, y = stripes(400)
-    options = {"max_leaf_nodes": None, "min_samples_leaf": 1, "early_stopping": False}
+    options = {"max_leaf_nodes": None, "min_samples_leaf": 0, "early_stopping": False}
     peer = HistGradientBoostingClassifier(max_iter=20, max_depth=3, l2_regularization=1.0, **options)
     peer.fit(X, y)
     model = small(n_estimators=20, max_bins=254, min_child_hessian=1e-3).fit(X, y)
@@ -246,6 +248,15 @@ def test_limits_of_trees():
     heavy = al.GradientBoostingClassifier(n_estimators=1, min_child_hessian=1e6).fit(X, y)
     assert heavy.model_.trees.depth == 0
     np.testing.assert_allclose(heavy.predict_proba(X)[:, 1], y.mean(), atol=1e-5)
+
+
+def test_leaves_have_enough_rows():
+    X, y = stripes(1000)
+    # in the first round all rows have the same hessian, so that this counts rows
+    model = al.GradientBoostingClassifier(n_estimators=1, min_samples_leaf=120).fit(X, y)
+    leaves, counts = np.unique(model.decision_function(X), return_counts=True)
+    assert counts.min() >= 120
+    assert len(leaves) > 2
 
 
 def test_constant_columns():

@@ -228,7 +228,7 @@ def _add_small(
 
 
 def search_splits(
-    sums: Host, regular: Host, is_used: Host | None, has_missing: bool
+    sums: Host, ridge: Host, least: Host, least_share: Host, is_used: Host | None, has_missing: bool
 ) -> tuple[Host, Host, Host]:
     k, d, n_bins = sums.shape
     cells = d * n_bins
@@ -240,13 +240,14 @@ def search_splits(
         nodes = slice(start, min(start + step, k))
         running = np.cumsum(sums[nodes], axis=2)
         total[nodes] = running[:, 0, -1]
+        heavy = least_share[nodes] * (total[nodes] >> 32).astype(np.float32)
         sides = [running]
         if has_missing:
             sides.append(running + sums[nodes, :, -1:])
         gain = np.zeros(running.shape[0], dtype=np.float32)
         every = np.arange(running.shape[0])
         for i, side in enumerate(sides):
-            found = _gains(side, total[nodes], regular, is_used).reshape(-1, cells)
+            found = _gains(side, total[nodes], ridge, np.maximum(least, heavy), is_used).reshape(-1, cells)
             where = found.argmax(axis=1)
             value = found[every, where]
             is_better = value > gain if i else np.ones(value.shape, dtype=bool)
@@ -256,22 +257,21 @@ def search_splits(
     return best, left, total
 
 
-def _gains(left: Host, total: Host, regular: Host, is_used: Host | None) -> Host:
-    ridge, least = regular[0], regular[1]
+def _gains(left: Host, total: Host, ridge: Host, least: Host, is_used: Host | None) -> Host:
     lower, upper = (0, 1) if np.little_endian else (1, 0)
     words = left.view(np.int32).reshape(*left.shape, 2)
     gains, left_hessian = words[..., lower].astype(np.float32), words[..., upper].astype(np.float32)
     words = total.view(np.int32).reshape(-1, 1, 1, 2)
     right = words[..., lower].astype(np.float32) - gains
     right_hessian = words[..., upper].astype(np.float32) - left_hessian
-    is_heavy = np.minimum(left_hessian, right_hessian) >= least
+    is_heavy = np.minimum(left_hessian, right_hessian) >= least[:, None, None]
     if is_used is not None:
         is_heavy &= is_used[:, None]
     gains *= gains
     right *= right
-    left_hessian += ridge
-    right_hessian += ridge
-    if ridge <= 0:
+    left_hessian += ridge[:, None]
+    right_hessian += ridge[:, None]
+    if ridge[0] <= 0:
         for hessian in (left_hessian, right_hessian):  # an empty side is not heavy anyway
             np.maximum(hessian, np.float32(0.5), out=hessian)
     gains /= left_hessian

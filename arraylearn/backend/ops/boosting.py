@@ -197,6 +197,7 @@ def best_splits(
     xp: Namespace,
     sums: Array,
     regular: Array,
+    least_share: Array,
     is_used: Array | None,
     *,
     n_numeric: int,
@@ -212,11 +213,13 @@ def best_splits(
         Packed sums by bin; the last bin is that of missing values.
     regular : float32 array (3,)
         :math:`\lambda`, the least hessian of a side and the smoothing of categories, in units of the hessian.
+    least_share : float32 array (k,)
+        The least hessian of a side as a share of the node's; the larger of the two holds.
     is_used : bool array (d,), optional
         The columns that may be split.
     n_numeric : int
-        How many columns are numeric; the others are nominal and tried in the order of
-        G / (H + smoothing).
+        How many columns are numeric; the others are nominal, tried in the order of G / (H + smoothing), and
+        have :math:`\lambda` + smoothing in the formula.
     has_missing : bool
         Whether missing values are tried on both sides; if not, they are on the right.
 
@@ -233,7 +236,9 @@ def best_splits(
         rank = _rank_categories(xp, sums[:, n_numeric:, :], regular[2])
         sums_nominal = xp.take_along_axis(sums[:, n_numeric:, :], rank, axis=-1)
         sums = xp.concat((sums[:, :n_numeric, :], sums_nominal), axis=1)
-    flat, left, total = _search(xp, sums, regular, is_used, has_missing)
+    # a set of categories chosen by its gradients is worth less than a threshold of the same gain
+    ridge = xp.where(xp.arange(d, device=device) < n_numeric, regular[0], regular[0] + regular[2])
+    flat, left, total = _search(xp, sums, ridge, regular[1], least_share, is_used, has_missing)
     is_left = flat >= d * n_bins
     cell = xp.where(is_left, flat - d * n_bins, flat)
     feature, position = cell // n_bins, cell % n_bins
@@ -262,36 +267,45 @@ def unpack(packed: Array) -> tuple[Array, Array]:
 
 
 def _search(
-    xp: Namespace, sums: Array, regular: Array, is_used: Array | None, has_missing: bool
+    xp: Namespace,
+    sums: Array,
+    ridge: Array,
+    least: Array,
+    least_share: Array,
+    is_used: Array | None,
+    has_missing: bool,
 ) -> tuple[Array, Array, Array]:
     """Return the best of (missing left, feature, bin), and the packed sums of its left and of all."""
     if fast := native(xp, "search_splits"):
-        best, left, total = fast(sums, regular, is_used, has_missing)
+        best, left, total = fast(sums, ridge, least, least_share, is_used, has_missing)
         return best, left, total
     k, d, n_bins = sums.shape
     running = xp.cumulative_sum(sums, axis=-1)
     total = running[:, 0, n_bins - 1]
+    least = xp.maximum(least, least_share * _halves(xp, total)[1])
     sides = [running]
     if has_missing:
         sides.append(running + sums[:, :, n_bins - 1 :])
-    gains = [xp.reshape(_gains(xp, side, total, regular, is_used), (k, d * n_bins)) for side in sides]
+    gains = [xp.reshape(_gains(xp, side, total, ridge, least, is_used), (k, d * n_bins)) for side in sides]
     best = xp.astype(xp.argmax(xp.concat(gains, axis=1), axis=1), xp.int64)
     every = xp.concat([xp.reshape(side, (k, d * n_bins)) for side in sides], axis=1)
     left = xp.take_along_axis(every, best[:, None], axis=1)[:, 0]
     return best, left, total
 
 
-def _gains(xp: Namespace, left: Array, total: Array, regular: Array, is_used: Array | None) -> Array:
+def _gains(
+    xp: Namespace, left: Array, total: Array, ridge: Array, least: Array, is_used: Array | None
+) -> Array:
     """Score (k, d, n_bins) left sums; 0 where a side is too light."""
     left_gradient, left_hessian = _halves(xp, left)
     total_gradient, total_hessian = _halves(xp, total[:, None, None])
     right_gradient, right_hessian = total_gradient - left_gradient, total_hessian - left_hessian
-    is_heavy = xp.minimum(left_hessian, right_hessian) >= regular[1]
+    is_heavy = xp.minimum(left_hessian, right_hessian) >= least[:, None, None]
     if is_used is not None:
         is_heavy = is_heavy & is_used[None, :, None]
     # without a ridge an empty side would divide by nothing; it is not heavy anyway
     left_hessian, right_hessian = (
-        xp.maximum(hessian + regular[0], xp.full_like(hessian[:1, :1, :1], 0.5))
+        xp.maximum(hessian + ridge[:, None], xp.full_like(hessian[:1, :1, :1], 0.5))
         for hessian in (left_hessian, right_hessian)
     )
     gains = left_gradient * left_gradient / left_hessian
