@@ -265,7 +265,7 @@ def test_links_are_those_of_breimans_algorithm(rung, seed):
     risk = tree.impurity * shares
     _, expected = one_link_after_the_other(tree, risk)
     place, on = place_of(rung), tree_at(tree, place_of(rung))
-    links = weakest_links(place, on, read_bounds(on), rung.from_host(risk, rung.float_dtypes[-1]))
+    links = weakest_links(place, on, len(read_bounds(on)) - 1, rung.from_host(risk, rung.float_dtypes[-1]))
     alpha = rung.to_host(links.alpha)
     found = {i: alpha[i] for i in np.flatnonzero(np.isfinite(alpha))}
     if "float64" in rung.float_dtypes:  # in float32 ties fall the other way

@@ -44,7 +44,7 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
         Held-out rows by node and class, from `node_counts`.
     """
     place, bounds = locate(tree.kind), read_bounds(tree)
-    links = weakest_links(place, tree, bounds, node_risk(place, tree, risk))
+    links = weakest_links(place, tree, len(bounds) - 1, node_risk(place, tree, risk))
     old = tree_on_host(tree)
     own = host.astype(to_host(links.alpha), host.float64)
     above = least_above(host, old.parent, bounds, own, host.inf)

@@ -73,7 +73,7 @@ def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexi
     """
     place = locate(check_tree(tree).kind)
     cost = node_risk(place, tree, risk)
-    links = weakest_links(place, tree, read_bounds(tree), cost)
+    links = weakest_links(place, tree, len(read_bounds(tree)) - 1, cost)
     return path_of_links(place, tree, links, cost)
 
 
@@ -131,7 +131,7 @@ def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") 
     """
     alpha = check_not_negative("alpha", alpha)
     place = locate(check_tree(tree).kind)
-    links = weakest_links(place, tree, read_bounds(tree), node_risk(place, tree, risk))
+    links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
     return cut_links(place, tree, links, alpha)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 from arraylearn.tree.nodes import LEAF, Tree
-from arraylearn.tree.pruning.levels import least_above, sum_children
 
 __all__ = ["Links", "weakest_links"]
 
@@ -25,90 +22,110 @@ class Links(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What is left of the tree, in level order: arrays (r,)."""
+    """What is left of the tree: arrays (r,)."""
 
     node: Array  # number in the whole tree
-    parent: Array  # position in the rest
+    parent: Array  # position in the rest, r for the root
     risk: Array
     is_inner: Array
-    bounds: tuple[int, ...]
 
 
-def weakest_links(place: Place, tree: Tree, bounds: Sequence[int], risk: Array) -> Links:
+def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links:
     r"""Find the price at which each node turns into a leaf.
 
     The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only
     above it and never lowers it there; so every node whose g is the least of all above and below it is as
-    good as the weakest, and all of them are pruned at once. The host waits once per round.
+    good as the weakest, and all of them are pruned at once. Sums over subtrees take steps of 1, 2, 4, ...
+    levels: their number grows with the logarithm of the depth. The host waits once per round.
 
     Parameters
     ----------
-    bounds : from `read_bounds`
-        The levels.
+    n_levels : int
+        Number of levels of the tree.
     risk : float array (t,)
         R, the risk of each node as a leaf.
     """
-    xp, dtype = place.xp, accumulator_dtype(place)
-    node = xp.arange(tree.n_nodes, dtype=xp.int64, device=place.device)
-    parent = xp.astype(tree.parent, xp.int64)
-    rest = _Rest(node, parent, xp.astype(risk, dtype), tree.kind != LEAF, tuple(bounds))
+    xp, dtype, t = place.xp, accumulator_dtype(place), tree.n_nodes
+    node = xp.arange(t, dtype=xp.int64, device=place.device)
+    parent = xp.where(tree.parent < 0, t, xp.astype(tree.parent, xp.int64))
+    rest = _Rest(node, parent, xp.astype(risk, dtype), tree.kind != LEAF)
     found = []
-    while len(rest.bounds) > 2:  # more than the root is left
-        steps, least_below = _judge(xp, rest)
+    while rest.node.shape[0] > 1:
+        jumps = _double_jumps(xp, rest.parent, n_levels)
+        steps = _judge(xp, rest, jumps)
         price = steps[:, 0]
-        least = least_above(xp, rest.parent, rest.bounds, price, xp.inf)
-        is_cut = rest.is_inner & (price <= least_below) & (price <= least)
-        marks = -xp.astype(is_cut, dtype)
-        is_gone = least_above(xp, rest.parent, rest.bounds, marks, 0.0) < 0
+        is_least = (price <= _least_below(xp, price, jumps)) & (price <= _least_above(xp, price, jumps))
+        is_cut = rest.is_inner & is_least
+        is_gone = _least_above(xp, -xp.astype(is_cut, dtype), jumps) < 0
         # of links of one price, one above the other, the upper one takes the lower ones along
         is_cut = is_cut & ~is_gone
-        sizes = _read_sizes(xp, rest.bounds, ~is_gone, is_cut)
-        found.append([ops.compress(xp, part, is_cut, sizes[-1]) for part in (rest.node, steps)])
-        rest = _shrink(xp, rest._replace(is_inner=rest.is_inner & ~is_cut), ~is_gone, sizes[:-1])
-    return _collect(xp, found, rest.risk, tree.n_nodes)
+        n_cut, n_left = _read_sizes(xp, is_cut, ~is_gone)
+        found.append([ops.compress(xp, part, is_cut, n_cut) for part in (rest.node, steps)])
+        rest = _shrink(xp, rest._replace(is_inner=rest.is_inner & ~is_cut), ~is_gone, n_left)
+    return _collect(xp, found, rest.risk, t)
 
 
-def _judge(xp: Namespace, rest: _Rest) -> tuple[Array, Array]:
-    """Price, rise of the risk, leaves and nodes less (r, 4); least price strictly below (r,)."""
-    parts = []
-    below, below_price = None, None
-    for level in reversed(range(len(rest.bounds) - 1)):
-        span = slice(rest.bounds[level], rest.bounds[level + 1])
-        risk, is_inner = rest.risk[span], rest.is_inner[span]
-        one, never = xp.ones_like(risk), xp.full_like(risk, xp.inf)
-        own, least = xp.stack((risk, one, one), axis=1), never
-        if below is not None and below_price is not None:
-            grown = sum_children(xp, rest.parent, rest.bounds, level, below)
-            own = xp.where(is_inner[:, None], xp.astype(grown, risk.dtype), own)
-            own = xp.stack((own[:, 0], own[:, 1], own[:, 2] + xp.where(is_inner, one, 0.0)), axis=1)
-            above = rest.parent[span.stop : rest.bounds[level + 2]] - span.start
-            least = -ops.segment_max(xp, -below_price, above, risk.shape[0])
-        gap = xp.maximum(risk - own[:, 0], xp.zeros_like(risk))
-        price = xp.where(is_inner, gap / xp.where(is_inner, own[:, 1] - 1, one), never)
-        parts.append((xp.stack((price, gap, own[:, 1] - 1, own[:, 2] - 1), axis=1), least))
-        below, below_price = own, xp.minimum(price, least)
-    steps, least = (xp.concat(list(reversed(part)), axis=0) for part in zip(*parts, strict=True))
-    return steps, least
+def _double_jumps(xp: Namespace, parent: Array, n_levels: int) -> list[Array]:
+    """Ancestors (r,) of 1, 2, 4, ... levels above; r where there is none."""
+    r = parent.shape[0]
+    jumps, n = [parent], 1
+    while 2 * n < n_levels:
+        above = jumps[-1]
+        further = xp.take(above, xp.where(above < r, above, 0), axis=0)
+        jumps.append(xp.where(above < r, further, r))
+        n *= 2
+    return jumps
 
 
-def _read_sizes(xp: Namespace, bounds: Sequence[int], stays: Array, is_cut: Array) -> list[int]:
-    """Nodes that stay on each level, and the number of cuts; the host waits here."""
-    sizes = [xp.sum(xp.astype(stays[first:last], xp.int64)) for first, last in pairwise(bounds)]
-    return [int(size) for size in to_host(xp.stack([*sizes, xp.sum(xp.astype(is_cut, xp.int64))]))]
+def _judge(xp: Namespace, rest: _Rest, jumps: list[Array]) -> Array:
+    """Price, rise of the risk, leaves and nodes less (r, 4) were each node a leaf; inf for leaves."""
+    one, zero = xp.ones_like(rest.risk), xp.zeros_like(rest.risk)
+    leaf_risk, leaf = (xp.where(rest.is_inner, zero, value) for value in (rest.risk, one))
+    below = xp.stack((leaf_risk, leaf, one), axis=1)
+    for jump in jumps:
+        further = ops.segment_sum(xp, below, jump, rest.node.shape[0] + 1)
+        below = below + xp.astype(further[:-1, :], rest.risk.dtype)
+    gap = xp.maximum(rest.risk - below[:, 0], zero)
+    price = xp.where(rest.is_inner, gap / xp.where(rest.is_inner, below[:, 1] - 1, one), xp.inf)
+    return xp.stack((price, gap, below[:, 1] - 1, below[:, 2] - 1), axis=1)
 
 
-def _shrink(xp: Namespace, rest: _Rest, stays: Array, sizes: Sequence[int]) -> _Rest:
+def _least_below(xp: Namespace, price: Array, jumps: list[Array]) -> Array:
+    """Least price (r,) of each node and all below it."""
+    most = -price
+    for jump in jumps:
+        most = xp.maximum(most, ops.segment_max(xp, most, jump, price.shape[0] + 1)[:-1])
+    return -most
+
+
+def _least_above(xp: Namespace, values: Array, jumps: list[Array]) -> Array:
+    """Least value (r,) strictly above each node; inf for the root."""
+    r = values.shape[0]
+    least = _take_or_inf(xp, values, jumps[0], r)
+    for jump in jumps:
+        least = xp.minimum(least, _take_or_inf(xp, least, jump, r))
+    return least
+
+
+def _take_or_inf(xp: Namespace, values: Array, at: Array, r: int) -> Array:
+    return xp.where(at < r, xp.take(values, xp.where(at < r, at, 0), axis=0), xp.inf)
+
+
+def _read_sizes(xp: Namespace, *masks: Array) -> list[int]:
+    """Count the masks; the host waits here."""
+    counts = xp.stack([xp.sum(xp.astype(mask, xp.int64)) for mask in masks])
+    return [int(count) for count in to_host(counts)]
+
+
+def _shrink(xp: Namespace, rest: _Rest, stays: Array, size: int) -> _Rest:
     """Leave out the nodes below the cuts."""
+    r = rest.node.shape[0]
     number = xp.cumulative_sum(xp.astype(stays, xp.int64)) - 1
-    # the root has no parent: any number will do
-    parent = xp.take(number, xp.where(rest.parent < 0, 0, rest.parent), axis=0)
+    moved = xp.take(number, xp.where(rest.parent < r, rest.parent, 0), axis=0)
+    parent = xp.where(rest.parent < r, moved, size)
     fields = (rest.node, parent, rest.risk, rest.is_inner)
-    node, parent, risk, is_inner = (ops.compress(xp, field, stays, sum(sizes)) for field in fields)
-    bounds = [0]
-    for size in sizes:
-        if size:
-            bounds.append(bounds[-1] + size)
-    return _Rest(node, parent, risk, is_inner, tuple(bounds))
+    node, parent, risk, is_inner = (ops.compress(xp, field, stays, size) for field in fields)
+    return _Rest(node, parent, risk, is_inner)
 
 
 def _collect(xp: Namespace, found: list[list[Array]], like: Array, n_nodes: int) -> Links:
