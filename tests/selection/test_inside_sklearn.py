@@ -69,9 +69,7 @@ def test_more_of_it():
     estimator = al.FullBayesClassifier(covariance="shared")
     found = cross_validate(estimator, X, Y, scoring=["accuracy", "neg_log_loss"], return_train_score=True)
     assert found["test_accuracy"].mean() > 0.95
-    _, _, scores = learning_curve(
-        estimator, X, Y, cv=3, train_sizes=[0.5, 1.0], shuffle=True, random_state=0
-    )
+    _, _, scores = learning_curve(estimator, X, Y, cv=3, train_sizes=[0.5, 1.0], shuffle=True, random_state=0)
     assert scores.shape == (2, 3)
     assert (cross_val_predict(estimator, X, Y, cv=LeaveOneOut()) == Y).mean() == 1 - al.leave_one_out(
         estimator, X, Y
