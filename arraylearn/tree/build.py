@@ -74,24 +74,26 @@ class Builder:
 
     def _append(self, counts: Any, parent: Any) -> None:
         t = counts.shape[0]
-
-        def fresh(value: float, dtype: Any) -> Any:
-            return host.full(t, value, dtype=dtype)
-
+        # feature, first child; branches, start of the map, default branch, depth
+        whole = host.zeros((6, t), dtype=host.int32)
+        whole[:2] = -1
+        whole[5] = self.depth
+        real = host.zeros((3, t), dtype=host.float64)
+        real[2] = -host.inf
         self.levels.append(
             {
-                "kind": fresh(LEAF, host.int8),
-                "feature": fresh(-1, host.int32),
-                "threshold": fresh(0.0, host.float64),
-                "first_child": fresh(-1, host.int32),
-                "n_branches": fresh(0, host.int32),
-                "map_start": fresh(0, host.int32),
-                "default_branch": fresh(0, host.int32),
+                "kind": host.zeros(t, dtype=host.int8),
+                "feature": whole[0],
+                "first_child": whole[1],
+                "n_branches": whole[2],
+                "map_start": whole[3],
+                "default_branch": whole[4],
+                "depth": whole[5],
                 "parent": host.astype(parent, host.int32),
-                "depth": fresh(self.depth, host.int32),
                 "counts": counts,
-                "gain": fresh(0.0, host.float64),
-                "bottleneck": fresh(-host.inf, host.float64),
+                "threshold": real[0],
+                "gain": real[1],
+                "bottleneck": real[2],
             }
         )
         self.n_nodes += t

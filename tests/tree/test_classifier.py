@@ -169,9 +169,8 @@ def test_tree_moves(rung):
         assert_same_tree(moved, tree)
 
 
-@pytest.mark.slow
-def test_a_chain_as_deep_as_the_rows():
-    n = 10_000
+@pytest.mark.parametrize("n", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_chain_as_deep_as_the_rows(n):
     X = np.arange(n, dtype=float)[:, None]
     y = np.arange(n) % 2
     tree = al.DecisionTreeClassifier(measure=_first_row_alone).fit(X, y)

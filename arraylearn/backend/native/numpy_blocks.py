@@ -75,9 +75,9 @@ def _split_line(source: Host, branch: Host, starts: list[int], target: Host) -> 
         rows = source[first : first + _PIECE]
         key = branch.take(rows)
         for b, start in enumerate(filled):
-            taken = rows.compress(key == b)
-            filled[b] = start + taken.shape[0]
-            target[start : filled[b]] = taken
+            (chosen,) = (key == b).nonzero()
+            filled[b] = start + chosen.shape[0]
+            rows.take(chosen, out=target[start : filled[b]], mode="clip")  # which needs no buffer
 
 
 def _sorted_by(rows: Host, key: Host) -> Host:
