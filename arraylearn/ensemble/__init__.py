@@ -1,5 +1,6 @@
-"""Ensembles of trees: gradient boosting."""
+"""Ensembles: gradient boosted trees and AdaBoost."""
 
+from arraylearn.ensemble.adaboost import AdaBoostClassifier
 from arraylearn.ensemble.gradient import GradientBoostingClassifier
 
-__all__ = ["GradientBoostingClassifier"]
+__all__ = ["AdaBoostClassifier", "GradientBoostingClassifier"]

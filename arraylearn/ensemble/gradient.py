@@ -116,7 +116,7 @@ class GradientBoostingClassifier(ArrayClassifier):
     >>> from arraylearn import GradientBoostingClassifier
     >>> X = [[i] for i in range(40)]
     >>> y = ["low" if i < 10 or i >= 30 else "middle" for i in range(40)]
-    >>> model = GradientBoostingClassifier(n_estimators=20).fit(X, y)
+    >>> model = GradientBoostingClassifier(n_estimators=20, min_samples_leaf=5).fit(X, y)
     >>> model.predict([[5], [20], [35]]).tolist()
     ['low', 'middle', 'low']
     """

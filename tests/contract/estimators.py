@@ -98,4 +98,5 @@ SUBJECTS: tuple[Subject, ...] = (
             "check_sample_weight_equivalence_on_dense_data": "rounding depends on the scale of the weights"
         },
     ),
+    Subject("adaboost", _with(al.AdaBoostClassifier, n_estimators=4, random_state=0)),
 )

@@ -130,7 +130,7 @@ def test_one_split_by_hand():
 
 def test_against_scikit_learn_tree_by_tree():
     X, y = stripes(400)
-    options = {"max_leaf_nodes": None, "min_samples_leaf": 0, "early_stopping": False}
+    options = {"max_leaf_nodes": None, "min_samples_leaf": 1, "early_stopping": False}
     peer = HistGradientBoostingClassifier(max_iter=20, max_depth=3, l2_regularization=1.0, **options)
     peer.fit(X, y)
     model = small(n_estimators=20, max_bins=254, min_child_hessian=1e-3).fit(X, y)

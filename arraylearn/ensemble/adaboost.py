@@ -1,0 +1,255 @@
+"""AdaBoost (SAMME) over any classifier that takes weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+from sklearn.base import clone
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import HOST, from_host, move, to_host
+from arraylearn.backend.random import RandomState, spawn
+from arraylearn.ensemble.progress import show_progress
+from arraylearn.ensemble.settings import check_number, check_whole
+from arraylearn.estimator import ArrayClassifier, Batch, read_weights
+from arraylearn.tree import DecisionTreeClassifier
+
+__all__ = ["AdaBoostClassifier"]
+
+host = HOST.xp
+
+
+class _Rounds(NamedTuple):
+    """What is kept of the rounds."""
+
+    estimators: tuple[Any, ...]
+    weights: tuple[float, ...]
+
+
+class AdaBoostClassifier(ArrayClassifier):
+    r"""AdaBoost for any number of classes (SAMME).
+
+    Each round fits a copy of a classifier on weighted rows, finds its weighted error :math:`e_m` on them,
+    gives it the weight
+
+    .. math:: \alpha_m = \eta \left( \log \frac{1 - e_m}{e_m} + \log(K - 1) \right)
+
+    and multiplies the weights of the rows it got wrong by :math:`\exp \alpha_m`. The class with the largest
+    sum of weights of the classifiers that vote for it wins.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Any classifier whose `fit` takes `sample_weight`; by default a decision tree of one split.
+    n_estimators : int
+        Greatest number of rounds. A round without error is the last; one that is no better than guessing is
+        not kept and ends the rounds.
+    learning_rate : float
+        The factor :math:`\eta`.
+    random_state : int, Generator, optional
+        Seeds of the classifiers that have a `random_state`.
+    categorical_features : "from_dtype", array of indices or mask
+        Nominal columns of plain arrays; handed to the classifiers.
+    verbose : int
+        1: a progress bar with the weighted error and the time left.
+    backend : str, optional
+        Where to compute: "numpy", "torch", "torch:cuda:0", "cupy"; by default where the data is.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The class labels.
+    estimators_ : tuple of classifiers
+        One per round; they know the classes as 0, 1, ...
+    estimator_weights_ : array (m,)
+        The :math:`\alpha_m`.
+    estimator_errors_ : array (m,)
+        The :math:`e_m`.
+    feature_importances_ : array (d,)
+        Mean of the importances of the classifiers by their weights, where they have any.
+
+    References
+    ----------
+    Y. Freund, R. Schapire, "A decision-theoretic generalization of on-line learning", 1997; J. Zhu et al.,
+    "Multi-class AdaBoost", 2009.
+
+    Examples
+    --------
+    >>> from arraylearn import AdaBoostClassifier
+    >>> X = [[i] for i in range(12)]
+    >>> y = ["low" if i < 4 or i >= 8 else "middle" for i in range(12)]
+    >>> model = AdaBoostClassifier(n_estimators=10).fit(X, y)
+    >>> model.predict([[1], [6], [11]]).tolist()
+    ['low', 'middle', 'low']
+    >>> model.estimator_errors_[:2].round(4).tolist()
+    [0.3333, 0.25]
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        learning_rate: float = 1.0,
+        random_state: RandomState = None,
+        categorical_features: Any = "from_dtype",
+        verbose: int = 0,
+        backend: str | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.verbose = verbose
+        self.backend = backend
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Boost classifiers.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows.
+        y : array-like (n,)
+            Class labels, of two classes at least.
+        sample_weight : array-like (n,), optional
+            Weights of the rows in the first round, not all zero.
+
+        Returns
+        -------
+        AdaBoostClassifier
+            Itself.
+        """
+        check_whole("n_estimators", self.n_estimators, 1)
+        inf = float("inf")
+        check_number("learning_rate", self.learning_rate, 0, inf, "a positive number", is_open=True)
+        with self._fitting():
+            _, labels = self._open_fit(X, y)
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
+                )
+            weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
+            if weights is None:
+                weights = host.ones(labels.codes.shape[0], dtype=host.float64)
+            with show_progress("boosting", self.n_estimators, self.verbose) as report:
+                self._boost(X, labels.codes, weights, report)
+        return self
+
+    def _boost(self, X: Any, codes: Any, weights: Any, report: Any) -> None:
+        n, n_classes = codes.shape[0], len(self.classes_)
+        estimators: list[Any] = []
+        alphas: list[float] = []
+        errors: list[float] = []
+        for generator in spawn(self.random_state, self.n_estimators):
+            weights = weights * (n / host.sum(weights))  # trees count their leaves by weight
+            estimator = self._make(generator).fit(X, codes, sample_weight=weights)
+            is_wrong = to_host(estimator.predict(X)) != codes
+            error = float(host.sum(weights * is_wrong) / n)
+            if report is not None:
+                report(error)
+            if error >= 1 - 1 / n_classes:
+                if not estimators:
+                    name = type(estimator).__name__
+                    raise ValueError(
+                        f"`estimator` must be better than guessing; in the first round {name} has a weighted "
+                        f"error of {error:.3f} on {n_classes} classes."
+                    )
+                break
+            alpha = 1.0
+            if error > 0:
+                alpha = self.learning_rate * (math.log((1 - error) / error) + math.log(n_classes - 1))
+            estimators.append(estimator)
+            alphas.append(alpha)
+            errors.append(error)
+            if error <= 0:
+                break
+            weights = weights * host.where(is_wrong, math.exp(alpha), 1.0)
+        self.model_ = _Rounds(tuple(estimators), tuple(alphas))
+        self.estimators_ = self.model_.estimators
+        self.estimator_weights_ = from_host(alphas, HOST)
+        self.estimator_errors_ = from_host(errors, HOST)
+
+    def _make(self, generator: Any) -> Any:
+        """Return a fresh classifier with our data settings and a seed of its own."""
+        base = DecisionTreeClassifier(max_depth=1) if self.estimator is None else self.estimator
+        made = clone(base)
+        known = made.get_params(deep=False)
+        ours: dict[str, Any] = {}
+        if "categorical_features" in known and not isinstance(self.categorical_features, str):
+            ours["categorical_features"] = self.categorical_features
+        if "backend" in known and self.backend is not None:
+            ours["backend"] = self.backend
+        if "random_state" in known:
+            ours["random_state"] = int(generator.integers(2**31 - 1))
+        return made.set_params(**ours)
+
+    @property
+    def feature_importances_(self) -> Any:
+        """Mean of the importances of the classifiers by their weights."""
+        alphas = self.model_.weights
+        parts = [
+            alpha * estimator.feature_importances_ for estimator, alpha in zip(*self.model_, strict=True)
+        ]
+        return sum(parts) / sum(alphas)
+
+    # ---- prediction
+
+    def _staged_votes(self, X: Any) -> Iterator[tuple[Array, Batch]]:
+        """Yield the sums of weights (n, c) after each round, divided by their total."""
+        batch = self._open(X)
+        place = batch.place
+        xp, n_classes = place.xp, len(self.classes_)
+        class_idx = xp.arange(n_classes, dtype=xp.int64, device=place.device)
+        votes = xp.zeros((batch.table.n_rows, n_classes), dtype=batch.float_dtype, device=place.device)
+        total = 0.0
+        for estimator, alpha in zip(*self.model_, strict=True):
+            predicted = estimator.predict(X)
+            codes = xp.astype(move(predicted, place), xp.int64)
+            is_class = codes[:, None] == class_idx[None, :]
+            votes = votes + alpha * xp.astype(is_class, batch.float_dtype)
+            total += alpha
+            yield votes / total, batch
+
+    def _votes(self, X: Any) -> tuple[Array, Batch]:
+        *_, last = self._staged_votes(X)
+        return last
+
+    def _probabilities(self, votes: Array, batch: Batch) -> Array:
+        """Turn votes into probabilities: the softmax of what SAMME minimizes the exponential loss of."""
+        xp, n_classes = batch.place.xp, len(self.classes_)
+        decision = (votes - (1 - votes) / (n_classes - 1)) / (n_classes - 1)
+        power = xp.exp(decision - xp.max(decision, axis=1, keepdims=True))
+        return self._deliver(power / xp.sum(power, axis=1, keepdims=True), batch)
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class labels (n,) of rows."""
+        votes, batch = self._votes(X)
+        return self._deliver_labels(batch.place.xp.argmax(votes, axis=1), batch)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probabilities (n, c) of the classes, in the order of `classes_`."""
+        return self._probabilities(*self._votes(X))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the shares of the votes (n, c), less what the other classes have; (n,) for two classes."""
+        votes, batch = self._votes(X)
+        decision = votes - (1 - votes) / (len(self.classes_) - 1)
+        if decision.shape[1] == 2:
+            decision = decision[:, 1] - decision[:, 0]
+        return self._deliver(decision, batch)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """Yield the class labels (n,) after each round."""
+        for votes, batch in self._staged_votes(X):
+            yield self._deliver_labels(batch.place.xp.argmax(votes, axis=1), batch)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
+        """Yield the probabilities (n, c) after each round."""
+        for votes, batch in self._staged_votes(X):
+            yield self._probabilities(votes, batch)
