@@ -15,6 +15,7 @@ from arraylearn._version import __version__
 
 # public name -> module that defines it; a name that maps to its own module is a public submodule
 _HOMES = {
+    "AdaBoostClassifier": "arraylearn.ensemble",
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
     "GradientBoostingClassifier": "arraylearn.ensemble",
