@@ -41,7 +41,7 @@ def solve_blocks(place: Place, matrix: Array, problem: DualProblem, settings: Se
         refuse_nan(*gaps)
         if settings.report is not None:
             settings.report(sum(taken), max(gaps))
-        is_last = n_rounds == _MOST_ROUNDS or 0 <= settings.max_iter <= max(taken)
+        is_last = n_rounds == _MOST_ROUNDS or max(taken) >= settings.step_limit(beta.shape[1])
         is_open = [gap > settings.tol and not is_last for gap in gaps]
         for k, which in enumerate(active):
             if not is_open[k]:

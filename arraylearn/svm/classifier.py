@@ -383,7 +383,7 @@ class SVC(ArrayClassifier):
         """Return the logarithm of `predict_proba`."""
         batch = self._open(X)
         tiny = float(batch.place.xp.finfo(batch.float_dtype).smallest_normal)
-        floor = batch.place.xp.clip(self._probabilities(batch), min=tiny)
+        floor = batch.place.xp.maximum(self._probabilities(batch), tiny)
         return self._deliver(batch.place.xp.log(floor), batch)
 
     def _probabilities(self, batch: Batch) -> Array:

@@ -76,7 +76,8 @@ class _Decomposition:
                 if not exact > self.settings.tol:
                     return self._solution(reading, exact, True)
                 continue
-            if self._is_stuck(reading) or 0 <= self.settings.max_iter <= reading.n_steps:
+            is_over = reading.n_steps >= self.settings.step_limit(self.beta.shape[0])
+            if is_over or self._is_stuck(reading):
                 self._refresh()
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
                 gap = float(highest - lowest)

@@ -159,9 +159,8 @@ def _advance(xp: Namespace, x: Array, problem: DualProblem, iterate: _Iterate, t
 
 def _room(xp: Namespace, values: Array, change: Array) -> Array:
     """Return the largest step of at most 1 that keeps positive values positive."""
-    shrinks = change < 0
-    ratio = xp.where(shrinks, -values / xp.where(shrinks, change, -1.0), 1.0)
-    return xp.min(xp.minimum(ratio, xp.ones_like(ratio)))
+    steepest = xp.max(-change / values)
+    return 1.0 / xp.maximum(steepest, xp.ones_like(steepest))
 
 
 def _factor(xp: Namespace, x: Array, barrier: Array) -> _System:

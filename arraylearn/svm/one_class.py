@@ -393,4 +393,4 @@ class SVDD(OneClassEstimator):
 def _fill(bound: Host, total: float) -> Host:
     """Return multipliers with a sum, the first rows at their bounds, as LIBSVM starts."""
     before = bound.cumsum() - bound
-    return HOST.xp.clip(total - before, 0.0, bound)
+    return HOST.xp.minimum(HOST.xp.maximum(total - before, 0.0), bound)

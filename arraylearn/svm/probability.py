@@ -109,9 +109,9 @@ def couple(xp: Namespace, pairwise: Array, n_classes: int) -> Array:
     )
     parts = []
     for chunk in row_chunks(n, 32 * (k + 1) ** 2):
-        system = _coupling_system(xp, xp.clip(pairwise[chunk, :], min=_CLIP, max=1.0 - _CLIP), k)
+        system = _coupling_system(xp, xp.minimum(xp.maximum(pairwise[chunk, :], _CLIP), 1.0 - _CLIP), k)
         rights = xp.broadcast_to(right, (system.shape[0], k + 1, 1))
-        p = xp.clip(xp.linalg.solve(system, rights)[:, :k, 0], min=0.0)
+        p = xp.maximum(xp.linalg.solve(system, rights)[:, :k, 0], 0.0)
         parts.append(p / xp.sum(p, axis=1, keepdims=True))
     return xp.concat(parts) if parts else xp.zeros((0, k), dtype=pairwise.dtype, device=device)
 

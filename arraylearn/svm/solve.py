@@ -54,7 +54,7 @@ def solve_large(
     if solver != "interior":
         return decompose(store, problem, settings)
     solution = _solve_interior(matrix, problem, settings)
-    if solution.is_converged or settings.max_iter >= 0:
+    if solution.is_converged:
         return solution
     finished = decompose(store, problem._replace(start=solution.beta), settings)
     return finished._replace(n_iter=finished.n_iter + solution.n_iter)

@@ -37,7 +37,8 @@ Host = Any  # a NumPy array
 _PAIRS_PER_ROW = 2
 
 # A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
-_HARD_BOUNDS = (1e3, 1e5, 1e7, 1e9)
+_HARD_BOUNDS = (1e3, 1e5, 1e7)
+_HARD_STEPS_PER_ROW = 200
 # A margin narrower than this share of the rows' root mean square length counts as none.
 _LEAST_MARGIN = 1e-5
 
@@ -139,10 +140,12 @@ def _solve_small(
     is_linear: bool,
 ) -> list[DualSolution]:
     """Solve as one batch; linear tasks that resist pair steps go to the interior point, one by one."""
-    if not is_linear or settings.max_iter >= 0:
+    if not is_linear:
         return solve_dense(matrix, members, problems, settings)
-    most = max(idx.shape[0] for idx in members)
-    solutions = solve_dense(matrix, members, problems, settings._replace(max_iter=_PAIRS_PER_ROW * most))
+    few = _PAIRS_PER_ROW * max(idx.shape[0] for idx in members)
+    if 0 <= settings.max_iter <= few:
+        return solve_dense(matrix, members, problems, settings)
+    solutions = solve_dense(matrix, members, problems, settings._replace(max_iter=few))
     for k, solution in enumerate(solutions):
         if not solution.is_converged:
             part = matrix.subset(members[k])
@@ -200,6 +203,8 @@ def _solve_hard(
     scale = _mean_diagonal(matrix)
     results: dict[int, TaskResult] = {}
     starts: dict[int, Host] = {}
+    if settings.max_iter < 0:  # what cannot be separated need not be solved, either
+        settings = settings._replace(max_iter=_HARD_STEPS_PER_ROW * matrix.n)
     for limit in _HARD_BOUNDS:
         finite[is_hard] = limit / scale
         todo = [k for k in range(len(tasks)) if k not in results]
@@ -218,30 +223,31 @@ def _solve_hard(
             is_met = is_hard[rows] & (abs(result.beta) >= finite[rows])
             if not is_met.any():
                 results[k] = result
-            elif limit == _HARD_BOUNDS[-1] or _is_inseparable(result, is_met, limit, scale):
-                raise _inseparable(tasks[k], result, is_met)
+            elif limit == _HARD_BOUNDS[-1] or _widest_margin(result) < _LEAST_MARGIN * math.sqrt(scale):
+                raise _inseparable(tasks[k], result)
             starts[k] = result.beta
         if len(results) == len(tasks):
             break
     return [results[k] for k in range(len(tasks))]
 
 
-def _is_inseparable(result: TaskResult, is_met: Host, limit: float, scale: float) -> bool:
-    """Whether even the widest margin that these slacks allow is none.
+def _widest_margin(result: TaskResult) -> float:
+    """Return what no separating margin can exceed, whether or not the solver converged.
 
-    A separating w has ||w||^2 / 2 at least the dual objective, whatever the bound.
+    Multipliers scaled to sum to 1 in each class name a point in the hull of either, and the margin is the
+    distance between the hulls.
     """
-    width = 2.0 / math.sqrt(2.0 * max(result.objective, 1e-300))
-    return width < _LEAST_MARGIN * math.sqrt(scale)
+    if not result.margin < math.inf:
+        return 0.0
+    return (2.0 / result.margin) / (0.5 * float(abs(result.beta).sum()))
 
 
-def _inseparable(task: Task, result: TaskResult, is_met: Host) -> ValueError:
-    worst = int((result.slack * is_met).argmax())
-    width = 2.0 / math.sqrt(2.0 * result.objective)
+def _inseparable(task: Task, result: TaskResult) -> ValueError:
+    worst = int(result.slack.argmax())
     return ValueError(
         f"`C=inf` asks for a hard margin, but the rows are not separable with this kernel: row "
-        f"{int(task.rows[worst])} has margin {1.0 - result.slack[worst]:.3g} where 1 is needed, and any "
-        f"separating margin would be narrower than {width:.3g}. Use a finite `C` or another kernel."
+        f"{int(task.rows[worst])} has margin {1.0 - result.slack[worst]:.3g} where 1 is needed, and no "
+        f"separating margin is wider than {_widest_margin(result):.3g}. Use a finite `C` or another kernel."
     )
 
 

@@ -132,6 +132,26 @@ def test_kernels_equal_libsvm(kernel, dtype):
     assert_equals_libsvm(X, y, kernel=kernel, dtype=dtype, tol=1e-4, **factor)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize(
+    "name", ["breast_cancer", "moons", "overlapping", "separable", "unbalanced", "duplicated"]
+)
+def test_objective_is_no_worse_than_libsvm(name, kernel):
+    # one-sided: at large C LIBSVM can stop at its limit, far from the optimum
+    X, y = two_class_data(name)
+    X, y = X[:250].astype(np.float32), y[:250]
+    for C, dtype in itertools.product((0.01, 1.0, 100.0, 1e4), (np.float32, np.float64)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            theirs = libsvm.SVC(C=C, kernel=kernel, max_iter=200_000).fit(X.astype(np.float64), y)
+        ours = al.SVC(C=C, kernel=kernel).fit(X.astype(dtype), y)
+        gram = al.kernels.gram(X.astype(np.float64), kernel=kernel, gamma=theirs._gamma)
+        found, wanted = (dual_objective(clf, gram, y) for clf in (ours, theirs))
+        assert found >= wanted - 1e-5 * abs(wanted)
+        assert ours.converged_.all()
+        assert dual_objective(ours, gram, y) == pytest.approx(ours.objective_[0], rel=1e-5)
+
+
 @pytest.mark.parametrize("solver", ["decomposition", "interior", "dense"])
 def test_every_solver_finds_the_same(solver):
     X, y = two_class_data("moons")
@@ -306,6 +326,13 @@ def test_hard_margin_of_inseparable_rows_names_the_row():
         al.SVC(C=float("inf"), kernel="linear").fit(X, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="not separable"):  # the same row in both classes
         al.SVC(C=float("inf")).fit(X[[0, 1, 1, 3]], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("name", ["overlapping", "duplicated"])
+def test_hard_margin_gives_up_soon(name):
+    X, y = two_class_data(name)
+    with pytest.raises(ValueError, match="no separating margin is wider than"):
+        al.SVC(C=float("inf"), kernel="linear").fit(X, y)
 
 
 def test_asymmetric_matrix_is_refused():
