@@ -30,16 +30,26 @@ def test_demo_shows_every_learner(capsys):
     assert "backends of this machine" in told
 
 
-def test_demo_computes_on_the_chosen_backend(capsys):
-    pytest.importorskip("torch")
+def test_demo_names_the_chosen_backend(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr("arraylearn.selftest.demo.run_demo", lambda backend: seen.append(backend) or [])
     assert cli.main(["demo", "--backend", "torch"]) == 0
+    assert seen == ["torch"]
     assert "arraylearn on torch" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("backend", ["numpy", "strict:device1"])
-def test_selftest_passes(capsys, backend):
-    assert cli.main(["selftest", "--backend", backend]) == 0
+def test_selftest_passes(capsys):
+    assert cli.main(["selftest", "--backend", "numpy"]) == 0
     assert ", 0 failed" in capsys.readouterr().out
+
+
+def test_selftest_that_fails_says_so(monkeypatch, capsys):
+    bad = selftest_run.Outcome("logsumexp", False, 0.5, "differs from NumPy", None, 0.1)
+    monkeypatch.setattr("arraylearn.selftest.run_selftest", lambda backend: [bad])
+    assert cli.main(["selftest", "--backend", "numpy"]) == 1
+    told = capsys.readouterr().out
+    assert "FAIL" in told
+    assert "0 passed, 1 failed" in told
 
 
 def test_selftest_on_the_rung(rung, capsys):
@@ -54,18 +64,21 @@ def test_selftest_on_the_rung(rung, capsys):
     assert all(outcome.counts is not None for outcome in outcomes)
 
 
-def test_selftest_sees_a_wrong_kernel(monkeypatch, capsys):
+def first_failure():
+    return next(outcome for outcome in selftest_run.run_selftest("torch") if not outcome.passed)
+
+
+def test_selftest_sees_a_wrong_kernel(monkeypatch):
     pytest.importorskip("torch")
     from arraylearn.backend.native import torch as native
 
     monkeypatch.setattr(native, "logsumexp", lambda x, axis, keepdims: x.sum(dim=axis, keepdim=keepdims))
-    assert cli.main(["selftest", "--backend", "torch"]) == 1
-    told = capsys.readouterr().out
-    assert "FAIL" in told
-    assert ", 0 failed" not in told
+    failure = first_failure()
+    assert failure.name == "logsumexp"
+    assert "differs from NumPy" in failure.message
 
 
-def test_selftest_reports_an_exception(monkeypatch, capsys):
+def test_selftest_reports_an_exception(monkeypatch):
     pytest.importorskip("torch")
     from arraylearn.backend.native import torch as native
 
@@ -73,9 +86,7 @@ def test_selftest_reports_an_exception(monkeypatch, capsys):
         raise RuntimeError("no such kernel")
 
     monkeypatch.setattr(native, "segment_sum", broken)
-    failed = [outcome for outcome in selftest_run.run_selftest("torch") if not outcome.passed]
-    assert failed
-    assert "no such kernel" in failed[0].message
+    assert "no such kernel" in first_failure().message
 
 
 def test_a_missing_backend_is_explained(capsys):
@@ -86,7 +97,9 @@ def test_a_missing_backend_is_explained(capsys):
 
 
 def test_as_a_module():
-    result = subprocess.run([sys.executable, "-m", "arraylearn", "info"], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "arraylearn", "info"], capture_output=True, text=True, check=True
+    )
     assert al.__version__ in result.stdout
 
 

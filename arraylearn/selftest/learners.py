@@ -27,10 +27,10 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("decision tree", "tree", "DecisionTreeClassifier", {}, "breast_cancer"),
     ("ID3", "tree", "id3", {}, "tennis"),
     ("C4.5", "tree", "c45", {}, "drug"),
-    ("CART", "tree", "cart", {}, "iris"),
+    ("CART", "tree", "cart", {}, "cart_toy"),
     ("sequential covering", "rules", "SequentialCoveringClassifier", {}, "people"),
     ("RIPPER", "rules", "RipperClassifier", {"random_state": 0}, "wine"),
-    ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 20}, "breast_cancer"),
+    ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
     ("SVC, gaussian", "svm", "SVC", {}, "iris"),
     ("SVC, linear", "svm", "SVC", {"kernel": "linear"}, "wine"),
 ]
