@@ -16,7 +16,7 @@ import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 from arraylearn.rules.rule import Condition
 from arraylearn.table import Table
 
@@ -26,10 +26,8 @@ __all__ = [
     "Pool",
     "choose_threshold",
     "is_single_precision",
-    "live_rows",
     "open_pool",
     "prepare",
-    "read_summary",
     "restrict",
     "satisfies",
 ]
@@ -57,6 +55,7 @@ class Candidates(NamedTuple):
     sorted_idx: tuple[int, ...]  # positions of the sorted columns in `columns`
     idx: tuple[int, ...]  # positions in the input: the columns of each block, then the sorted ones
     n_values: tuple[int, ...]  # distinct values of each column of `idx`
+    tolerance: float  # relative difference up to which scores are equal
 
     @property
     def n_rows(self) -> int:
@@ -110,7 +109,10 @@ def prepare(place: Place, table: Table) -> Candidates:
     n_values += [ranked.n_distinct[j] for j in wide]
     lists = xp.astype(_pick(place, ranked.order, wide), xp.int32)
     ranks = xp.astype(_pick(place, ranked.ranks, wide), xp.int32)
-    return Candidates(table, columns, tuple(blocks), lists, ranks, tuple(wide), tuple(idx), tuple(n_values))
+    tolerance = 64 * float(xp.finfo(accumulator_dtype(place)).eps)
+    return Candidates(
+        table, columns, tuple(blocks), lists, ranks, tuple(wide), tuple(idx), tuple(n_values), tolerance
+    )
 
 
 def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
@@ -203,13 +205,6 @@ def restrict(xp: Namespace, pool: Pool, keep: Array, size: int) -> Pool:
     return Pool(is_live, lists, size)
 
 
-def live_rows(xp: Namespace, pool: Pool) -> Array:
-    """Return the rows (m,) of a pool, ascending."""
-    n = pool.is_live.shape[0]
-    every = xp.arange(n, dtype=xp.int64, device=array_api_compat.device(pool.is_live))
-    return ops.compress(xp, every, pool.is_live, pool.size)
-
-
 # ---- conditions
 
 
@@ -228,9 +223,10 @@ def satisfies(xp: Namespace, candidates: Candidates, condition: Condition) -> Ar
 
 def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
     """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
-    middle = lower + (upper - lower) / 2
+    # a little above, so that float32 and float64 round to the same side where they stand between two numbers
+    middle = lower + 0.50001 * (upper - lower)
     quarter = (upper - lower) / 4
-    chosen = middle
+    chosen = lower + (upper - lower) / 2
     for digits in range(1, 17):
         rounded = float(f"{middle:.{digits}g}")
         if middle - quarter <= rounded <= middle + quarter:
@@ -243,8 +239,3 @@ def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
 def is_single_precision(xp: Namespace, table: Table) -> bool:
     """Whether the numeric block is float32."""
     return bool(table.numeric.dtype == xp.float32)
-
-
-def read_summary(summary: Array) -> Any:
-    """Copy the few numbers of a search to the host: the one wait per literal."""
-    return to_host(summary).tolist()

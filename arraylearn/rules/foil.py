@@ -18,9 +18,9 @@ __all__ = ["GAINS", "Gain", "Target", "accuracy_gain", "foil_gain", "score_liter
 Gain = Callable[[Namespace, Array, Array, float, float], Array]
 
 # the rows of a summary
-SCORE, POSITIVE, COVERED, SIDE, LOW, HIGH = range(6)
+SCORE, POSITIVE, COVERED, LOW, HIGH, SIDE = range(6)
 # sides
-EQUAL, BELOW, ABOVE = range(3)
+BELOW, ABOVE = range(2)
 
 
 class Target(NamedTuple):
@@ -93,7 +93,7 @@ def score_literals(
     gain: Gain,
     before: tuple[float, float],
     least: float,
-) -> Array:
+) -> list[Array]:
     """Find the best literal of each column.
 
     Parameters
@@ -111,17 +111,18 @@ def score_literals(
 
     Returns
     -------
-    array (6, d)
-        For each column of ``candidates.idx``: score (``-inf``: no literal), weight of positive rows and of
-        all rows left, side (0 "=", 1 "<=", 2 ">"), and the category's code, or the two neighbouring numbers
-        between which the threshold lies. Ties go to coverage, then to the first.
+    list of arrays (4, d) or (6, d)
+        One per block and one for the sorted columns, in the order of ``candidates.idx``. For each column:
+        score (``-inf``: no literal), weight of positive rows and of all rows left; then the category's code,
+        or the two neighbouring numbers between which the threshold lies and the side (0 "<=", 1 ">"). Ties go
+        to coverage, then to the first.
     """
     parts = [
         _score_block(xp, block, pool.is_live, target, gain, before, least) for block in candidates.blocks
     ]
     if pool.lists.shape[0]:
         parts.append(_score_sorted(xp, candidates, pool, target, gain, before, least))
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+    return parts
 
 
 def _score_block(
@@ -142,9 +143,7 @@ def _score_block(
 
     columns = (xp, block.packed, n_cells, is_live, target.is_positive, target.weights)
     if block.values is None:
-        *found, best = ops.best_cells(*columns, score)
-        code = xp.astype(best, dtype)
-        return _lines(xp, *found, xp.zeros_like(code), code, code)  # side: EQUAL
+        return ops.best_cells(*columns, score)
     p, covered = ops.count_cells(*columns)
     is_present = covered > 0
     p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
@@ -155,7 +154,7 @@ def _score_block(
     position = xp.arange(n_cells, dtype=xp.int64, device=place.device)
     after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
     neighbours = [ops.pick_in_lines(xp, one, block.values)[0] for one in (cell, after)]
-    others = [xp.astype(one, dtype) for one in (BELOW + best // n_cells, *neighbours)]
+    others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
     return _lines(xp, *found, *others)
 
 
@@ -190,7 +189,7 @@ def _score_sorted(
         row = xp.astype(xp.take(lists, line * m + place, axis=0), xp.int64)
         neighbours.append(xp.take(numbers, column + row, axis=0))
     side = xp.where(is_above, ABOVE, BELOW)
-    return _lines(xp, *(xp.astype(one, best.dtype) for one in (best, p, covered, side, *neighbours)))
+    return _lines(xp, *(xp.astype(one, best.dtype) for one in (best, p, covered, *neighbours, side)))
 
 
 def _lines(xp: Namespace, *lines: Array) -> Array:
@@ -212,5 +211,5 @@ def _masked_gain(
     # sums of float weights are exact to about this much
     slack = 1e-9 * c_before if xp.finfo(p.dtype).eps < 1e-10 else 1e-5 * c_before
     score = gain(xp, p, covered, p_before, c_before)
-    is_allowed = (p > slack) & (p >= least - slack) & (covered < c_before - slack)
+    is_allowed = (p > max(slack, least - 2 * slack)) & (covered < c_before - slack)
     return xp.where(is_allowed, score, -math.inf)

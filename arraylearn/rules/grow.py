@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import to_host
+from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.transfer import read_together
 from arraylearn.rules.candidates import (
     Candidates,
     Pool,
     choose_threshold,
     is_single_precision,
-    read_summary,
     restrict,
     satisfies,
 )
 from arraylearn.rules.foil import (
-    ABOVE,
     BELOW,
     COVERED,
-    EQUAL,
     HIGH,
     LOW,
     POSITIVE,
@@ -34,8 +34,6 @@ from arraylearn.rules.foil import (
 from arraylearn.rules.rule import Condition, Relation
 
 __all__ = ["Grown", "Growth", "Weight", "grow_rule", "weigh"]
-
-_RELATIONS: dict[int, Relation] = {EQUAL: "=", BELOW: "<=", ABOVE: ">"}
 
 
 class Weight(NamedTuple):
@@ -125,9 +123,13 @@ def grow_rule(
         return Grown(start, ())
     before = weigh(xp, target, [pool.is_live])[0][:2]
     last = -math.inf
+    place, is_single = (
+        Place(xp, array_api_compat.device(pool.is_live)),
+        is_single_precision(xp, candidates.table),
+    )
     while 0 < before[0] < before[1] and len(conditions) < (growth.max_literals or math.inf):
-        summary = score_literals(xp, candidates, pool, target, growth.gain, before, growth.least)
-        choice = _choose(xp, candidates, read_summary(summary))
+        parts = score_literals(xp, candidates, pool, target, growth.gain, before, growth.least)
+        choice = _choose(candidates, read_together(place, *parts), is_single=is_single)
         if choice is None or (choice.score <= 0 if growth.must_gain else choice.score < last):
             break
         if choice.counts[0] < growth.stop - 1e-6:
@@ -143,19 +145,26 @@ def grow_rule(
     return Grown(tuple(conditions), tuple(counts))
 
 
-def _choose(xp: Namespace, candidates: Candidates, summary: list[list[float]]) -> _Choice | None:
+def _choose(candidates: Candidates, parts: list[Any], *, is_single: bool) -> _Choice | None:
     """Choose among the columns: score, then coverage, then fewer values, then the first."""
-    top = max(summary[SCORE])
+    tops = [float(part[SCORE].max()) for part in parts]
+    top = max(tops)
     if top == -math.inf:
         return None
-    eps = float(xp.finfo(candidates.columns.dtype).eps)
-    tied = [j for j, score in enumerate(summary[SCORE]) if score >= top - 64 * eps * abs(top)]
-    j = min(tied, key=lambda j: (-summary[COVERED][j], candidates.n_values[j], candidates.idx[j]))
-    relation = _RELATIONS[int(summary[SIDE][j])]
-    low, high = summary[LOW][j], summary[HIGH][j]
-    if relation == "=":
-        value: float | int = int(low)
-    else:
-        value = choose_threshold(low, high, is_single=is_single_precision(xp, candidates.table))
-    counts = (summary[POSITIVE][j], summary[COVERED][j])
-    return _Choice(Condition(candidates.idx[j], relation, value), top, counts)
+    least = top - candidates.tolerance * abs(top)
+    found: list[tuple[float, int, int, list[float]]] = []
+    offset = 0
+    for part, best in zip(parts, tops, strict=True):
+        if best >= least:
+            for j in (part[SCORE] >= least).nonzero()[0].tolist():
+                numbers = part[:, j].tolist()
+                at = offset + j
+                found.append((-numbers[COVERED], candidates.n_values[at], candidates.idx[at], numbers))
+        offset += part.shape[1]
+    _, _, column, numbers = min(found)
+    counts = (numbers[POSITIVE], numbers[COVERED])
+    if len(numbers) <= SIDE:
+        return _Choice(Condition(column, "=", int(numbers[LOW])), top, counts)
+    value = choose_threshold(numbers[LOW], numbers[HIGH], is_single=is_single)
+    relation: Relation = "<=" if numbers[SIDE] == BELOW else ">"
+    return _Choice(Condition(column, relation, value), top, counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.random import RandomState
+from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits
 from arraylearn.rules.foil import Target
@@ -50,9 +51,11 @@ class Covered(NamedTuple):
 
 def mask_of(xp: Namespace, candidates: Candidates, conditions: Conditions) -> Array:
     """Return the mask (n,) of the rows that meet all conditions."""
-    rows = candidates.columns.shape[1]
-    mask = xp.ones((rows,), dtype=xp.bool, device=array_api_compat.device(candidates.columns))
-    for condition in conditions:
+    if not conditions:
+        device = array_api_compat.device(candidates.columns)
+        return xp.ones((candidates.n_rows,), dtype=xp.bool, device=device)
+    mask = satisfies(xp, candidates, conditions[0])
+    for condition in conditions[1:]:
         mask = mask & satisfies(xp, candidates, condition)
     return mask
 
@@ -70,10 +73,10 @@ def _must_stop(counts: Counts, bits: float, least: float) -> bool:
     return (counts.covered - counts.positive) / counts.covered >= 0.5
 
 
-def _grow_and_prune(job: Job, pool: Pool) -> Conditions:
+def _grow_and_prune(job: Job, order: Array, pool: Pool, at: int) -> Conditions:
     """Learn one rule from a pool."""
     xp = job.place.xp
-    halves = split_pool(job.place, pool, job.target, job.rng, job.folds)
+    halves = split_pool(xp, pool, job.target, order, at, job.folds)
     grown = grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions
     return prune_rule(
         xp, job.candidates, grown, job.target, halves.is_held, smoothing=job.smoothing, is_whole=False
@@ -88,13 +91,14 @@ def optimize_rules(job: Job, pool: Pool, rules: list[Conditions]) -> list[Condit
     xp, everything = job.place.xp, pool
     masks = [mask_of(xp, job.candidates, one) for one in rules]
     later = _later_rules(xp, masks, job.candidates.n_rows, job.place)
+    order = permutation(job.place, as_generator(job.rng), job.candidates.n_rows)
     chosen: list[Conditions] = []
     counts: list[Counts] = []
     for at, old in enumerate(rules):
         found = cover(xp, job.target, masks[at], pool)
         best, mask = old, masks[at]
         if found.n_rows:
-            best = _best_variant(job, pool, rules, counts, at, masks[at], later[at])
+            best = _best_variant(job, order, pool, rules, counts, at, masks[at], later[at])
             if best is not old:
                 mask = mask_of(xp, job.candidates, best)
                 found = cover(xp, job.target, mask, pool)
@@ -120,6 +124,7 @@ def _later_rules(xp: Namespace, masks: list[Array], n_rows: int, place: Place) -
 
 def _best_variant(
     job: Job,
+    order: Array,
     pool: Pool,
     rules: list[Conditions],
     counts: list[Counts],
@@ -127,49 +132,53 @@ def _best_variant(
     old_mask: Array,
     later: Array,
 ) -> Conditions:
-    """Choose between a rule, a replacement grown from nothing and a revision grown from the rule."""
-    xp, n = job.place.xp, len(rules)
-    old = rules[at]
-    halves = split_pool(job.place, pool, job.target, job.rng, job.folds)
-    rows = halves.is_held & (later == n)  # those that no later rule covers
-    in_old = cover(xp, job.target, old_mask, halves.grow)
-    grown = (
-        grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions,
-        grow_rule(
-            xp,
-            job.candidates,
-            restrict(xp, halves.grow, old_mask, in_old.n_rows),
-            job.target,
-            job.growth,
-            start=old,
-        ).conditions,
-    )
-    replacement, revision = (
-        prune_rule(xp, job.candidates, one, job.target, rows, smoothing=job.smoothing, is_whole=True)
-        for one in grown
-    )
-    masks = [mask_of(xp, job.candidates, one) for one in (replacement, revision)]
-    tables = _count_variants(xp, job.target, pool, [*masks, old_mask], later, at, n)
+    """Choose between a rule, a revision grown from it and a replacement grown from nothing."""
+    xp, old = job.place.xp, rules[at]
+    rows = later == len(rules)  # those that no later rule covers
+    variants = [one for one in _make_variants(job, order, pool, at, old, old_mask, rows) if one != old]
+    if not variants:
+        return old
+    masks = [old_mask, *(mask_of(xp, job.candidates, one) for one in variants)]
+    tables = _count_variants(xp, job.target, pool, masks, later, at, len(rules))
     sizes = [len(one) for one in rules]
     others = [*sizes[:at], *sizes[at + 1 :]]
     without = least_data_bits(job.setting, [*counts, *tables[0][1:]], others, at)
-    bits = []
-    for variant, table in zip((replacement, revision, old), tables[1:], strict=True):
+    best, least = old, math.inf
+    for variant, table in zip((old, *variants), tables[1:], strict=True):
         sizes[at] = len(variant)
-        bits.append(relative_bits(job.setting, at, [*counts, *table], sizes, without))
-    if bits[2] <= min(bits[:2]):
-        return old
-    return revision if bits[1] <= bits[0] else replacement
+        bits = relative_bits(job.setting, at, [*counts, *table], sizes, without)
+        if bits < least:
+            best, least = variant, bits
+    return best
+
+
+def _make_variants(
+    job: Job, order: Array, pool: Pool, at: int, old: Conditions, old_mask: Array, is_free: Array
+) -> list[Conditions]:
+    """Grow the revision and the replacement of a rule, pruned by the accuracy on the free rows held back."""
+    xp = job.place.xp
+    halves = split_pool(xp, pool, job.target, order, at, job.folds)
+    inside = restrict(xp, halves.grow, old_mask, cover(xp, job.target, old_mask, halves.grow).n_rows)
+    grown = (
+        grow_rule(xp, job.candidates, inside, job.target, job.growth, start=old).conditions,
+        grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions,
+    )
+    rows = halves.is_held & is_free
+    return [
+        prune_rule(xp, job.candidates, one, job.target, rows, smoothing=job.smoothing, is_whole=True)
+        for one in grown
+    ]
 
 
 def _count_variants(
     xp: Namespace, target: Target, pool: Pool, masks: Sequence[Array], later: Array, at: int, n: int
 ) -> list[list[Counts]]:
     """Count what the rules from `at` on cover of a pool: without rule `at`, then with each mask for it."""
-    after = xp.where(pool.is_live, later, n)
-    first = [after, *(xp.where(mask & pool.is_live, at, after) for mask in masks)]
-    keys = xp.stack(first) * 2 + xp.astype(target.is_positive, xp.int64)
-    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), target.weights), (len(first), n + 1, 2))
+    is_positive = xp.astype(target.is_positive, xp.int64)
+    after = xp.where(pool.is_live, 2 * later + is_positive, 2 * n)
+    here = 2 * at + is_positive
+    keys = xp.stack([after, *(xp.where(mask & pool.is_live, here, after) for mask in masks)])
+    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
     return [
         [Counts(float(positive), float(negative + positive)) for negative, positive in lines[at:n]]
         for lines in to_host(table).tolist()
@@ -196,11 +205,12 @@ def learn_further(
         The new rules.
     """
     xp = job.place.xp
+    order = permutation(job.place, as_generator(job.rng), job.candidates.n_rows)
     found: list[Conditions] = []
     counts = list(counts)
     bits = least = 0.0  # relative to the rules before
     while pool.size and _is_left_over(job.setting, counts):
-        rule = _grow_and_prune(job, pool)
+        rule = _grow_and_prune(job, order, pool, len(counts))
         mask = mask_of(xp, job.candidates, rule)
         taken = cover(xp, job.target, mask, pool)
         sizes = [len(one) for one in (*rules, *found, rule)]

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place
-from arraylearn.backend.random import RandomState, as_generator, permutation
-from arraylearn.rules.candidates import Candidates, Pool, live_rows, restrict, satisfies
+from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
 from arraylearn.rules.foil import Target
 from arraylearn.rules.grow import Weight, weigh
 from arraylearn.rules.rule import Condition
@@ -26,16 +24,30 @@ class Halves(NamedTuple):
     is_held: Array  # (n,) bool: the rows for pruning
 
 
-def split_pool(place: Place, pool: Pool, target: Target, rng: RandomState, folds: int) -> Halves:
-    """Draw one of `folds` parts for pruning, with its share of the positive rows; the host does not wait."""
-    xp = place.xp
-    order = permutation(place, as_generator(rng), pool.size)
-    rows = xp.take(live_rows(xp, pool), order, axis=0)
+def split_pool(xp: Namespace, pool: Pool, target: Target, order: Array, at: int, folds: int) -> Halves:
+    """Hold one of `folds` parts back for pruning, with its share of the positive rows; without a wait.
+
+    Parameters
+    ----------
+    pool, target : Pool, Target
+        The rows, and which of them are positive.
+    order : int64 array (n,)
+        All rows in random order.
+    at : int
+        Which of the parts is held back, modulo `folds`.
+    folds : int
+        Number of parts.
+
+    Returns
+    -------
+    Halves
+        The two parts.
+    """
+    rows = ops.compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
     # positive rows first, then the others: every folds-th row is held back
-    rows = ops.partition(xp, rows, xp.take(target.is_positive, rows, axis=0))[folds - 1 :: folds]
-    n = pool.is_live.shape[0]
-    is_held = ops.scatter(xp, xp.ones_like(rows), rows, n) > 0
-    return Halves(restrict(xp, pool, ~is_held, pool.size - pool.size // folds), is_held)
+    held = ops.partition(xp, rows, xp.take(target.is_positive, rows, axis=0))[at % folds :: folds]
+    is_held = ops.scatter(xp, xp.ones_like(held), held, pool.is_live.shape[0]) > 0
+    return Halves(restrict(xp, pool, ~is_held, pool.size - held.shape[0]), is_held)
 
 
 def count_prefixes(

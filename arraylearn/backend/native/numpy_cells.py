@@ -23,27 +23,37 @@ class Packed(NamedTuple):
     bits: Host | None  # (l, n_words) uint64: the values that occur
     lines: Host  # (l,) which of the d * n_cells values these are
     ones: Host  # (n_words,) float32
-    first: Host  # (d,) position of the first value of each column
 
 
 def pack_cells(cells: Host, n_cells: int) -> Packed:
     d, n = cells.shape
-    first = n_cells * np.arange(d)
     if n_cells > _MOST_PACKED or n >= 1 << 24:  # float32 counts up to there
         nothing = np.zeros(0, dtype=np.int64)
-        return Packed(cells, None, nothing, nothing, first)
+        return Packed(cells, None, nothing, nothing)
     bits = np.zeros((d, n_cells, -(-n // 64) * 8), dtype=np.uint8)
     for value in range(n_cells):
         bits[:, value, : -(-n // 8)] = np.packbits(cells == value, axis=1)
     words = bits.reshape(d * n_cells, -1).view(np.uint64)
     lines = np.flatnonzero(words.any(axis=1))
-    return Packed(cells, words[lines], lines, np.ones(words.shape[1], dtype=np.float32), first)
+    return Packed(cells, words[lines], lines, np.ones(words.shape[1], dtype=np.float32))
 
 
-def _words(mask: Host, n_words: int) -> Host:
-    packed = np.zeros(n_words * 8, dtype=np.uint8)
-    packed[: -(-mask.shape[0] // 8)] = np.packbits(mask)
-    return packed.view(np.uint64)
+def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Host:
+    """Count the positive live rows and the live rows of each line: float32 (2, l), exact."""
+    n_bytes = -(-is_live.shape[0] // 8)
+    masks = np.zeros((2, bits.shape[1] * 8), dtype=np.uint8)
+    masks[0, :n_bytes] = np.packbits(is_live & is_positive)
+    masks[1, :n_bytes] = np.packbits(is_live)
+    words = masks.view(np.uint64)[:, None, :]
+    step = max(1, _BLOCK // max(1, bits.shape[1]))
+    if step >= bits.shape[0]:
+        counts: Host = np.bitwise_count(bits & words).astype(np.float32) @ ones
+        return counts
+    parts = [
+        np.bitwise_count(bits[start : start + step] & words).astype(np.float32) @ ones
+        for start in range(0, bits.shape[0], step)
+    ]
+    return np.concatenate(parts, axis=1)
 
 
 def count_cells(
@@ -51,9 +61,10 @@ def count_cells(
 ) -> tuple[Host, Host]:
     d = packed.cells.shape[0]
     if weights is None and packed.bits is not None:
-        counts = _count_bits(packed, d * n_cells, (is_live & is_positive, is_live))
-        positive, covered = counts.reshape(2, d, n_cells)
-        return positive.astype(np.int64), covered.astype(np.int64)
+        counts = np.zeros((2, d * n_cells), dtype=np.int64)
+        counts[:, packed.lines] = _count_bits(packed.bits, packed.ones, is_live, is_positive)
+        both = counts.reshape(2, d, n_cells)
+        return both[0], both[1]
     rows = np.flatnonzero(is_live)
     base = np.where(is_positive.take(rows), n_cells + 1, 0)
     part = None if weights is None else weights.take(rows)
@@ -65,21 +76,6 @@ def count_cells(
     return positive, negative + positive
 
 
-def _count_bits(packed: Packed, n: int, masks: tuple[Host, ...]) -> Host:
-    """Count the rows of each value under each mask: float64 (k, n), exact."""
-    bits, ones = packed.bits, packed.ones
-    counts = np.zeros((len(masks), n))
-    if bits is None:
-        return counts
-    step = max(1, _BLOCK // max(1, bits.shape[1]))
-    for line, mask in zip(counts, masks, strict=True):
-        words = _words(mask, bits.shape[1])
-        for start in range(0, bits.shape[0], step):
-            part = slice(start, start + step)
-            line[packed.lines[part]] = np.bitwise_count(bits[part] & words).astype(np.float32) @ ones
-    return counts
-
-
 def best_cells(
     packed: Packed,
     n_cells: int,
@@ -87,17 +83,22 @@ def best_cells(
     is_positive: Host,
     weights: Host | None,
     score: Callable[[Host, Host], Host],
-) -> tuple[Host, Host, Host, Host]:
-    d = packed.cells.shape[0]
+) -> Host:
+    found = np.full((4, packed.cells.shape[0]), -np.inf)
     if weights is None and packed.bits is not None:
-        counts = _count_bits(packed, d * n_cells, (is_live & is_positive, is_live))
-        p, covered = counts.reshape(2, d, n_cells)
+        lines = packed.lines
+        p, covered = _count_bits(packed.bits, packed.ones, is_live, is_positive).astype(np.float64)
     else:
         p, covered = count_cells(packed, n_cells, is_live, is_positive, weights)
-        p, covered = p.astype(np.float64), covered.astype(np.float64)
+        p, covered = p.ravel().astype(np.float64), covered.ravel().astype(np.float64)
+        lines = np.arange(p.shape[0])
     scores = score(p, covered)
-    top = scores.max(axis=1, keepdims=True)
-    is_tied = scores >= top - _TOLERANCE * np.abs(top)
-    best = np.where(is_tied, covered, -1.0).argmax(axis=1)
-    at = packed.first + best
-    return scores.take(at), p.take(at), covered.take(at), best
+    top = scores.max(initial=-np.inf)
+    if top == -np.inf:
+        return found
+    # only what can be the best of all columns is looked up, so that most columns cost nothing
+    for i in np.flatnonzero(scores >= top - _TOLERANCE * abs(top)).tolist():
+        j, value = divmod(int(lines[i]), n_cells)
+        if covered[i] > found[2, j]:
+            found[:, j] = scores[i], p[i], covered[i], value
+    return found

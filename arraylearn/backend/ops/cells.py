@@ -73,7 +73,7 @@ def best_cells(
     is_positive: Array,
     weights: Array | None,
     score: Callable[[Array, Array], Array],
-) -> tuple[Array, Array, Array, Array]:
+) -> Array:
     """Find the value of each column that scores best among the live rows.
 
     Parameters
@@ -81,24 +81,21 @@ def best_cells(
     packed, n_cells, is_live, is_positive, weights
         As in `count_cells`.
     score : callable
-        ``score(p, covered)`` of the weights (d, n_cells) of `count_cells` in the accumulator's dtype; values
+        ``score(p, covered)`` of weights of `count_cells` in the accumulator's dtype, of any shape; values
         that may not be chosen score ``-inf``.
 
     Returns
     -------
-    score, p, covered : arrays (d,)
-        Of the best value of each column, in the accumulator's dtype. Near equals: the largest coverage, then
-        the first value.
-    value : int64 array (d,)
-        Which it is.
+    array (4, d)
+        Score, p, covered and the value itself, of the best value of each column, in the accumulator's dtype.
+        Near equals: the largest coverage, then the first value. A column that is not among the best may
+        report the score ``-inf``.
     """
     if fast := native(xp, "best_cells"):
-        found: tuple[Array, Array, Array, Array] = fast(packed, n_cells, is_live, is_positive, weights, score)
-        return found
+        return fast(packed, n_cells, is_live, is_positive, weights, score)
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(is_live)))
     p, covered = count_cells(xp, packed, n_cells, is_live, is_positive, weights)
     p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
     scores = score(p, covered)
     best = first_best(xp, scores, covered)
-    top, p, covered = pick_in_lines(xp, best, scores, p, covered)
-    return top, p, covered, best
+    return xp.stack((*pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
