@@ -262,3 +262,22 @@ def test_bad_settings():
     with pytest.raises(ValueError, match="`X` and `y` must have as many rows; got 3 and 2"):
         model.fit(X, y, validation=(X, [0, 1]))
     assert not hasattr(model, "model_")
+
+
+def test_surrogates_and_held_out_rows_with_missing_values(rung):
+    """CART's trees are judged with the surrogates that they predict with."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 3))
+    X[:, 1] = X[:, 0] + 0.1 * rng.standard_normal(120)
+    y = (X[:, 0] > 0).astype(int) ^ (rng.random(120) < 0.1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X_on = rung.from_host(X, rung.float_dtypes[-1])
+    model = al.cart(random_state=0, alpha_folds=3).fit(X_on, y)
+    assert model.tree_.n_nodes == 3
+    counts = to_host(pruning.count_held_out(model, X_on, y))
+    np.testing.assert_allclose(counts[0], np.bincount(y), rtol=1e-6)
+    right = counts[1:].max(axis=1).sum()
+    assert right == pytest.approx((to_host(model.predict(X_on)) == y).sum())
+    settings = {"missing": "surrogate", "nominal": "binary", "pruning": "confidence"}
+    with pytest.raises(ValueError, match="cannot be raised where missing values follow surrogates"):
+        al.DecisionTreeClassifier(raise_subtrees=True, **settings).fit(X_on, y)

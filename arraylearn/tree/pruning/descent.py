@@ -26,12 +26,11 @@ class Sample(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Rows, or parts of rows, at nodes: arrays (e,)."""
+    """Rows, or parts of rows, at nodes: arrays (e,). There are some for every level: they are kept small."""
 
-    row: Array
-    node: Array
-    weight: Array
-    label: Array
+    row: Array  # int32
+    node: Array  # int32
+    weight: Array  # float
 
 
 def enter(sample: Sample) -> Entries:
@@ -40,17 +39,16 @@ def enter(sample: Sample) -> Entries:
     weight = host.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
     rows = host.nonzero(weight > 0)[0]
     return Entries(
-        from_host(rows, place, xp.int64),
-        xp.zeros(rows.shape[0], dtype=xp.int64, device=place.device),
+        from_host(rows, place, xp.int32),
+        xp.zeros(rows.shape[0], dtype=xp.int32, device=place.device),
         from_host(weight[rows], place, accumulator_dtype(place)),
-        from_host(sample.codes[rows], place, xp.int64),
     )
 
 
 def keep_at(place: Place, entries: Entries, nodes: Any, goes_to: Any, n_nodes: int) -> Entries:
     """Keep what is at some nodes (k,), and move it to other ones (k,); the host waits here."""
     xp = place.xp
-    target = host.full(n_nodes, -1, dtype=host.int64)
+    target = host.full(n_nodes, -1, dtype=host.int32)
     target[nodes] = goes_to
     node = xp.take(from_host(target, place), entries.node, axis=0)
     stays = node >= 0
@@ -87,23 +85,24 @@ def _step(
 ) -> tuple[Entries, tuple[Array, Array]]:
     """Go one level down; also return the known weight by child and by node, found unless given."""
     xp, tree = place.xp, walker.tree
-    branch, is_missing = branch_of(place, walker, table, entries.node, entries.row)
-    default = xp.astype(xp.take(tree.default_branch, entries.node, axis=0), xp.int64)
+    here, rows = xp.astype(entries.node, xp.int64), xp.astype(entries.row, xp.int64)
+    branch, is_missing = branch_of(place, walker, table, here, rows)
+    default = xp.astype(xp.take(tree.default_branch, here, axis=0), xp.int64)
     spreads = is_missing & (default < 0)
     branch = xp.where(is_missing & ~spreads, default, branch)
-    first = xp.take(walker.child, entries.node, axis=0)
-    n_branches = xp.astype(xp.take(tree.n_branches, entries.node, axis=0), xp.int64)
+    first = xp.take(walker.child, here, axis=0)
+    n_branches = xp.astype(xp.take(tree.n_branches, here, axis=0), xp.int64)
     if known is None:
         weight = xp.where(spreads, 0.0, entries.weight)
         t = walker.slot.shape[0]
         by_child = ops.histogram(xp, xp.where(spreads, first, first + branch), t, weight)
-        known = by_child, ops.histogram(xp, entries.node, t, weight)
+        known = by_child, ops.histogram(xp, here, t, weight)
     copies = xp.where(n_branches > 0, xp.where(spreads, n_branches, 1), 0)
     total = int(to_host(xp.sum(copies)))
     origin = ops.block_index(xp, copies, total)
     start = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
     copy = xp.arange(total, dtype=xp.int64, device=place.device) - start
-    row, node, weight, label = (xp.take(field, origin, axis=0) for field in entries)
+    row, node, weight = (xp.take(field, origin, axis=0) for field in entries)
     is_copy = xp.take(spreads, origin, axis=0)
     child = xp.take(first, origin, axis=0) + xp.where(is_copy, copy, xp.take(branch, origin, axis=0))
     whole = xp.take(known[1], node, axis=0)
@@ -111,13 +110,16 @@ def _step(
     even = 1 / xp.astype(xp.take(n_branches, origin, axis=0), weight.dtype)
     share = xp.take(known[0], child, axis=0) / xp.where(whole > 0, whole, 1.0)
     weight = weight * xp.where(is_copy, xp.where(whole > 0, share, even), 1.0)
-    return Entries(row, child, weight, label), known
+    return Entries(row, xp.astype(child, xp.int32), weight), known
 
 
-def tally(place: Place, arrivals: list[Entries], n_nodes: int, n_classes: int) -> Any:
-    """Weight (t, c) of each class at each node, on the host, which waits here."""
+def tally(place: Place, arrivals: list[Entries], labels: Array, n_nodes: int, n_classes: int) -> Any:
+    """Weigh the classes (t, c) at each node, `labels` (n,) being those of the rows; the host waits here."""
     xp = place.xp
-    key = xp.concat([entries.node * n_classes + entries.label for entries in arrivals])
+    keys = [
+        xp.astype(entries.node, xp.int64) * n_classes + xp.take(labels, entries.row, axis=0)
+        for entries in arrivals
+    ]
     weight = xp.concat([entries.weight for entries in arrivals])
-    counts = to_host(ops.histogram(xp, key, n_nodes * n_classes, weight))
+    counts = to_host(ops.histogram(xp, xp.concat(keys), n_nodes * n_classes, weight))
     return host.astype(host.reshape(counts, (n_nodes, n_classes)), host.float64)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, locate
+from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import Walker, make_walker
@@ -82,6 +82,7 @@ class _Work:
     def __init__(self, tree: Tree, samples: list[Sample], estimate: Estimate, slack: float) -> None:
         self.tree, self.samples, self.estimate, self.slack = tree, samples, estimate, slack
         self.place = samples[0].place
+        self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
         n = tree.n_nodes
         first_child = host.astype(tree.first_child, host.int64)
         self.layout = Layout(host.arange(n), first_child, host.astype(tree.n_branches, host.int64))
@@ -155,7 +156,8 @@ class _Work:
     def _tally(self, levels: list[Any], arrivals: list[list[Entries]]) -> tuple[Any, Any]:
         """Class weights (t, c) of the training rows; held-out rows (t,) that nodes as leaves get wrong."""
         shape = self.counts.shape
-        counts, *held_out = (tally(self.place, parts, *shape) for parts in arrivals)
+        pairs = zip(arrivals, self.labels, strict=True)
+        counts, *held_out = (tally(self.place, parts, labels, *shape) for parts, labels in pairs)
         wrong = host.zeros(shape[0])
         if held_out:
             label = host.argmax(counts, axis=1)
