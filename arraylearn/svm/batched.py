@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import inverse_definite, project, reads_are_free
+from arraylearn.backend.ops import inverse_curvature_roots, inverse_definite, project, put, reads_are_free
+from arraylearn.svm.blocks import Coarse, solve_blocks
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import DualProblem, DualSolution, classification_problem, extremes, find_offset
 from arraylearn.svm.rows import WholeMatrix
@@ -31,6 +32,8 @@ __all__ = ["BatchSolution", "Method", "solve_columns"]
 Host = Any  # a NumPy array
 Method = Literal["auto", "paths", "splitting"]
 
+_DENSE_ROWS = 2500  # up to here a path works on the whole block of its rows
+_FLOAT32_BOUND = 1000.0  # multipliers up to here tolerate the rounding of float32 kernel values
 _CHECK_EVERY = 20
 _MOST_STEPS = 400
 _RELAXATION = 1.6
@@ -80,6 +83,9 @@ def solve_columns(
         done, start = _split_groups(place, matrix, sign, bound, settings)
     store = _stores(place, matrix)
     for path in _paths(sign, bound):
+        if not any(begin is not None for begin in start) and _n_rows(bound[path[0]]) <= _DENSE_ROWS:
+            done |= _follow(place, matrix, sign, bound, [k for k in path if k not in done], settings)
+            continue
         previous: int | None = None
         for k in path:
             if k in done:
@@ -94,13 +100,45 @@ def solve_columns(
     return _collect(place, sign, bound, [done[k] for k in range(sign.shape[0])])
 
 
+def _n_rows(bound: Host) -> int:
+    return int((bound > 0).sum())
+
+
+def _follow(
+    place: Place, matrix: Array, sign: Host, bound: Host, path: list[int], settings: Settings
+) -> dict[int, DualSolution]:
+    """Solve the problems of a path on the block of their rows, each from the one before."""
+    if not path:
+        return {}
+    xp = place.xp
+    rows = (bound[path[0]] > 0).nonzero()[0]
+    idx = from_host(rows, place, xp.int64)
+    block = xp.take(xp.take(matrix, idx, axis=0), idx, axis=1)[None, :, :]
+    wide = xp.astype(block, accumulator_dtype(place), copy=False)
+    narrow = xp.astype(block, xp.float32)
+    coarse = Coarse(narrow, inverse_curvature_roots(xp, narrow))
+    empty = xp.zeros((sign.shape[1],), dtype=wide.dtype, device=place.device)
+    done: dict[int, DualSolution] = {}
+    begin: Host | None = None
+    for k, following in zip(path, [*path[1:], None], strict=True):
+        problem = _problem(place, sign[k : k + 1, rows], bound[k : k + 1, rows], begin)
+        is_small = float(bound[k].max()) < _FLOAT32_BOUND
+        found = solve_blocks(place, wide, problem, settings, coarse=coarse if is_small else None)[0]
+        beta, gradient = (put(xp, empty, idx, values) for values in (found.beta, found.gradient))
+        done[k] = found._replace(beta=beta, gradient=gradient)
+        if following is not None:
+            old, new = bound[k, rows], bound[following, rows]
+            begin = rescale_start(to_host(found.beta), old, sign[k, rows], new)[None, :]
+    return done
+
+
 def _stores(place: Place, matrix: Array) -> Any:
     """Return a function from the largest bound to the matrix in the dtype that this bound needs."""
     wide = accumulator_dtype(place)
     kept: dict[bool, WholeMatrix] = {}
 
     def store(bound: float) -> WholeMatrix:
-        is_small = bound < 1000
+        is_small = bound < _FLOAT32_BOUND
         if is_small not in kept:
             kept[is_small] = WholeMatrix(place, matrix, place.xp.float32 if is_small else wide)
         return kept[is_small]

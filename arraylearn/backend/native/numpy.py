@@ -24,8 +24,10 @@ from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     search_splits,
     split_blocks,
 )
+from arraylearn.backend.native.numpy_cells import best_cells, count_cells, pack_cells  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
+from arraylearn.backend.native.numpy_forest import best_cuts, reach_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
@@ -33,6 +35,7 @@ from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,
+    inverse_curvature_roots,
     inverse_definite,
     put,
     solve_box_block,

@@ -52,26 +52,36 @@ class _Block(NamedTuple):
 
 
 def solve_box_block(
-    matrix: Host, gradient: Host, point: Host, lower: Host, upper: Host, tol: float, max_steps: int
+    matrix: Host,
+    roots: Host,
+    gradient: Host,
+    point: Host,
+    lower: Host,
+    upper: Host,
+    tol: float,
+    max_steps: int,
 ) -> tuple[Host, Host]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
     for k in range(point.shape[0]):
-        block = _Block(matrix[k], _inverse_root_curvature(matrix[k]), lower[k], upper[k])
+        block = _Block(matrix[k], roots[k], lower[k], upper[k])
         points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps)
     return points, n_steps
 
 
-def _inverse_root_curvature(matrix: Host) -> Host:
-    diagonal = np.ascontiguousarray(matrix.diagonal())
+def inverse_curvature_roots(matrix: Host) -> Host:
+    roots = np.empty_like(matrix)
     tiny = float(np.finfo(matrix.dtype).eps)
-    floor = 10 * tiny * max(float(np.abs(diagonal).max()), tiny)
-    curvature = matrix * matrix.dtype.type(-2)
-    curvature += diagonal
-    curvature += diagonal[:, None]
-    np.maximum(curvature, floor, out=curvature)
-    np.sqrt(curvature, out=curvature)
-    return np.reciprocal(curvature, out=curvature)
+    for curvature, one in zip(roots, matrix, strict=True):
+        diagonal = np.ascontiguousarray(one.diagonal())
+        floor = 10 * tiny * max(float(np.abs(diagonal).max()), tiny)
+        np.multiply(one, matrix.dtype.type(-2), out=curvature)
+        curvature += diagonal
+        curvature += diagonal[:, None]
+        np.maximum(curvature, floor, out=curvature)
+        np.sqrt(curvature, out=curvature)
+        np.reciprocal(curvature, out=curvature)
+    return roots
 
 
 def _solve_one(block: _Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, int]:

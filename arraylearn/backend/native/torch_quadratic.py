@@ -18,12 +18,19 @@ def put(x: Tensor, idx: Tensor, values: Tensor) -> Tensor:
 
 
 def solve_box_block(
-    matrix: Tensor, gradient: Tensor, point: Tensor, lower: Tensor, upper: Tensor, tol: float, max_steps: int
+    matrix: Tensor,
+    roots: Tensor,
+    gradient: Tensor,
+    point: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    tol: float,
+    max_steps: int,
 ) -> tuple[Tensor, Tensor]:
     if point.device.type != "cpu":
         return quadratic.solve_box_block_portable(
-            torch_namespace, matrix, gradient, point, lower, upper, tol, max_steps
+            torch_namespace, matrix, roots, gradient, point, lower, upper, tol, max_steps
         )
-    arrays = (array.numpy() for array in (matrix, gradient, point, lower, upper))
+    arrays = (array.numpy() for array in (matrix, roots, gradient, point, lower, upper))
     found, n_steps = numpy_quadratic.solve_box_block(*arrays, tol, max_steps)
     return torch.from_numpy(found), torch.from_numpy(n_steps)

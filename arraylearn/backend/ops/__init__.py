@@ -33,6 +33,7 @@ from arraylearn.backend.ops.boosting import (
 )
 from arraylearn.backend.ops.cells import best_cells, count_cells, pack_cells
 from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.forest import best_cuts, reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
@@ -41,6 +42,7 @@ from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, pa
 from arraylearn.backend.ops.quadratic import (
     combine_rows,
     gather_block,
+    inverse_curvature_roots,
     inverse_definite,
     project,
     put,
@@ -60,6 +62,7 @@ __all__ = [
     "add_to_blocks",
     "argsort_rows",
     "best_cells",
+    "best_cuts",
     "best_splits",
     "best_thresholds",
     "bin_columns",
@@ -82,6 +85,7 @@ __all__ = [
     "gini_scores",
     "grouped_moments",
     "histogram",
+    "inverse_curvature_roots",
     "inverse_definite",
     "log_loss_gradients",
     "logsumexp",
@@ -94,6 +98,7 @@ __all__ = [
     "polynomial_gram",
     "project",
     "put",
+    "reach_leaves",
     "reads_are_free",
     "scatter",
     "scratch",

@@ -13,6 +13,7 @@ from arraylearn.backend.ops.linear import cholesky, solve_triangular
 __all__ = [
     "combine_rows",
     "gather_block",
+    "inverse_curvature_roots",
     "inverse_definite",
     "project",
     "put",
@@ -50,7 +51,7 @@ def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
     order = xp.argsort(idx)
     ordered = xp.take(idx, order, axis=0)
     lane = xp.arange(x.shape[0], dtype=idx.dtype, device=array_api_compat.device(x))
-    found = xp.clip(xp.searchsorted(ordered, lane), max=idx.shape[0] - 1)
+    found = xp.minimum(xp.searchsorted(ordered, lane), idx.shape[0] - 1)
     is_new = xp.take(ordered, found, axis=0) == lane
     return xp.where(is_new, xp.take(xp.take(values, order, axis=0), found, axis=0), x)
 
@@ -111,6 +112,7 @@ def solve_box_block(
     *,
     tol: float,
     max_steps: int,
+    roots: Array | None = None,
 ) -> tuple[Array, Array]:
     r"""Improve a batch of small quadratic programs with a box and one equality.
 
@@ -131,6 +133,8 @@ def solve_box_block(
         Stop where the largest violation, :math:`\max_{x<u} g - \min_{x>l} g`, is at most this.
     max_steps : int
         About how many pair steps to take between Newton steps; a body may take fewer.
+    roots : float array (b, m, m), optional
+        `inverse_curvature_roots` of the matrix, for callers that come again with the same one.
 
     Returns
     -------
@@ -139,15 +143,41 @@ def solve_box_block(
     n_steps : int64 array (b,)
         Pair steps taken.
     """
+    if roots is None:
+        roots = inverse_curvature_roots(xp, matrix)
     if fast := native(xp, "solve_box_block"):
-        found = fast(matrix, gradient, point, lower, upper, tol, max_steps)
+        found = fast(matrix, roots, gradient, point, lower, upper, tol, max_steps)
         return found[0], found[1]
-    return solve_box_block_portable(xp, matrix, gradient, point, lower, upper, tol, max_steps)
+    return solve_box_block_portable(xp, matrix, roots, gradient, point, lower, upper, tol, max_steps)
+
+
+def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
+    r"""Return :math:`(Q_{ii} + Q_{jj} - 2 Q_{ij})^{-1/2}`, what a pair's curvature is worth.
+
+    Parameters
+    ----------
+    matrix : float array (b, m, m)
+        Symmetric Q.
+
+    Returns
+    -------
+    array (b, m, m)
+        Of the dtype of `matrix`; curvatures too small for its rounding count as the least that is not.
+    """
+    if fast := native(xp, "inverse_curvature_roots"):
+        return fast(matrix)
+    diagonal = xp.linalg.diagonal(matrix)
+    largest = xp.max(xp.abs(diagonal), axis=-1)[:, None, None]
+    tiny = float(xp.finfo(matrix.dtype).eps)
+    floor = 10 * tiny * xp.maximum(largest, xp.full_like(largest, tiny))
+    curvature = diagonal[:, :, None] + diagonal[:, None, :] - 2.0 * matrix
+    return 1.0 / xp.sqrt(xp.maximum(curvature, floor))
 
 
 def solve_box_block_portable(
     xp: Namespace,
     matrix: Array,
+    roots: Array,
     gradient: Array,
     point: Array,
     lower: Array,
@@ -156,19 +186,20 @@ def solve_box_block_portable(
     max_steps: int,
 ) -> tuple[Array, Array]:
     """Take a fixed number of pair steps, a Newton step, and pair steps again, without a wait."""
-    matrix = xp.astype(matrix, gradient.dtype)
+    matrix, roots = xp.astype(matrix, gradient.dtype), xp.astype(roots, gradient.dtype)
     n_pairs = min(max_steps, _PAIR_STEPS)
     start = point
-    point, moved, n_steps = _pair_steps(xp, matrix, gradient, point, lower, upper, tol, n_pairs)
+    point, moved, n_steps = _pair_steps(xp, matrix, roots, gradient, point, lower, upper, tol, n_pairs)
     point = _newton_step(xp, matrix, moved, point, lower, upper)
     moved = gradient - xp.matmul(matrix, (point - start)[..., None])[..., 0]
-    point, _, more = _pair_steps(xp, matrix, moved, point, lower, upper, tol, n_pairs // 2)
+    point, _, more = _pair_steps(xp, matrix, roots, moved, point, lower, upper, tol, n_pairs // 2)
     return point, n_steps + more
 
 
 def _pair_steps(
     xp: Namespace,
     matrix: Array,
+    roots: Array,
     gradient: Array,
     point: Array,
     lower: Array,
@@ -180,13 +211,11 @@ def _pair_steps(
     device = array_api_compat.device(point)
     lane = xp.arange(m, dtype=xp.int64, device=device)
     first_row = m * xp.arange(b, dtype=xp.int64, device=device)[:, None]
-    flat = xp.reshape(matrix, (b * m, m))
-    diagonal = xp.linalg.diagonal(matrix)
-    floor = _curvature_floor(xp, matrix, diagonal)
+    flat, flat_roots = xp.reshape(matrix, (b * m, m)), xp.reshape(roots, (b * m, m))
     taken = xp.zeros((b,), dtype=xp.int64, device=device)
 
-    def row(i: Array) -> Array:
-        return xp.take(flat, xp.reshape(i + first_row, (-1,)), axis=0)
+    def row(rows: Array, i: Array) -> Array:
+        return xp.take(rows, xp.reshape(i + first_row, (-1,)), axis=0)
 
     def at(values: Array, i: Array) -> Array:
         return xp.take_along_axis(values, i, axis=-1)
@@ -195,11 +224,10 @@ def _pair_steps(
         i = xp.argmax(xp.where(point < upper, gradient, -math.inf), axis=-1, keepdims=True)
         highest = xp.where(at(point, i) < at(upper, i), at(gradient, i), -math.inf)
         violation = highest - xp.where(point > lower, gradient, math.inf)
-        row_i = row(i)
-        curvature = xp.maximum(diagonal + at(diagonal, i) - 2.0 * row_i, floor)
-        j = xp.argmax(violation / xp.sqrt(curvature), axis=-1, keepdims=True)
+        root = row(flat_roots, i)
+        j = xp.argmax(violation * root, axis=-1, keepdims=True)
         room_i, room_j = at(upper, i) - at(point, i), at(point, j) - at(lower, j)
-        step = xp.minimum(at(violation, j) / at(curvature, j), xp.minimum(room_i, room_j))
+        step = xp.minimum(at(violation, j) * at(root, j) ** 2, xp.minimum(room_i, room_j))
         is_needed = xp.max(violation, axis=-1, keepdims=True) > tol
         step = xp.where(is_needed, xp.maximum(step, xp.zeros_like(step)), 0.0)
         # what reaches its bound stands on it exactly
@@ -207,16 +235,9 @@ def _pair_steps(
         new_j = xp.where(step >= room_j, at(lower, j), at(point, j) - step)
         moved = xp.where(lane == i, new_i, xp.where(lane == j, new_j, point))
         point = xp.where(is_needed, moved, point)
-        gradient = gradient - step * (row_i - row(j))
+        gradient = gradient - step * (row(flat, i) - row(flat, j))
         taken = taken + xp.astype(is_needed[:, 0], xp.int64)
     return point, gradient, taken
-
-
-def _curvature_floor(xp: Namespace, matrix: Array, diagonal: Array) -> Array:
-    """Return the least curvature of a pair that rounding cannot fake."""
-    largest = xp.max(xp.abs(diagonal), axis=-1, keepdims=True)
-    tiny = float(xp.finfo(matrix.dtype).eps)
-    return 10 * tiny * xp.maximum(largest, xp.full_like(largest, tiny))
 
 
 def _newton_step(
