@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.estimator import Batch, read_weights
@@ -85,17 +85,20 @@ def part_of_batch(batch: Batch, rows: Array) -> Batch:
 def partitions(folds: Sequence[Fold], n_rows: int) -> list[list[int]]:
     """Group folds that are trained on all they are not tested on into sets with disjoint test rows."""
     parts: list[list[int]] = []
-    seen: set[int] = set()
+    if len(folds) > _MOST_FOLDS:
+        return parts
+    is_seen = HOST.xp.zeros(n_rows, dtype=bool)
     for f, (train, test) in enumerate(folds):
-        rows = set(test.tolist())
-        is_complement = len(rows) == test.shape[0] and rows.isdisjoint(train.tolist())
-        if not is_complement or train.shape[0] + test.shape[0] != n_rows or len(folds) > _MOST_FOLDS:
+        times = HOST.xp.zeros(n_rows, dtype="int8")
+        times[train] += 1
+        times[test] += 1
+        if train.shape[0] + test.shape[0] != n_rows or not (times == 1).all():
             continue
-        if not parts or seen & rows:
+        if not parts or is_seen[test].any():
             parts.append([])
-            seen = set()
+            is_seen[:] = False
         parts[-1].append(f)
-        seen |= rows
+        is_seen[test] = True
     return parts
 
 
@@ -123,12 +126,14 @@ def _all_but_one(
 ) -> tuple[list[Any], Any]:
     """Return the statistics of the training rows of each fold, and of all rows."""
     xp, place = batch.place.xp, batch.place
-    tested = {row for fold in folds for row in fold.test.tolist()}
+    is_rest = HOST.xp.ones(sample.n_rows, dtype=bool)
+    for fold in folds:
+        is_rest[fold.test] = False
     blocks = [fold.test for fold in folds]
-    rest = [row for row in range(sample.n_rows) if row not in tested]
+    rest = is_rest.nonzero()[0]
     codes = from_host(sample.labels.codes, place)
     found = []
-    for block in [*blocks, *([rest] if rest else [])]:
+    for block in [*blocks, *([rest] if rest.shape[0] else [])]:
         rows = from_host(block, place, xp.int64)
         weight = None if weights is None else xp.take(weights, rows, axis=0)
         found.append(model._take_statistics(part_of_batch(batch, rows), xp.take(codes, rows, axis=0), weight))
@@ -149,7 +154,7 @@ def _all_but_one(
 def _is_regular(sample: Sample, fold: Fold, statistics: Any, whole: Any) -> bool:
     """Whether the training rows know every class and category that the sample has."""
     codes, weight = sample.labels.codes.take(fold.train), sample.sample_weight
-    if len(set(codes.tolist())) < sample.labels.classes.shape[0]:
+    if not all((codes == c).any() for c in range(sample.labels.classes.shape[0])):
         return False
     if weight is not None and not (weight.take(fold.train) > 0).all():
         return False  # a row of weight 0 still makes its category known

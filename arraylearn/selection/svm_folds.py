@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from arraylearn._typing import Array
 from arraylearn.backend.memory import get_memory_budget
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.backend.ops import reads_are_free
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
@@ -31,6 +31,8 @@ Candidate = dict[str, Any]
 
 # Above this many tolerances a price (on a kernel of mean diagonal 1) needs kernel values in float64.
 _LARGE_PRICE = 1e6
+# Pairs of classes with fewer rows are solved faster one by one than along the prices.
+_LEAST_ROWS = 500
 
 
 class Group(NamedTuple):
@@ -55,20 +57,20 @@ def judge_svc_folds(
     One matrix of all rows serves all folds (``gamma="scale"`` makes one of its own for each), all prices and
     all pairs of classes: rows that take no part have bound 0, and the product of the matrix with the
     multipliers is the decision values of the test rows too. Left to the loop: the linear kernel, whose
-    solver needs no matrix, hard margins, kernels given as functions or matrices, probabilities, and what does
-    not fit the memory.
+    solver needs no matrix, hard margins, kernels given as functions or matrices, probabilities, many small
+    pairs of classes, and what does not fit the memory.
     """
     for group in _open_groups(estimator, candidates, sample):
-        kept: tuple[Kernel, Array] | None = None
+        kept: Matrices | None = None
         usable = [f for f, fold in enumerate(folds) if _knows_all_classes(sample, fold)]
         if not reads_are_free(group.batch.place.device):
             yield from _judge_at_once(group, sample, folds, usable)
             continue
         for f in usable:
             kernel = _kernel_of(group, folds[f])
-            if kept is None or kept[0] != kernel:
-                kept = kernel, _gram(group, kernel)
-            yield from _judge_fold(group, sample, folds[f], f, kept[1])
+            if kept is None or kept.kernel != kernel:
+                kept = Matrices(group.batch.place, kernel, _gram(group, kernel))
+            yield from _judge_fold(group, sample, folds[f], f, kept)
 
 
 # ---- which candidates share what
@@ -103,8 +105,11 @@ def _is_eligible(model: Any, sample: Sample) -> bool:
         return False
     if not isinstance(model.kernel, str | Kernel) or isinstance(model.kernel, Linear | Precomputed | Custom):
         return False
-    # the matrix, in float64 while it is made and in float32 when it is used
-    is_small = 20 * sample.n_rows**2 <= get_memory_budget()
+    n, k = sample.n_rows, sample.labels.classes.shape[0]
+    if k > 2 and model.multiclass == "ovo" and 2 * n < k * _LEAST_ROWS:
+        return False
+    # the matrix in float64 while it is made, in float32 when it is used, and its parts
+    is_small = 24 * n**2 <= get_memory_budget()
     return bool(is_small and model.kernel not in ("linear", "precomputed"))
 
 
@@ -113,7 +118,8 @@ def _knows_all_classes(sample: Sample, fold: Fold) -> bool:
     weight = sample.sample_weight
     if weight is not None:
         codes = codes[weight.take(fold.train) > 0]
-    return bool(len(set(codes.tolist())) == sample.labels.classes.shape[0] >= 2)
+    k = sample.labels.classes.shape[0]
+    return k >= 2 and all(bool((codes == c).any()) for c in range(k))
 
 
 # ---- what they share
@@ -161,19 +167,50 @@ def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host
 
 
 def _judge_fold(
-    group: Group, sample: Sample, fold: Fold, f: int, matrix: Array
+    group: Group, sample: Sample, fold: Fold, f: int, matrices: Matrices
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve the tasks of one fold for all prices."""
     settings = make_settings(group.model)
-    store = WholeMatrix(group.batch.place, matrix, matrix.dtype)
     decisions: list[list[Host]] = [[] for _ in group.prices]
-    for task, share in _tasks_of(group, sample, fold):
-        for values, point in zip(
-            decisions, follow_path(store, task.sign, share, group.prices, settings), strict=True
-        ):
-            values.append(point.product.take(fold.test) + point.offset)
+    for t, (task, share) in enumerate(_tasks_of(group, sample, fold)):
+        rows = task.rows
+        store = matrices.part(t, rows)
+        points = follow_path(store, task.sign[rows], share[rows], group.prices, settings)
+        for values, point in zip(decisions, points, strict=True):
+            product = point.product
+            if rows.shape[0] < sample.n_rows:
+                product = matrices.multiply(rows, point.beta)
+            values.append(product.take(fold.test) + point.offset)
     for c, values in zip(group.members, decisions, strict=True):
         yield c, f, _answers(group.model, HOST.xp.stack(values, axis=1))
+
+
+class Matrices:
+    """The kernel matrix of all rows, and its parts between the rows of each task."""
+
+    def __init__(self, place: Place, kernel: Kernel, matrix: Array) -> None:
+        self.kernel = kernel
+        self.whole = WholeMatrix(place, matrix, matrix.dtype)
+        self.parts: dict[int, WholeMatrix] = {}
+
+    def part(self, t: int, rows: Host) -> WholeMatrix:
+        """Return the matrix between the rows of task `t`, which are the same in every fold."""
+        place = self.whole.matrix.place
+        if rows.shape[0] == self.whole.matrix.n:
+            return self.whole
+        if t not in self.parts:
+            idx = from_host(rows, place, place.xp.int64)
+            self.parts[t] = WholeMatrix(place, self.whole.block(idx, idx), self.whole.dtype)
+        return self.parts[t]
+
+    def multiply(self, rows: Host, weights: Host) -> Host:
+        """Return the weighted sum of some rows of the whole matrix."""
+        place = self.whole.matrix.place
+        used = weights.nonzero()[0]
+        idx = from_host(rows.take(used), place, place.xp.int64)
+        return to_host(
+            self.whole.combine(idx, from_host(weights.take(used), place, accumulator_dtype(place)))
+        )
 
 
 # ---- where a decision costs a wait: everything in one batch

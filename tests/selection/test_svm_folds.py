@@ -10,6 +10,7 @@ from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
+from arraylearn.selection import svm_folds
 from arraylearn.selection.active_sets import follow_path
 from arraylearn.selection.folds import make_folds, open_sample
 from arraylearn.selection.rows import take_rows
@@ -18,6 +19,11 @@ from arraylearn.svm.rows import WholeMatrix
 from arraylearn.svm.settings import Settings
 
 PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
+
+
+@pytest.fixture(autouse=True)
+def _share_small_pairs_too(monkeypatch):
+    monkeypatch.setattr(svm_folds, "_LEAST_ROWS", 0)
 
 
 def rows(n=120, k=2, seed=0):
@@ -147,6 +153,9 @@ def test_what_is_left_to_the_loop():
         assert list(judge_svc_folds(al.SVC(), [{}], sample, folds)) == []
     finally:
         al.set_memory_budget(None)
+    svm_folds._LEAST_ROWS = 500
+    three = rows(60, 3)
+    assert list(judge_svc_folds(al.SVC(), [{}], open_sample(*three), folds)) == []
     bad = open_sample(np.where(X > 2, np.nan, X), y)
     assert list(judge_svc_folds(al.SVC(), [{}], bad, folds)) == []
 

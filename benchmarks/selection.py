@@ -1,0 +1,186 @@
+"""Judging and choosing models beside a loop over scikit-learn: peer's time over ours (higher is better).
+
+python -m benchmarks.selection                       # all jobs, one thread each
+python -m benchmarks.selection --job svc --rows 5000 --gammas 5 --threads 2
+python -m benchmarks.selection --clock cpu           # time on our cores only, for a machine that others use
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_moons
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as LIBSVM
+
+import arraylearn as al
+from benchmarks.harness import race, threads
+
+BARS = {"svc": 3.0, "leave-one-out": 1.0}
+
+
+def overlapping(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two classes that overlap, with 5 % wrong labels."""
+    X, y = make_classification(
+        n, d, n_informative=d // 2, n_redundant=d // 5, n_clusters_per_class=3, class_sep=0.8, flip_y=0.05,
+        random_state=0,
+    )  # fmt: skip
+    return StandardScaler().fit_transform(X), y
+
+
+def moons(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two moons and eight columns of noise."""
+    X, y = make_moons(n, noise=0.3, random_state=0)
+    noise = 0.3 * np.random.default_rng(0).normal(size=(n, 8))
+    return StandardScaler().fit_transform(np.concatenate([X, noise], axis=1)), y
+
+
+def noisy(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw ten numeric and forty 0/1 columns with a nonlinear target and 15 % wrong labels."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(n, 10)) @ rng.normal(size=(10, 10)) / 2
+    kind = np.clip((8 * abs(Z[:, 0]) + 0.3 * rng.integers(0, 40, n)).astype(int), 0, 39)
+    value = (
+        np.sin(1.5 * Z[:, 0])
+        + 0.5 * Z[:, 1] * Z[:, 2]
+        + np.cos(2 * Z[:, 3])
+        + 0.7 * rng.normal(size=40)[kind]
+    )
+    y = (value > np.median(value)) ^ (rng.random(n) < 0.15)
+    return StandardScaler().fit_transform(np.concatenate([Z, np.eye(40)[kind]], axis=1)), y.astype(int)
+
+
+DATA: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
+    "overlapping": overlapping,
+    "moons": moons,
+    "noisy": noisy,
+}
+
+
+def search_svc(name: str, n: int, n_prices: int, n_gammas: int, turns: int, clock: Any) -> float:
+    """Race 5 folds x prices x gammas, without the refit; print a line and return the ratio."""
+    X, y = DATA[name](n)
+    scale = 1 / X.shape[1]
+    grid = {
+        "C": np.logspace(-1, 2, n_prices).tolist(),
+        "gamma": (scale * np.logspace(-1, 1, n_gammas) if n_gammas > 1 else np.array([scale])).tolist(),
+    }
+    found: dict[str, Any] = {}
+
+    def run(key: str, search: Any) -> Callable[[], None]:
+        def work() -> None:
+            found[key] = search.fit(X, y)
+
+        return work
+
+    folds = StratifiedKFold(5)
+    times = race(
+        {
+            "ours": run("ours", al.GridSearch(al.SVC(), grid, cv=folds, refit=False, progress=False)),
+            "peer": run("peer", GridSearchCV(LIBSVM(cache_size=200), grid, cv=folds, refit=False)),
+        },
+        turns=turns,
+        clock=clock,
+    )
+    ratio = times["peer"] / times["ours"]
+    scores = [found[key].cv_results_["mean_test_score"] for key in ("ours", "peer")]
+    print(
+        f"svc search {name:12s} n={n:6d}  5 x {n_prices} x {n_gammas}: ours {times['ours']:7.2f} s, LIBSVM "
+        f"loop {times['peer']:7.2f} s, ratio {ratio:5.2f} (bar {BARS['svc']:g}); best score "
+        f"{scores[0].max():.4f} / {scores[1].max():.4f}, "
+        f"largest difference {abs(scores[0] - scores[1]).max():.1e}",
+        flush=True,
+    )
+    return ratio
+
+
+def leave_out(n: int, d: int, k: int, clock: Any) -> None:
+    """Time leave-one-out of the Bayes classifiers; the loop is timed on 20 rows and multiplied."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, k, n)
+    X = rng.normal(size=(n, d)) + 0.3 * y[:, None]
+    for model in (
+        al.NaiveBayesClassifier(),
+        al.FullBayesClassifier(),
+        al.FullBayesClassifier(covariance="shared"),
+    ):
+        begin = clock()
+        report = al.leave_one_out(model, X, y, refit=False, progress=False)
+        ours = clock() - begin
+        begin = clock()
+        for i in range(20):
+            clone(model).fit(np.delete(X, i, 0), np.delete(y, i)).predict(X[i : i + 1])
+        loop = (clock() - begin) / 20 * n
+        print(
+            f"leave-one-out {model!s:44s} n={n} d={d} k={k}: {ours:6.3f} s "
+            f"(bar {BARS['leave-one-out']:g} s); "
+            f"loop {loop:8.1f} s, ratio {loop / ours:7.0f}; error {report.error:.4f}",
+            flush=True,
+        )
+
+
+def other_searches(n: int, clock: Any) -> None:
+    """Time the other fast paths beside our own loop: the same classifier, candidate by candidate."""
+    X, y = overlapping(n)
+    searches = {
+        "tree depths": (al.DecisionTreeClassifier(), {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12, None]}),
+        "boosting rounds": (
+            al.GradientBoostingClassifier(max_depth=4),
+            {"n_estimators": [10, 20, 40, 60, 80, 100]},
+        ),
+        "naive Bayes": (al.NaiveBayesClassifier(), {"variance_floor": [1e-9, 1e-6, 1e-3, 1e-2, 1e-1]}),
+        "full Bayes": (al.FullBayesClassifier(), {"shrinkage": [0.0, 0.1, 0.2, 0.3, 0.5]}),
+    }
+    for name, (model, grid) in searches.items():
+        runs = {
+            key: lambda flag=key == "fast", model=model, grid=grid: al.GridSearch(
+                model, grid, refit=False, fast=flag, progress=False
+            ).fit(X, y)
+            for key in ("fast", "loop")
+        }
+        times = race(runs, turns=2, clock=clock)
+        print(
+            f"{name:16s} n={n}: fast {times['fast']:6.2f} s, loop {times['loop']:6.2f} s, "
+            f"ratio {times['loop'] / times['fast']:5.2f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Run the jobs that the arguments name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--job", choices=("svc", "bayes", "others", "all"), default="all")
+    parser.add_argument("--rows", type=int, nargs="*", default=[2000, 5000])
+    parser.add_argument("--data", nargs="*", choices=tuple(DATA), default=list(DATA))
+    parser.add_argument("--prices", type=int, default=20)
+    parser.add_argument("--gammas", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    chosen = parser.parse_args()
+    clock = time.perf_counter if chosen.clock == "wall" else time.process_time
+    with threads(chosen.threads):
+        if chosen.job in ("bayes", "all"):
+            leave_out(10_000, 20, 3, clock)
+            leave_out(10_000, 50, 10, clock)
+        if chosen.job in ("others", "all"):
+            other_searches(chosen.rows[0], clock)
+        if chosen.job in ("svc", "all"):
+            ratios = [
+                search_svc(name, n, chosen.prices, chosen.gammas, chosen.turns, clock)
+                for n in chosen.rows
+                for name in chosen.data
+            ]
+            mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+            print(f"svc search, geometric mean of {len(ratios)} ratios: {mean:.2f} (bar {BARS['svc']:g})")
+
+
+if __name__ == "__main__":
+    main()
