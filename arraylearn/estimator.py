@@ -6,6 +6,7 @@ where to compute, how data and labels come in, how results go back, and what a f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
@@ -53,6 +54,8 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # Whether NaN and missing categories are part of the method; an estimator without overrides this.
     _accepts_missing: ClassVar[bool] = True
+    # Whether the method adds up squares, which a very large number makes infinite.
+    _sums_squares: ClassVar[bool] = False
     # Whether nominal columns are part of the method.
     _accepts_nominal: ClassVar[bool] = True
 
@@ -106,7 +109,8 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         home = locate(X)
         place = choose_place(home, self.backend)
         table = read_table(X, self.schema_, place)
-        is_bad = has_infinite(place.xp, table.numeric, or_nan=not self._accepts_missing)
+        limit = _largest_square(place, table.numeric.dtype) if self._sums_squares else math.inf
+        is_bad = has_infinite(place.xp, table.numeric, or_nan=not self._accepts_missing, limit=limit)
         if "cuda" not in str(place.device).lower():
             # nothing waits here, and kernels are spared what would make them warn; elsewhere the flag is read
             # later, together with the results
@@ -219,6 +223,12 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from labelled rows; every classifier has its own."""
         raise NotImplementedError
+
+
+def _largest_square(place: Place, dtype: Any) -> float:
+    """Return a number whose square may be added up many times; float32 is added up in float64."""
+    largest = float(place.xp.finfo(dtype).max)
+    return math.sqrt(largest) * (1e-4 if largest > 1e300 else 0.1)
 
 
 def move_model(model: Model, place: Place) -> Model:

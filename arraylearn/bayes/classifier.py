@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +30,8 @@ __all__ = ["BayesClassifier", "is_safe"]
 
 class BayesClassifier(ArrayClassifier):
     """Base of the Bayes classifiers: a model is a joint log likelihood; all else follows from it."""
+
+    _sums_squares: ClassVar[bool] = True
 
     priors: Any
     statistics_: Any

@@ -7,7 +7,6 @@ from typing import Any
 
 from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import read_flags
 
 __all__ = ["bayes_rule", "log_or_never", "log_posterior", "settle"]
@@ -87,6 +86,9 @@ def log_posterior(xp: Namespace, joint: Array, log_prior: Array) -> Array:
 
     Where every class is impossible the prior stays.
     """
-    evidence = ops.logsumexp(xp, joint, axis=-1, keepdims=True)
-    is_possible = evidence > -math.inf
-    return xp.where(is_possible, joint - xp.where(is_possible, evidence, 0.0), log_prior)
+    best = xp.max(joint, axis=-1, keepdims=True)
+    is_possible = best > -math.inf
+    # relative to the best class, so that the differences of huge logarithms keep their digits
+    relative = joint - xp.where(is_possible, best, 0.0)
+    total = xp.sum(xp.exp(relative), axis=-1, keepdims=True)
+    return xp.where(is_possible, relative - xp.log(xp.where(is_possible, total, 1.0)), log_prior)

@@ -201,6 +201,26 @@ def test_bad_weights_on_a_device(rung):
     np.testing.assert_allclose(rung.to_host(model.model_.mean), [[4 / 3], [4.0]], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "far", "too_far"), [("float64", 1e149, 1e151), ("float32", 1e17, 1e19)])
+def test_very_large_numbers(dtype, far, too_far):
+    y = np.arange(60) % 3
+    X = (np.random.default_rng(0).normal(size=(60, 2)) + y[:, None]).astype(dtype)
+    for classifier in (
+        al.NaiveBayesClassifier(),
+        al.FullBayesClassifier(),
+        al.FullBayesClassifier(covariance="shared"),
+        al.FullBayesClassifier(covariance="diagonal"),
+    ):
+        model = classifier.fit(X, y)
+        proba = model.predict_proba(np.array([[far, 0], [-far, far]], dtype=dtype))
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+        for method in (model.predict, model.predict_proba):
+            with pytest.raises(ValueError, match="a value too large for its dtype"):
+                method(np.array([[too_far, 0]], dtype=dtype))
+        with pytest.raises(ValueError, match="a value too large for its dtype"):
+            classifier.fit(np.concatenate([X, np.array([[0, too_far]], dtype=dtype)]), np.append(y, 0))
+
+
 # ---- primitives
 
 

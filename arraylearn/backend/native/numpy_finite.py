@@ -1,4 +1,4 @@
-"""NumPy body of `arraylearn.backend.ops.finite`: a sum tells all but the rare case."""
+"""NumPy body of `arraylearn.backend.ops.finite`: a sum of squares tells all but the rare case."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ Host = np.ndarray[Any, Any]
 _CHUNK = 1 << 17
 
 
-def has_infinite(x: Host, or_nan: bool) -> Host:
+def has_infinite(x: Host, or_nan: bool, limit: float) -> Host:
     step = max(1, _CHUNK // max(1, x.shape[-1] if x.ndim else 1))
     with np.errstate(over="ignore", invalid="ignore"):
         if x.ndim == 0 or x.shape[0] <= step:
-            return np.asarray(_is_bad(x, or_nan))
+            return np.asarray(_is_bad(x, or_nan, limit))
         chunks = (x[start : start + step] for start in range(0, x.shape[0], step))
-        return np.asarray(any(parallel_map(lambda chunk: _is_bad(chunk, or_nan), chunks)))
+        return np.asarray(any(parallel_map(lambda chunk: _is_bad(chunk, or_nan, limit), chunks)))
 
 
-def _is_bad(x: Host, or_nan: bool) -> bool:
-    # a sum of finite numbers is finite, unless it overflows
-    if np.isfinite(np.add.reduce(x, axis=None)):
+def _is_bad(x: Host, or_nan: bool, limit: float) -> bool:
+    # a sum of finite numbers is finite, unless it overflows; so is one of squares, where none is very large
+    if x.flags.c_contiguous:
+        values = x.reshape(-1)
+        total = np.dot(values, values)
+    else:
+        total = np.add.reduce(x, axis=None) if limit == np.inf else np.nan
+    if np.isfinite(total) and total <= limit * limit:
         return False
-    return not bool(np.isfinite(x).all()) if or_nan else bool(np.isinf(x).any())
+    size = np.abs(x)
+    is_beyond = size > limit if limit < np.inf else np.isinf(size)
+    return bool(is_beyond.any()) or (or_nan and bool(np.isnan(size).any()))

@@ -154,7 +154,8 @@ def _in_pieces(fill: Callable[..., None], x: Host, k: int, parameters: tuple[Hos
     def work(piece: tuple[int, int]) -> None:
         i, start = piece
         stop = min(start + _PIECE, n)
-        fill(out[i, start:stop], rows[i, start:stop], *(p[i] for p in flat))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too far away is infinitely far away
+            fill(out[i, start:stop], rows[i, start:stop], *(p[i] for p in flat))
 
     parallel_blocks(work, [(i, start) for i in range(b) for start in range(0, n, _PIECE)])
     return out.reshape(*batch, n, k)
