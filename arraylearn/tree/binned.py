@@ -187,55 +187,53 @@ def _scan_histogram(
     place: Place, level: Level, rule: Rule, histogram: Array, has_missing: bool
 ) -> Candidates:
     xp = place.xp
-    known, missing = histogram[..., :-1], histogram[..., -1]  # (d, k, c, b), (d, k, c)
-    left = xp.cumulative_sum(known, axis=-1)
-    total = left[..., -1]
+    known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
-        best, cut = _best_bins(place, rule, left, total)
-        return _finish(place, level, rule, left, total, cut, best)
-    best_right, at_right = _best_bins(place, rule, left, total + missing)
-    best_left, at_left = _best_bins(place, rule, left + missing[..., None], total + missing)
+        return _judge_bins(place, level, rule, known, *_best_bins(place, rule, known))
+    # the missing rows beyond the last bin, where they are right of every cut, or before the first
+    after = xp.concat((known, missing), axis=-1)
+    before = xp.concat((known[..., :1] + missing, known[..., 1:]), axis=-1)
+    best_right, at_right = _best_bins(place, rule, after)
+    best_left, at_left = _best_bins(place, rule, before)
     goes_left = best_left > best_right
-    cut = xp.where(goes_left, at_left, at_right)
-    left = left + xp.where(goes_left[..., None], missing, xp.zeros_like(missing))[..., None]
-    found = _finish(place, level, rule, left, total + missing, cut, xp.maximum(best_left, best_right))
-    return found._replace(missing_left=goes_left)
+    shifted = xp.concat((before, xp.zeros_like(missing)), axis=-1)
+    chosen = xp.where(goes_left[..., None, None], shifted, after)
+    cut, best = xp.where(goes_left, at_left, at_right), xp.maximum(best_left, best_right)
+    return _judge_bins(place, level, rule, chosen, best, cut)._replace(missing_left=goes_left)
 
 
-def _best_bins(place: Place, rule: Rule, left: Array, total: Array) -> tuple[Array, Array]:
+def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    right = total[..., None] - left
-    n_left, n_right = (xp.astype(xp.sum(part, axis=-2), dtype) for part in (left, right))
     least = max(rule.least, 1e-9)
-    is_allowed = (n_left >= least) & (n_right >= least)
     if is_gini(rule):
-        scores = ops.gini_scores(
-            xp, xp.permute_dims(left, (2, 0, 1, 3)), xp.permute_dims(right, (2, 0, 1, 3))
-        )
-    else:
-        sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, d, k, c, b)
-        scores = rule.threshold_measure(xp, xp.permute_dims(sides, (1, 2, 4, 0, 3)))
-        scores = xp.astype(xp.astype(scores, xp.float32), dtype)  # see `choose_columns`
-    scores = xp.where(is_allowed, scores, -xp.inf)
+        return ops.gini_bins(xp, known, least)
+    left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
+    right = left[..., -1:] - left
+    is_allowed = (xp.sum(left, axis=-2) >= least) & (xp.sum(right, axis=-2) >= least)
+    sides = xp.stack((left, right))  # (2, d, k, c, b)
+    scores = rule.threshold_measure(xp, xp.permute_dims(sides, (1, 2, 4, 0, 3)))
+    # in float32: see `choose_columns`
+    scores = xp.where(is_allowed, xp.astype(xp.astype(scores, xp.float32), dtype), -xp.inf)
     return xp.max(scores, axis=-1), xp.argmax(scores, axis=-1)
 
 
-def _finish(
-    place: Place, level: Level, rule: Rule, left: Array, total: Array, cut: Array, best: Array
-) -> Candidates:
+def _judge_bins(place: Place, level: Level, rule: Rule, known: Array, best: Array, cut: Array) -> Candidates:
     """Judge the best bin (d, k) of each column."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    at = xp.broadcast_to(cut[..., None, None], (*left.shape[:-1], 1))
-    left_counts = xp.astype(xp.take_along_axis(left, at, axis=-1)[..., 0], dtype)  # (d, k, c)
     weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
+    total = xp.sum(known, axis=-1)  # (d, k, c)
     if is_gini(rule):
-        known = xp.permute_dims(total, (2, 0, 1))
-        fraction = xp.astype(xp.sum(known, axis=0), dtype) / weight
-        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
+        by_class = xp.permute_dims(total, (2, 0, 1))
+        fraction = xp.astype(xp.sum(by_class, axis=0), dtype) / weight
+        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), by_class) * fraction
+        has_split = best >= 0
     else:
+        left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
+        at = xp.broadcast_to(cut[..., None, None], (*left.shape[:-1], 1))
+        left_counts = xp.take_along_axis(left, at, axis=-1)[..., 0]
         sides = xp.stack((left_counts, xp.astype(total, dtype) - left_counts), axis=-2)
         gain, score = judge(xp, rule, sides, xp.broadcast_to(weight, cut.shape))
-    has_split = best > -xp.inf
+        has_split = best > -xp.inf
     threshold = xp.astype(cut, xp.float32)
     return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)

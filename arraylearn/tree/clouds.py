@@ -9,7 +9,7 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.exact import ExactFinder, midpoint
+from arraylearn.tree.exact import midpoint, sort_values
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
 from arraylearn.tree.split import Candidates, Rule
 
@@ -168,15 +168,8 @@ class CloudsFinder(BinnedFinder):
 
     def _sort(self, level: Level) -> Level:
         """Hand small nodes over to sorted lists of values: the direct method."""
-        xp = self.place.xp
-        entries = level.members
-        values = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
-        by_value = ops.argsort_rows(xp, values)
-        block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
-        order = xp.take_along_axis(by_value, ops.argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
-        lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
         self.histogram = None
-        self.successor = ExactFinder(self.place, self.rows, self.rule, (True,) * values.shape[0])
+        lists, self.successor = sort_values(self.place, self.rows, self.rule, level)
         return level._replace(lists=lists)
 
 

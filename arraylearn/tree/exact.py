@@ -12,15 +12,7 @@ from arraylearn.tree.build import NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 
-__all__ = [
-    "ExactFinder",
-    "find_thresholds",
-    "known_thresholds",
-    "midpoint",
-    "presort",
-    "scan_counts",
-    "scan_gini",
-]
+__all__ = ["ExactFinder", "known_thresholds", "midpoint", "presort", "scan_counts", "sort_values"]
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
@@ -72,6 +64,18 @@ class ExactFinder:
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level; the lists were split already."""
         return new
+
+
+def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Array, ExactFinder]:
+    """Sort the rows of each node of a level by each column; also return the finder for such lists."""
+    xp = place.xp
+    entries = level.members
+    values = xp.take(rows.columns, rows_at(xp, level, entries), axis=1)
+    by_value = ops.argsort_rows(xp, values)
+    block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
+    order = xp.take_along_axis(by_value, ops.argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
+    lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
+    return lists, ExactFinder(place, rows, rule, (True,) * values.shape[0])
 
 
 def known_thresholds(
@@ -282,7 +286,8 @@ def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
     total = xp.astype(xp.sum(known, axis=0), dtype)
     if not rule.scale_least:
         return xp.full_like(total, float(rule.least))
-    return xp.minimum(xp.maximum(0.1 * total / known.shape[0], float(rule.least)), max(25.0, float(rule.least)))
+    share, least = 0.1 * total / known.shape[0], float(rule.least)
+    return xp.minimum(xp.maximum(share, least), max(25.0, least))
 
 
 def _finish(

@@ -12,6 +12,7 @@ from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
 from arraylearn.tree.clouds import CloudsFinder, CloudsReport
+from arraylearn.tree.distinct import DistinctFinder, find_distinct
 from arraylearn.tree.exact import ExactFinder, presort
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
@@ -100,7 +101,12 @@ def grow(
 
 
 def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
-    """Grow a tree on presorted lists of the rows from `prepare_rows`."""
+    """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`."""
+    if rows.columns.shape[0] and not rule.penalize_thresholds:
+        distinct = find_distinct(place, rows)
+        if distinct is not None:
+            counting = DistinctFinder(place, rows, rule, *distinct)
+            return grow(place, counting, counting.lists, rule, limits, generator)
     lists, is_tied = presort(place, rows)
     if _is_multiway(rows, rule):
         is_tied = (True,) * len(is_tied)  # such a level waits twice anyway: leave nothing to look at again

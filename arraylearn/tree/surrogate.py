@@ -103,10 +103,10 @@ def _numeric_agreement(place: Place, rows: Rows, level: Level, side: Array) -> t
 def _sort_level(place: Place, rows: Rows, level: Level) -> Array:
     """Sort the rows of each node by each column, where the level has no lists of its own."""
     xp = place.xp
-    bins = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
-    n_bins = 2 + (0 if rows.edges is None else rows.edges.shape[1])
-    key = level.block_at[None, :] * n_bins + xp.astype(bins, xp.int64)
-    order = ops.argsort_rows(xp, key)
+    values = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
+    by_value = ops.argsort_rows(xp, values)
+    block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
+    order = xp.take_along_axis(by_value, ops.argsort_rows(xp, block), axis=1)
     return xp.reshape(xp.take(level.members, xp.reshape(order, (-1,)), axis=0), order.shape)
 
 

@@ -129,3 +129,21 @@ def test_block_index_and_block_max_and_scatter(rung, xp):
     assert_close(
         ops.scatter(xp, rung.from_host([7, 8]), rung.from_host([3, 0]), 5), np.array([8, 0, 0, 7, 0])
     )
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gini_bins(rung, xp, n_classes, weighted):
+    rng = np.random.default_rng(n_classes)
+    histogram = rng.integers(0, 4, (3, 40, n_classes, 9))
+    name = rung.float_dtypes[-1] if weighted else "int64"
+    on_rung = rung.from_host(histogram, name)
+    best, cut = ops.gini_bins(xp, on_rung, 2)
+    with portable_only():
+        expected, expected_cut = ops.gini_bins(xp, on_rung, 2)
+    assert np.array_equal(rung.to_host(best), rung.to_host(expected))
+    assert np.array_equal(rung.to_host(cut), rung.to_host(expected_cut))
+    left = histogram.cumsum(axis=-1)
+    right = left[..., -1:] - left
+    is_allowed = (left.sum(axis=2) >= 2) & (right.sum(axis=2) >= 2)
+    assert np.array_equal(rung.to_host(best) >= 0, is_allowed.any(axis=-1))

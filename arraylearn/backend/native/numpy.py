@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
 from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     block_index,
     block_max,

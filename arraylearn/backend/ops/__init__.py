@@ -6,6 +6,7 @@ wait for the device.
 """
 
 from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
+from arraylearn.backend.ops.bins import gini_bins
 from arraylearn.backend.ops.blocks import (
     block_index,
     block_max,
@@ -79,6 +80,7 @@ __all__ = [
     "follow_thresholds",
     "gather_block",
     "gaussian_gram",
+    "gini_bins",
     "gini_find",
     "gini_gains",
     "gini_scan",
