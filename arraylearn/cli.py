@@ -85,8 +85,9 @@ def _selftest(options: argparse.Namespace) -> int:
     backend = options.backend or "auto"
     table = Table(title=f"arraylearn selftest on {backend}, beside NumPy", title_justify="left")
     for heading in ("case", "result", "difference", "syncs", "launches", "time"):
-        justify = "left" if heading in ("case", "result") else "right"
-        table.add_column(heading, justify=justify, overflow="fold")
+        table.add_column(
+            heading, justify="left" if heading in ("case", "result") else "right", overflow="fold"
+        )
     outcomes = list(run_selftest(backend))
     for outcome in outcomes:
         counts = outcome.counts

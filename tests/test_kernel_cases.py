@@ -6,9 +6,9 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 import pytest
 
-from arraylearn.selftest.cases import kernel_cases
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops import fused, linear, moments, order, segments, squares
+from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
 
 CASES = list(kernel_cases())
