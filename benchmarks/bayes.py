@@ -67,7 +67,8 @@ def compare(kind: str, n: int, d: int, k: int, dtype: str, n_threads: int, turns
     ratio = times["peer"] / times["ours"]
     bar = bar if n >= 10_000 else SMALL_BAR
     print(
-        f"{'ok  ' if ratio >= bar else 'MISS'} {kind:8s} {n:8d} x {d}, {k} classes, {dtype:8s} {n_threads} thread(s): "
+        f"{'ok  ' if ratio >= bar else 'MISS'} {kind:8s} {n:8d} x {d}, {k} classes, {dtype:8s} "
+        f"{n_threads} thread(s): "
         f"ours {times['ours'] / repeats * 1e3:9.3f} ms, peer {times['peer'] / repeats * 1e3:9.3f} ms, "
         f"ratio {ratio:5.2f} (bar {bar:.2g}); accuracy {accuracy['ours']:.4f}, peer {accuracy['peer']:.4f}",
         flush=True,
