@@ -189,7 +189,8 @@ def _scan_histogram(
     xp = place.xp
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
-        return _judge_bins(place, level, rule, known, *_best_bins(place, rule, known))
+        best, cut = _best_bins(place, rule, known)
+        return _judge_bins(place, level, rule, known, best, cut, is_whole=not has_missing)
     # the missing rows beyond the last bin, where they are right of every cut, or before the first
     after = xp.concat((known, missing), axis=-1)
     before = xp.concat((known[..., :1] + missing, known[..., 1:]), axis=-1)
@@ -218,16 +219,26 @@ def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
     return xp.max(scores, axis=-1), xp.argmax(scores, axis=-1)
 
 
-def _judge_bins(place: Place, level: Level, rule: Rule, known: Array, best: Array, cut: Array) -> Candidates:
-    """Judge the best bin (d, k) of each column."""
+def _judge_bins(
+    place: Place,
+    level: Level,
+    rule: Rule,
+    known: Array,
+    best: Array,
+    cut: Array,
+    *,
+    is_whole: bool = False,
+) -> Candidates:
+    """Judge the best bin (d, k) of each column; `is_whole` where the bins hold all rows of the node."""
     xp, dtype = place.xp, accumulator_dtype(place)
     weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
-    total = xp.sum(known, axis=-1)  # (d, k, c)
+    total = level.counts_on[None, :, :] if is_whole else xp.sum(known, axis=-1)  # (d, k, c)
     if is_gini(rule):
         by_class = xp.permute_dims(total, (2, 0, 1))
-        fraction = xp.astype(xp.sum(by_class, axis=0), dtype) / weight
-        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), by_class) * fraction
-        has_split = best >= 0
+        gain = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), by_class)
+        if not is_whole:
+            gain = gain * (xp.astype(xp.sum(by_class, axis=0), dtype) / weight)
+        score, has_split = gain, best >= 0
     else:
         left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
         at = xp.broadcast_to(cut[..., None, None], (*left.shape[:-1], 1))
