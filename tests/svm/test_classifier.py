@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import warnings
 
 import numpy as np
@@ -274,6 +275,13 @@ def test_warm_start_and_progress():
     clf.C = 2.0
     reference = libsvm.SVC(C=2.0, tol=1e-5).fit(X, y)
     np.testing.assert_allclose(clf.fit(X, y).decision_function(X), reference.decision_function(X), atol=5e-3)
+
+
+def test_verbose_logs(caplog):
+    X, y = two_class_data("moons")
+    with caplog.at_level(logging.INFO, logger="arraylearn.svm"):
+        al.SVC(verbose=True).fit(X, y)
+    assert "steps, gap" in caplog.text
 
 
 def test_indefinite_kernel_converges_or_says_so():
