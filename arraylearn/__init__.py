@@ -19,6 +19,7 @@ _HOMES = {
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
     "GradientBoostingClassifier": "arraylearn.ensemble",
+    "RandomForestClassifier": "arraylearn.ensemble",
     "MemoryBudgetError": "arraylearn.backend",
     "GridSearch": "arraylearn.selection",
     "RipperClassifier": "arraylearn.rules",

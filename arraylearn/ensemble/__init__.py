@@ -1,6 +1,7 @@
-"""Ensembles: gradient boosted trees and AdaBoost."""
+"""Ensembles: random forests, gradient boosted trees and AdaBoost."""
 
 from arraylearn.ensemble.adaboost import AdaBoostClassifier
+from arraylearn.ensemble.forest import RandomForestClassifier
 from arraylearn.ensemble.gradient import GradientBoostingClassifier
 
-__all__ = ["AdaBoostClassifier", "GradientBoostingClassifier"]
+__all__ = ["AdaBoostClassifier", "GradientBoostingClassifier", "RandomForestClassifier"]

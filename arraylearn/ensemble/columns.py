@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.table import Table, bin_table, quantile_edges
 
-__all__ = ["Binning", "Columns", "apply_binning", "learn_binning", "prepare_columns"]
+__all__ = [
+    "Binning",
+    "Columns",
+    "apply_binning",
+    "learn_binning",
+    "order_categories",
+    "prepare_columns",
+]
+
+host = HOST.xp
 
 
 class Binning(NamedTuple):
@@ -66,6 +75,22 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
     return xp.asarray(lines, dtype=xp.int32, device=place.device)
 
 
+def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -> Binning:
+    """Put the categories of nominal columns in the order of their mean class; the host waits for them."""
+    if not table.schema.n_values:
+        return binning
+    room = binning.n_bins - 1
+    missing = binning.n_bins - 1
+    lines = host.full(binning.category_bin.shape, missing, dtype=host.int32)
+    for line, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
+        known = column >= 0
+        number = ops.histogram(host, column[known], size)
+        mean = ops.histogram(host, column[known], size, host.astype(codes[known], host.float64))
+        rank = host.argsort(host.argsort(mean / host.where(number > 0, number, 1), stable=True))
+        line[1 : size + 1] = rank if size <= room else rank * room // size
+    return binning._replace(category_bin=from_host(lines, place, place.xp.int32))
+
+
 def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
     """Return the bins (d, n) of a table, numeric columns first."""
     parts = []
@@ -77,7 +102,8 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
         line = xp.arange(table.codes.shape[0], dtype=xp.int64, device=table.codes.device)[:, None] * width
         cell = xp.reshape(xp.astype(table.codes, xp.int64) + 1 + line, (-1,))
         bins = xp.take(xp.reshape(binning.category_bin, (-1,)), cell, axis=0)
-        parts.append(xp.reshape(xp.astype(bins, xp.uint8), table.codes.shape))
+        dtype = xp.uint8 if binning.n_bins <= 256 else xp.int16
+        parts.append(xp.reshape(xp.astype(bins, dtype), table.codes.shape))
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
 

@@ -99,4 +99,16 @@ SUBJECTS: tuple[Subject, ...] = (
         },
     ),
     Subject("adaboost", _with(al.AdaBoostClassifier, n_estimators=4, random_state=0)),
+    # rows are drawn: which ones depends on where they stand, and weights are chances
+    Subject(
+        "random_forest",
+        _with(al.RandomForestClassifier, n_estimators=5, random_state=0),
+        has_decision=False,
+        ignores_row_order=False,
+        counts_weights=False,
+        predict_syncs=1,
+        expected_failures={
+            "check_sample_weight_equivalence_on_dense_data": "weights are chances to be drawn",
+        },
+    ),
 )

@@ -25,7 +25,12 @@ from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     search_splits,
     split_blocks,
 )
-from arraylearn.backend.native.numpy_cells import best_cells, count_cells, pack_cells  # noqa: F401
+from arraylearn.backend.native.numpy_cells import (  # noqa: F401
+    best_cells,
+    count_cells,
+    count_rows,
+    pack_cells,
+)
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_forest import best_cuts, reach_leaves  # noqa: F401

@@ -32,7 +32,7 @@ from arraylearn.backend.ops.boosting import (
     split_blocks,
     unpack,
 )
-from arraylearn.backend.ops.cells import best_cells, count_cells, pack_cells
+from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.forest import best_cuts, reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
@@ -74,6 +74,7 @@ __all__ = [
     "combine_rows",
     "compress",
     "count_cells",
+    "count_rows",
     "diagonal_squares",
     "first_best",
     "first_in_block",

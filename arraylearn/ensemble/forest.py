@@ -1,0 +1,356 @@
+"""The random forest classifier: the door to many random trees."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.random import RandomState, as_generator, spawn
+from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories
+from arraylearn.ensemble.grow_forest import Bags, ForestLimits, GrownForest, grow_trees
+from arraylearn.ensemble.progress import show_progress
+from arraylearn.ensemble.settings import check_number, check_whole, join_weights
+from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.table import Labels, Table
+
+__all__ = ["Forest", "RandomForestClassifier"]
+
+host = HOST.xp
+
+# Bins of a column: with fewer, full-grown trees lose accuracy.
+_MAX_BINS = 4_094
+# Trees grow together while their rows are no more than this.
+_ROWS_TOGETHER = 400_000
+# Class shares are whole numbers in these units, so that no sum depends on its order.
+_SHARE_BITS = 20
+
+
+class Grove(NamedTuple):
+    """Trees that grew together."""
+
+    trees: ops.BinnedTrees
+    shares: Array  # (m, c) int32: class shares of each node in units of 2**-20
+    gains: Array  # (d,) float: decrease of the impurity by column, on the host
+
+
+class Forest(NamedTuple):
+    """A fitted forest."""
+
+    binning: Binning
+    groves: tuple[Grove, ...]
+
+
+class RandomForestClassifier(ArrayClassifier):
+    r"""Random forest: trees on bootstrap samples, each node looking at some columns drawn at random.
+
+    A node takes the cut that maximizes :math:`\sum_c l_c^2 / l + \sum_c r_c^2 / r` (the Gini gain) among its
+    columns; where none of them can be cut, it looks at all. Trees are grown many at a time, level by level,
+    with a bootstrap sample as whole-number weights. A prediction is the mean of the leaves' class shares.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of trees. Tree i is the same however many there are, on every backend.
+    max_features : int, float, {"sqrt", "log2"}, optional
+        Number or share of the columns that each node looks at; None for all.
+    max_depth : int, optional
+        Greatest depth of a leaf.
+    min_samples_split : int
+        A node of fewer drawn rows is a leaf.
+    min_samples_leaf : int
+        Least number of drawn rows on each side of a cut.
+    bootstrap : bool
+        Whether each tree has a sample of n rows drawn with replacement; otherwise all rows.
+    oob_score : bool
+        Whether to judge every row by the trees that did not see it.
+    class_weight : dict, "balanced", optional
+        Weights of the classes: rows are drawn the more often, in proportion.
+    warm_start : bool
+        Whether a further `fit`, on the same data with a larger `n_estimators`, adds trees to those there are.
+    random_state : int, Generator, optional
+        Seed of the seeds of the trees.
+    categorical_features : "from_dtype", array of indices or mask
+        Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut.
+    verbose : int
+        1: a progress bar with the time left.
+    backend : str, optional
+        Where to compute: "numpy", "torch", "torch:cuda:0", "cupy"; by default where the data is.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The class labels.
+    n_trees_ : int
+        Number of trees.
+    oob_score_ : float
+        Accuracy on the rows out of bag, if `oob_score`.
+    oob_decision_function_ : array (n, c)
+        Class shares of each row by the trees that did not see it; NaN where all did.
+
+    Notes
+    -----
+    Missing values are larger than all others: a cut may keep them apart, or with the largest values.
+    Numbers are cut at up to 4094 quantiles.
+
+    References
+    ----------
+    L. Breiman, "Random forests", 2001.
+
+    Examples
+    --------
+    >>> from arraylearn import RandomForestClassifier
+    >>> X = [[i, i % 3] for i in range(40)]
+    >>> y = ["low" if i < 10 or i >= 30 else "middle" for i in range(40)]
+    >>> model = RandomForestClassifier(n_estimators=20, random_state=0).fit(X, y)
+    >>> model.predict([[5, 0], [20, 1], [35, 2]]).tolist()
+    ['low', 'middle', 'low']
+    """
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        max_features: int | float | str | None = "sqrt",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        bootstrap: bool = True,
+        oob_score: bool = False,
+        class_weight: Mapping[Any, float] | str | None = None,
+        warm_start: bool = False,
+        random_state: RandomState = None,
+        categorical_features: Any = "from_dtype",
+        verbose: int = 0,
+        backend: str | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.bootstrap = bootstrap
+        self.oob_score = oob_score
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.verbose = verbose
+        self.backend = backend
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            Rows; NaN, None and null are missing values.
+        y : array-like (n,)
+            Class labels.
+        sample_weight : array-like (n,), optional
+            Rows are drawn in proportion to their weights; needs `bootstrap`.
+
+        Returns
+        -------
+        RandomForestClassifier
+            Itself.
+        """
+        self._check_settings()
+        if self.warm_start and hasattr(self, "model_"):
+            with self._updating():
+                return self._grow(X, y, sample_weight, self.model_)
+        with self._fitting():
+            return self._grow(X, y, sample_weight, None)
+
+    def _grow(self, X: Any, y: Any, sample_weight: Any, old: Forest | None) -> Self:
+        batch, labels = self._open_fit(X, y)
+        place, table = batch.place, batch.table
+        self._refuse_bad(*read_flags(place, batch.is_bad))
+        weights = join_weights(sample_weight, self.class_weight, labels, HOST)
+        if weights is not None and not self.bootstrap:
+            raise ValueError("`bootstrap` must be True where rows or classes have weights; got False.")
+        if old is None:
+            binning = learn_binning(place, table, _MAX_BINS)
+            binning = order_categories(place, binning, table, labels.codes)
+            old = Forest(binning, ())
+            self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
+            self.n_trees_ = 0
+        bins = apply_binning(place.xp, old.binning, table)
+        groves = [*old.groves]
+        step = max(1, _ROWS_TOGETHER // table.n_rows)
+        generators = spawn(self.seed_, self.n_estimators)
+        with show_progress("growing", self.n_estimators - self.n_trees_, self.verbose) as report:
+            for first in range(self.n_trees_, self.n_estimators, step):
+                few = generators[first : first + step]
+                bags = _draw_bags(few, table.n_rows, weights, self.bootstrap)
+                grown = self._grow_few(place, bins, old.binning.n_bins, labels, bags)
+                groves.append(_make_grove(place, grown, old.binning.n_bins, int(bins.shape[0])))
+                for _ in few if report is not None else ():
+                    report(None)  # type: ignore[misc]
+        self.model_ = Forest(old.binning, tuple(groves))
+        self.n_trees_ = max(self.n_trees_, self.n_estimators)
+        if self.oob_score:
+            self._judge_out_of_bag(place, bins, labels, weights)
+        return self
+
+    def _grow_few(self, place: Place, bins: Array, n_bins: int, labels: Labels, bags: Bags) -> GrownForest:
+        d = int(bins.shape[0])
+        limits = ForestLimits(
+            self.max_depth,
+            self.min_samples_split,
+            self.min_samples_leaf,
+            _count_features(self.max_features, d),
+        )
+        return grow_trees(place, bins, n_bins, labels.codes, len(self.classes_), bags, limits)
+
+    def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
+        """Let each row be judged by the trees whose bags it is not in."""
+        n, n_classes = labels.codes.shape[0], len(self.classes_)
+        sums = host.zeros((n, n_classes), dtype=host.int64)
+        generators = spawn(self.seed_, self.n_trees_)
+        for grove in self.model_.groves:
+            n_trees = grove.trees.root.shape[0]
+            few, generators = generators[:n_trees], generators[n_trees:]
+            bags = _draw_bags(few, n, weights, self.bootstrap)
+            leaves = to_host(ops.reach_leaves(place.xp, bins, grove.trees))
+            shares = to_host(grove.shares)
+            ends = host.cumulative_sum(bags.sizes)
+            for t in range(n_trees):
+                is_out = host.ones(n, dtype=bool)
+                is_out[bags.rows[int(ends[t] - bags.sizes[t]) : int(ends[t])]] = False
+                sums[is_out] += shares[leaves[t, is_out]]
+        total = host.sum(sums, axis=1)
+        is_judged = total > 0
+        if not bool(host.any(is_judged)):
+            raise ValueError(
+                "`oob_score` must have rows that are out of some bag; every row is in all of them. "
+                "Grow more trees, or draw the bags with bootstrap=True."
+            )
+        if not bool(host.all(is_judged)):
+            warnings.warn(
+                f"{int(host.sum(~is_judged))} of {n} rows are in every bag and have no out-of-bag estimate; "
+                "grow more trees.",
+                UserWarning,
+                stacklevel=3,
+            )
+        shares = sums / host.where(is_judged, total, 1)[:, None]
+        hits = host.argmax(sums, axis=1)[is_judged] == labels.codes[is_judged]
+        self.oob_score_ = float(hits.mean())
+        self.oob_decision_function_ = host.where(is_judged[:, None], shares, host.nan)
+
+    @property
+    def feature_importances_(self) -> Any:
+        """Share of each column in the decrease of the impurity, on the host."""
+        gains = sum(host.asarray(grove.gains) for grove in self.model_.groves)
+        by_column = host.zeros(self.n_features_in_, dtype=host.float64)
+        by_column[[*self.schema_.numeric_idx, *self.schema_.nominal_idx]] = gains
+        total = float(by_column.sum())
+        return by_column / total if total > 0 else by_column
+
+    def _check_settings(self) -> None:
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_whole("max_depth", self.max_depth, 1, optional=True)
+        check_whole("min_samples_split", self.min_samples_split, 2)
+        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        _count_features(self.max_features, 1)
+        if self.warm_start and self.n_estimators < getattr(self, "n_trees_", 0):
+            raise ValueError(
+                f"`n_estimators` must be at least the {self.n_trees_} trees there are already; "
+                f"got {self.n_estimators}. Set warm_start=False to start again."
+            )
+
+    # ---- prediction
+
+    def _shares(self, X: Any) -> tuple[Array, Batch]:
+        batch = self._open(X)
+        model: Forest = self._model_at(batch.place)
+        return sum_shares(batch.place.xp, model, batch.table), batch
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class labels (n,) of rows."""
+        shares, batch = self._shares(X)
+        return self._deliver_labels(batch.place.xp.argmax(shares, axis=1), batch)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probabilities (n, c) of the classes, in the order of `classes_`."""
+        shares, batch = self._shares(X)
+        xp = batch.place.xp
+        shares = xp.astype(shares, batch.float_dtype)
+        return self._deliver(shares / xp.sum(shares, axis=1, keepdims=True), batch)
+
+
+def sum_shares(xp: Namespace, model: Forest, table: Table) -> Array:
+    """Return the sums of class shares (n, c) over all trees, whole numbers."""
+    bins = apply_binning(xp, model.binning, table)
+    sums = None
+    for grove in model.groves:
+        leaves = ops.reach_leaves(xp, bins, grove.trees)
+        for t in range(leaves.shape[0]):
+            reached = xp.astype(xp.take(grove.shares, xp.astype(leaves[t, :], xp.int64), axis=0), xp.int64)
+            sums = reached if sums is None else sums + reached
+    return sums
+
+
+def _draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> Bags:
+    """Draw the rows of some trees, each from a generator of its own, in proportion to the weights."""
+    rows, drawn, seeds = [], [], []
+    ends = None if weights is None else host.cumulative_sum(weights) / float(weights.sum())
+    for generator in generators:
+        seeds.append(int(generator.integers(2**63 - 1)))
+        times = host.ones(n, dtype=host.int64)
+        if bootstrap:
+            draws = generator.integers(0, n, n)
+            if ends is not None:
+                draws = host.searchsorted(ends, generator.random(n), side="right")
+                draws = host.minimum(draws, n - 1)
+            times = ops.histogram(host, draws, n)
+        rows.append(host.nonzero(times)[0])
+        drawn.append(times[rows[-1]])
+    sizes = host.asarray([part.shape[0] for part in rows], dtype=host.int64)
+    return Bags(host.concat(rows), host.concat(drawn), sizes, host.asarray(seeds, dtype=host.uint64))
+
+
+def _make_grove(place: Place, grown: GrownForest, n_bins: int, d: int) -> Grove:
+    """Bring grown trees to the place, and sum up what each column gained."""
+    xp = place.xp
+    here = host.arange(grown.left.shape[0])
+    is_leaf = grown.left < 0
+    left = host.where(is_leaf, here, grown.left)
+    total = host.sum(grown.counts, axis=1)
+    shares = host.round(grown.counts / total[:, None] * (1 << _SHARE_BITS))
+    impurity = total - host.sum(grown.counts * grown.counts, axis=1) / total
+    inner = host.nonzero(~is_leaf)[0]
+    gain = impurity[inner] - impurity[left[inner]] - impurity[left[inner] + 1]
+    gains = ops.histogram(host, grown.feature[inner], d, gain)
+    trees = ops.BinnedTrees(
+        from_host(grown.feature, place, xp.int32),
+        from_host(host.where(is_leaf, n_bins, grown.threshold), place, xp.int32),
+        from_host(host.ones(here.shape[0], dtype=bool), place),
+        from_host(host.full(here.shape[0], -1), place, xp.int32),
+        from_host(host.zeros((0, n_bins), dtype=bool), place),
+        from_host(left, place, xp.int32),
+        from_host(host.where(is_leaf, here, left + 1), place, xp.int32),
+        from_host(host.zeros(here.shape[0]), place, xp.int32),
+        from_host(host.arange(grown.n_trees), place, xp.int32),
+        grown.depth,
+    )
+    return Grove(trees, from_host(shares, place, xp.int32), gains)
+
+
+def _count_features(max_features: Any, d: int) -> int:
+    """Turn `max_features` into a number of columns."""
+    if max_features is None:
+        return d
+    if max_features in ("sqrt", "log2"):
+        return max(1, int(math.sqrt(d) if max_features == "sqrt" else math.log2(d)))
+    if isinstance(max_features, int) and not isinstance(max_features, bool) and max_features >= 1:
+        return min(max_features, d)
+    rule = "None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
+    check_number("max_features", max_features, 0, 1, rule, is_open=True)
+    return max(1, int(max_features * d))

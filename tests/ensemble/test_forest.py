@@ -1,0 +1,265 @@
+"""Random forests: cuts by hand, the same trees everywhere, out of bag, warm start, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier as Peer
+from sklearn.exceptions import NotFittedError
+
+import arraylearn as al
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import to_host
+from arraylearn.backend.native import portable_only
+from arraylearn.ensemble import RandomForestClassifier
+from tests.backends.assertions import assert_close
+from tests.ensemble.data import holes, nominal_frame, stripes
+
+
+def small(**changes):
+    return RandomForestClassifier(**{"n_estimators": 5, "random_state": 0, **changes})
+
+
+def bits(model):
+    """The trees of a fitted forest, on the host."""
+    groves = [[to_host(part) for part in (*grove.trees[:-1], grove.shares)] for grove in model.model_.groves]
+    return [part for grove in groves for part in grove]
+
+
+def assert_same_bits(one, other):
+    for a, b in zip(bits(one), bits(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- the primitives
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("least", [1, 3])
+def test_best_cuts_against_all_of_them(rung, xp, n_classes, least):
+    rng = np.random.default_rng(n_classes)
+    n, d, n_bins, class_bits = 60, 4, 9, 3
+    bins = rng.integers(0, n_bins, (d, n)).astype(np.int16)
+    bins[3] = 2  # constant
+    codes, weights = rng.integers(0, n_classes, n), rng.integers(1, 4, n)
+    sizes = [20, 3, 1, 36]
+    rows = rng.permutation(n)
+    payload = (weights[rows] << class_bits) | codes[rows]
+    features = np.array([[0, 1], [2, 3], [1, 0], [3, 3]])
+    ends = np.cumsum(sizes)
+    blocks = [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    counts = np.array([np.bincount(codes[b], weights[b], minlength=n_classes) for b in blocks]).astype(int)
+    arrays = [rung.from_host(part) for part in (bins, rows, payload, features, counts)]
+
+    def run():
+        b, r, p, f, c = arrays
+        return ops.best_cuts(xp, b, r, p, sizes, f, c, n_bins=n_bins, class_bits=class_bits, least=least)
+
+    with rung.forbid_syncs():
+        found = run()
+        with portable_only():
+            portable = run()
+    for one, other in zip(found, portable, strict=True):
+        assert_close(one, other, rtol=0, atol=0)
+    score, slot, cut = (rung.to_host(part) for part in found)
+    for node, block in enumerate(blocks):
+        wanted = best_by_hand(bins[features[node]][:, block], codes[block], weights[block], n_classes, least)
+        assert score[node] == pytest.approx(wanted, rel=1e-6)
+        if wanted > 0:
+            right = bins[features[node, slot[node]], block] > cut[node]
+            assert score_of(right, codes[block], weights[block], n_classes) == pytest.approx(wanted, rel=1e-6)
+
+
+def score_of(right, codes, weights, n_classes):
+    sides = [np.bincount(codes[s], weights[s], minlength=n_classes) for s in (right, ~right)]
+    return sum((side**2).sum() / side.sum() for side in sides)
+
+
+def best_by_hand(columns, codes, weights, n_classes, least):
+    best = 0.0
+    for column in columns:
+        for cut in np.unique(column)[:-1]:
+            right = column > cut
+            if min(weights[right].sum(), weights[~right].sum()) >= least:
+                best = max(best, score_of(right, codes, weights, n_classes))
+    return best
+
+
+def test_reach_leaves(rung, xp):
+    X, y = stripes(700, k=3)
+    model = small(n_estimators=3).fit(X, y)
+    (grove,) = model.model_.groves
+    moved = ops.BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
+    bins = np.random.default_rng(0).integers(0, model.model_.binning.n_bins, (4, 300)).astype(np.int16)
+    leaves = ops.reach_leaves(xp, rung.from_host(bins), moved)
+    trees = grove.trees
+    expected = np.empty((3, 300), dtype=np.int32)
+    for t, root in enumerate(trees.root):
+        for row in range(300):
+            node = root
+            while trees.left[node] != trees.right[node]:
+                is_right = bins[trees.feature[node], row] > trees.threshold[node]
+                node = trees.right[node] if is_right else trees.left[node]
+            expected[t, row] = node
+    assert_close(leaves, expected)
+
+
+# ---- the same trees everywhere
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_same_trees_on_every_backend(rung, k):
+    if "float64" not in rung.float_dtypes:
+        pytest.skip("scores are rounded to float32 here, which may decide ties otherwise")
+    X, y = stripes(120, k=k)
+    X = holes(X).astype(np.float32)
+    reference = small(n_estimators=3).fit(X, y)
+    model = small(n_estimators=3).fit(rung.from_host(X), rung.from_host(y))
+    assert_same_bits(model, reference)
+    np.testing.assert_array_equal(rung.to_host(model.predict(rung.from_host(X))), reference.predict(X))
+
+
+def test_native_bodies_and_threads_change_nothing():
+    X, y = stripes(3000, k=3)
+    model = small().fit(X, y)
+    al.set_num_threads(1)
+    try:
+        assert_same_bits(small().fit(X, y), model)
+    finally:
+        al.set_num_threads(None)
+    with portable_only():
+        other = small().fit(X, y)
+        expected = other.predict_proba(holes(X))
+    assert_same_bits(other, model)
+    np.testing.assert_array_equal(model.predict_proba(holes(X)), expected)
+
+
+def test_a_tree_does_not_depend_on_the_others(monkeypatch):
+    X, y = stripes(300, k=3)
+    one = small(n_estimators=1).fit(X, y).predict_proba(X)
+    many = small(n_estimators=4).fit(X, y)
+    monkeypatch.setattr("arraylearn.ensemble.forest._ROWS_TOGETHER", 600)
+    apart = small(n_estimators=4).fit(X, y)
+    assert len(apart.model_.groves) == 2
+    np.testing.assert_array_equal(many.predict_proba(X), apart.predict_proba(X))
+    first = apart.model_.groves[0]
+    trees = first.trees._replace(root=first.trees.root[:1])
+    apart.model_ = apart.model_._replace(groves=(first._replace(trees=trees),))
+    np.testing.assert_array_equal(apart.predict_proba(X), one)
+
+
+def test_warm_start_adds_trees():
+    X, y = stripes(300)
+    grown = small(n_estimators=2, warm_start=True).fit(X, y)
+    grown.set_params(n_estimators=5).fit(X, y)
+    np.testing.assert_array_equal(grown.predict_proba(X), small().fit(X, y).predict_proba(X))
+    with pytest.raises(ValueError, match="at least the 5 trees there are already; got 3"):
+        grown.set_params(n_estimators=3).fit(X, y)
+
+
+# ---- what they learn
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_as_good_as_scikit_learn(k):
+    X, y = stripes(3000, k=k)
+    new, truth = stripes(3000, k=k, seed=9)
+    model = RandomForestClassifier(n_estimators=40, random_state=0, oob_score=True).fit(X, y)
+    peer = Peer(n_estimators=40, random_state=0, oob_score=True).fit(X, y)
+    assert model.score(new, truth) > peer.score(new, truth) - 0.02
+    assert model.oob_score_ == pytest.approx(peer.oob_score_, abs=0.02)
+    np.testing.assert_allclose(model.feature_importances_, peer.feature_importances_, atol=0.05)
+
+
+def test_full_trees_know_their_rows():
+    X, y = stripes(200, k=3)
+    _, first = np.unique(X, axis=0, return_index=True)
+    X, y = X[first], y[first]
+    model = small(bootstrap=False, max_features=1).fit(X, y)
+    assert model.score(X, y) == 1.0
+    np.testing.assert_allclose(model.predict_proba(X).max(axis=1), 1.0)
+
+
+def test_limits():
+    X, y = stripes(400)
+    assert small(max_depth=2).fit(X, y).model_.groves[0].trees.depth == 2
+    (grove,) = small(n_estimators=1, min_samples_leaf=40, bootstrap=False).fit(X, y).model_.groves
+    is_leaf = grove.trees.left == grove.trees.right
+    assert 2 < is_leaf.sum() <= 10
+
+
+def test_constant_columns_are_looked_past():
+    X, y = stripes(300)
+    padded = np.concatenate((np.zeros((300, 30)), X), axis=1)
+    model = small(max_features=1, bootstrap=False).fit(padded, y)
+    assert model.score(padded, y) > 0.99
+
+
+def test_nominal_columns_and_missing_values():
+    X, y = nominal_frame(600)
+    model = small(n_estimators=20).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.feature_importances_.argmax() == 1
+    unknown = X[:3].copy()
+    unknown[:, 1] = "never seen"
+    missing = X[:3].copy()
+    missing[:, 1] = None
+    np.testing.assert_array_equal(model.predict_proba(unknown), model.predict_proba(missing))
+
+
+def test_weights_are_chances_to_be_drawn():
+    X, y = stripes(400)
+    weights = (y == 1).astype(float)
+    weights[0] = 1e-9
+    model = small().fit(X, y, sample_weight=weights)
+    assert (model.predict(X) == 1).all()
+    rare = np.concatenate((np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:15]))
+    plain = small(max_depth=3, n_estimators=20).fit(X[rare], y[rare])
+    balanced = small(max_depth=3, n_estimators=20, class_weight="balanced").fit(X[rare], y[rare])
+    assert balanced.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
+
+
+def test_out_of_bag():
+    X, y = stripes(300)
+    with pytest.warns(UserWarning, match="rows are in every bag"):
+        model = small(n_estimators=1, oob_score=True).fit(X, y)
+    is_known = ~np.isnan(model.oob_decision_function_[:, 0])
+    assert 0.25 < is_known.mean() < 0.5
+    with pytest.raises(ValueError, match="every row is in all of them"):
+        small(bootstrap=False, oob_score=True).fit(X, y)
+
+
+def test_progress(capsys):
+    X, y = stripes(100)
+    small(verbose=1).fit(X, y)
+    assert "5/5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("n_estimators", 0, "at least 1"),
+        ("max_features", 0, "'sqrt'"),
+        ("max_features", "cube", "'sqrt'"),
+        ("max_depth", 0, "at least 1"),
+        ("min_samples_split", 1, "at least 2"),
+        ("min_samples_leaf", 0, "at least 1"),
+    ],
+)
+def test_bad_parameters(name, value, rule):
+    X, y = stripes(20)
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*{rule}.*got"):
+        small(**{name: value}).fit(X, y)
+
+
+def test_bad_data():
+    X, y = stripes(30)
+    with pytest.raises(ValueError, match="all weights are zero"):
+        small().fit(X, y, sample_weight=np.zeros(30))
+    with pytest.raises(ValueError, match="`bootstrap` must be True"):
+        small(bootstrap=False).fit(X, y, sample_weight=np.ones(30) * 2)
+    with pytest.raises(ValueError, match="infinity"):
+        small().fit(np.where(X > 0, np.inf, X), y)
+    model = small()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
