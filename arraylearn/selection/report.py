@@ -112,7 +112,7 @@ class Report:
         from rich.console import Console
 
         out = io.StringIO()
-        Console(file=out, width=100).print(self)
+        Console(file=out, width=120).print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
     __repr__ = __str__
@@ -146,8 +146,8 @@ class Report:
         from rich import box
         from rich.table import Table
 
-        table = Table(title="true class by predicted class", box=box.SIMPLE, title_justify="left")
-        table.add_column("")
+        table = Table(box=box.SIMPLE)
+        table.add_column("true, predicted:")
         for label in self.classes.tolist():
             table.add_column(str(label), justify="right")
         for label, counts in zip(self.classes.tolist(), self.confusion.tolist(), strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from arraylearn.ensemble import GradientBoostingClassifier
+from arraylearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier
 from arraylearn.ensemble.boosted import first_rounds
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
@@ -45,8 +45,8 @@ def is_tree(estimator: Any) -> bool:
 
 
 def is_boosting(estimator: Any) -> bool:
-    """Whether an estimator is our gradient boosting, and not a variant of it."""
-    return type(estimator) is GradientBoostingClassifier
+    """Whether an estimator is one of our boosting methods, and not a variant of it."""
+    return type(estimator) in (GradientBoostingClassifier, AdaBoostClassifier)
 
 
 # ---- single trees
@@ -144,9 +144,12 @@ def judge_boosting_folds(
 
 
 def _is_staged(model: Any) -> bool:
-    is_drawn = model.subsample != 1 or model.max_features != 1
+    if isinstance(model, AdaBoostClassifier):
+        is_drawn, has_end = model.estimator is not None, True
+    else:
+        is_drawn, has_end = model.subsample != 1 or model.max_features != 1, not model.early_stopping
     is_seeded = isinstance(model.random_state, int) or (model.random_state is None and not is_drawn)
-    return is_seeded and not model.early_stopping
+    return is_seeded and has_end
 
 
 def _is_count(value: Any) -> bool:
@@ -154,12 +157,18 @@ def _is_count(value: Any) -> bool:
 
 
 def _shortened(longest: Any, n_rounds: int) -> Any:
-    """Return the boosted trees of the first rounds."""
+    """Return the classifier of the first rounds."""
     short = shallow_copy(longest)
+    short.n_estimators = n_rounds
+    if isinstance(longest, AdaBoostClassifier):
+        short.model_ = longest.model_._replace(
+            estimators=longest.model_.estimators[:n_rounds], weights=longest.model_.weights[:n_rounds]
+        )
+        return short
     short.__dict__.pop("feature_importances_", None)  # those of all rounds
     short._copies = {}
     k = short.n_trees_per_iteration_
     trees = first_rounds(longest.model_.trees, slice(0, n_rounds), k)
     short.model_ = longest.model_._replace(trees=trees)
-    short.n_estimators = short.n_iter_ = n_rounds
+    short.n_iter_ = n_rounds
     return short

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import StratifiedKFold
 
@@ -47,7 +48,7 @@ def check(judge, estimator, candidates, X, y, n_left=0):
     found = {(c, f): model for c, f, model in judge(estimator, candidates, sample, folds)}
     assert len(found) == (len(candidates) - n_left) * len(folds)
     for (c, f), model in found.items():
-        loop = sample.fit(type(estimator)(**{**estimator.get_params(), **candidates[c]}), folds[f].train)
+        loop = sample.fit(clone(estimator).set_params(**candidates[c]), folds[f].train)
         test = take_rows(X, folds[f].test)
         np.testing.assert_array_equal(model.predict_proba(test), loop.predict_proba(test))
         np.testing.assert_array_equal(model.predict(test), loop.predict(test))
@@ -114,6 +115,13 @@ def test_boosting_rounds(options, k):
     rounds = [{"n_estimators": n} for n in (3, 1, 8)]
     estimator = al.GradientBoostingClassifier(max_depth=3, min_samples_leaf=5, **options)
     check(judge_boosting_folds, estimator, rounds, *rows(k=k))
+
+
+@pytest.mark.parametrize("options", [{}, {"random_state": 1}], ids=str)
+def test_adaboost_rounds(options):
+    rounds = [{"n_estimators": n} for n in (4, 1, 9)]
+    base = al.DecisionTreeClassifier(max_depth=2, max_features=3) if options else None
+    check(judge_boosting_folds, al.AdaBoostClassifier(base, **options), rounds, *rows())
 
 
 def test_searches_on_every_rung(rung):
