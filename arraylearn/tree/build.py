@@ -110,77 +110,80 @@ class Builder:
     def add(self, ids: Any, splits: Splits) -> NextLevel:
         """Split the nodes that gain enough, append their children and say who goes on."""
         is_split = (splits.score > -host.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
-        node_of_child = host.repeat(host.arange(ids.shape[0]), splits.n_branches)
-        branch = host.arange(node_of_child.shape[0]) - splits.offset[node_of_child]
-        counts, sizes, default, share = self._place_missing(splits, node_of_child, branch)
+        node_of_child, branch = _children_of(splits)
+        weight = host.astype(host.sum(splits.child_counts, axis=1), host.float64)
+        heaviest = _first_largest(weight, splits.offset, splits.n_branches)
+        default = self._default_branches(splits, heaviest)
+        counts, sizes, share = self._place_missing(splits, node_of_child, branch, weight, default)
         exists = is_split[node_of_child]
         if not bool(host.any(is_split)):
             return NextLevel(is_split, default, share, exists, [], ids[:0], ids[:0], counts[:0], sizes[:0])
         first_child = self._number_children(splits, is_split)
-        self._record(ids, splits, is_split, first_child, default)
+        self._record(ids, splits, is_split, first_child, default, heaviest)
         self.depth += 1
         parent = ids[node_of_child]
         self._append(counts[exists], parent[exists])
         is_live = exists & self.may_split(counts) & (sizes > 0)
         if self.limits.max_leaf_nodes is not None:
             is_live = is_live & self._affordable()[parent]
-        child_id = first_child[node_of_child] + branch
         order = host.nonzero(is_live)[0]
         order = order[host.argsort(branch[order], stable=True)]
-        n_branches = int(host.max(branch[order])) + 1 if order.shape[0] else 0
-        branch_sizes = host.zeros(n_branches, dtype=host.int64)
-        for b in range(n_branches):
-            branch_sizes[b] = int(host.sum(sizes[order[branch[order] == b]]))
+        taken = branch[order]
+        n_branches = int(taken[-1]) + 1 if order.shape[0] else 0
         return NextLevel(
             is_split,
             default,
             share,
             is_live,
-            branch_sizes.tolist(),
+            ops.histogram(host, taken, n_branches, sizes[order]).tolist() if n_branches else [],
             node_of_child[order],
-            child_id[order],
+            (first_child[node_of_child] + branch)[order],
             counts[order],
             sizes[order],
         )
 
-    def _place_missing(self, splits: Splits, node_of_child: Any, branch: Any) -> tuple[Any, Any, Any, Any]:
-        """Add the rows without a value to the children they go to."""
+    def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
+        """Return where missing values go (k,): -1 for all branches."""
+        if self.rule.missing == "fractional":
+            return host.full_like(heaviest, -1)
+        if self.rule.missing != "direction":
+            return heaviest
+        learned = host.where(splits.missing_left > 0, 0, 1)
+        is_learned = (splits.slot < self.n_numeric) & (splits.missing_sizes > 0)
+        default = host.where(is_learned, learned, heaviest)
+        if splits.branches is None:
+            return default
+        is_nominal = (splits.slot >= self.n_numeric) & (splits.branches[:, -1] >= 0)
+        return host.where(is_nominal, splits.branches[:, -1], default)
+
+    def _place_missing(
+        self, splits: Splits, node_of_child: Any, branch: Any, weight: Any, default: Any
+    ) -> tuple[Any, Any, Any]:
+        """Add the rows without a value to the children they go to; also return the share of each child."""
         counts, sizes = splits.child_counts, splits.child_sizes
-        weight = host.sum(host.astype(counts, host.float64), axis=1)
+        if not bool(host.any(splits.missing_sizes > 0)):
+            return counts, sizes, weight
         known = ops.histogram(host, node_of_child, splits.slot.shape[0], weight)
         share = weight / host.where(known > 0, known, 1.0)[node_of_child]
-        heaviest = _first_largest(weight, splits.offset, splits.n_branches)
-        default = heaviest
-        if self.rule.missing == "direction":
-            learned = host.where(splits.missing_left > 0, 0, 1)
-            is_learned = (splits.slot < self.n_numeric) & (splits.missing_sizes > 0)
-            default = host.where(is_learned, learned, heaviest)
-            if splits.branches is not None:
-                is_nominal = (splits.slot >= self.n_numeric) & (splits.branches[:, -1] >= 0)
-                default = host.where(is_nominal, splits.branches[:, -1], default)
-        has_missing = splits.missing_sizes > 0
-        if bool(host.any(has_missing)):
-            if self.rule.missing == "fractional":
-                extra = splits.missing_counts[node_of_child] * share[:, None]
-                counts = host.astype(counts, host.float64) + extra
-                sizes = sizes + splits.missing_sizes[node_of_child]
-            else:
-                takes = branch == default[node_of_child]
-                counts = counts + host.where(takes[:, None], splits.missing_counts[node_of_child], 0)
-                sizes = sizes + host.where(takes, splits.missing_sizes[node_of_child], 0)
         if self.rule.missing == "fractional":
-            default = host.full_like(default, -1)
-        return counts, sizes, default, share
+            extra = splits.missing_counts[node_of_child] * share[:, None]
+            counts = host.astype(counts, host.float64) + extra
+            sizes = sizes + splits.missing_sizes[node_of_child]
+        else:
+            takes = branch == default[node_of_child]
+            counts = counts + host.where(takes[:, None], splits.missing_counts[node_of_child], 0)
+            sizes = sizes + host.where(takes, splits.missing_sizes[node_of_child], 0)
+        return counts, sizes, share
 
     def _number_children(self, splits: Splits, is_split: Any) -> Any:
         """Give the children of the splitting nodes their numbers in the tree: (k,) the first of each."""
         room = host.where(is_split, splits.n_branches, 0)
         return self.n_nodes + host.cumulative_sum(room) - room
 
-    def _record(self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any) -> None:
+    def _record(
+        self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
+    ) -> None:
         level = self.levels[-1]
-        weight = host.sum(host.astype(splits.child_counts, host.float64), axis=1)
-        heaviest = _first_largest(weight, splits.offset, splits.n_branches)
         base = self.n_nodes - level["kind"].shape[0]
         at = (ids - base)[is_split]
         slot = host.astype(splits.slot[is_split], host.int64)
@@ -193,7 +196,7 @@ class Builder:
         level["default_branch"][at] = default[is_split]
         level["gain"][at] = splits.score[is_split]
         level["map_start"][at] = self._record_maps(splits, is_split, heaviest)
-        weight = host.sum(host.astype(level["counts"][at], host.float64), axis=1)
+        weight = host.astype(host.sum(level["counts"][at], axis=1), host.float64)
         priority = weight * splits.gain[is_split]
         if len(self.levels) > 1:
             upper = self.levels[-2]
@@ -313,6 +316,16 @@ class Builder:
             ]
             fields.append(host.concat(empty))
         return Surrogates(*fields)
+
+
+def _children_of(splits: Splits) -> tuple[Any, Any]:
+    """Return node, counted within the level, and branch of each child."""
+    k, t = splits.slot.shape[0], splits.child_sizes.shape[0]
+    child = host.arange(t)
+    if t == 2 * k and bool(host.all(splits.n_branches == 2)):
+        return child // 2, child % 2
+    node = host.repeat(host.arange(k), splits.n_branches)
+    return node, child - splits.offset[node]
 
 
 def _first_largest(weight: Any, offset: Any, n_branches: Any) -> Any:

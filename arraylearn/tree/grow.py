@@ -308,7 +308,7 @@ def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Ch
     if _is_multiway(rows, rule):
         (slot,) = read_together(place, choice.slot)
         slot = host.astype(slot, host.int64) - rows.columns.shape[0]
-        widths = host.asarray(rows.n_values)[host.clip(slot, min=0)]
+        widths = host.asarray([max(1, width) for width in rows.n_values])[host.clip(slot, min=0)]
         n_branches = host.where(slot >= 0, widths, n_branches)
     return host.cumulative_sum(n_branches) - n_branches, n_branches
 

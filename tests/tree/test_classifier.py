@@ -226,6 +226,12 @@ def test_odd_tables(nominal):
     assert constant.predict_proba([[1.0]]).tolist() == [[0.5, 0.5]]
     all_missing = make().fit([[nan, 1.0], [nan, 2.0]], ["a", "b"])
     assert all_missing.predict([[nan, 1.0], [3.0, 2.0]]).tolist() == ["a", "b"]
+    no_word = (
+        make()
+        .set_params(categorical_features=[0])
+        .fit(np.array([[None, 1.0], [None, 2.0]], dtype=object), ["a", "b"])
+    )
+    assert no_word.predict(np.array([["new", 1.0], [None, 2.0]], dtype=object)).tolist() == ["a", "b"]
     names = [[f"row {i}"] for i in range(40)]
     own_values = make().fit(names, ["a", "b"] * 20)
     assert own_values.score(names, ["a", "b"] * 20) == 1.0
