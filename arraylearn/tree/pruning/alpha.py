@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, locate, to_host
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.pruning.cost_complexity import CostComplexityPath, Risk, node_risk
@@ -51,10 +52,9 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
     begin = host.where(old.kind == LEAF, -host.inf, own)
     errors = held_out_errors(host, old.probability, host.astype(to_host(held_out), host.float64))
     errors = host.where(begin < above, errors, 0.0)
-    change = host.zeros(prices.shape[0] + 1)
-    for positions, sign in ((begin, 1.0), (above, -1.0)):
-        at = host.searchsorted(prices, positions, side="left")
-        host.add.at(change, at, sign * errors)
+    first, end = (host.searchsorted(prices, price, side="left") for price in (begin, above))
+    n = prices.shape[0] + 1
+    change = ops.histogram(host, first, n, errors) - ops.histogram(host, end, n, errors)
     return host.cumulative_sum(change)[:-1]
 
 
