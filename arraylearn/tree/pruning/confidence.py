@@ -47,8 +47,8 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
         For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: less of it prunes
         more. For "normal" the level of the two-sided interval, in (0, 1): more of it prunes more.
     limit : {"c45", "normal"}
-        C4.5's limit, with its tolerance of 0.1 errors in favour of the leaf; or the plain normal approximation
-        with half an error added for continuity.
+        C4.5's limit, with its tolerance of 0.1 errors in favour of the leaf; or the plain normal
+        approximation, with half an error added for continuity.
 
     Returns
     -------
