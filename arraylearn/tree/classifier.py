@@ -7,40 +7,27 @@ from typing import Any, Literal, Self
 
 from sklearn.utils.class_weight import compute_class_weight
 
-from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import (
     HOST,
-    Place,
-    accumulator_dtype,
-    from_host,
     read_flags,
-    to_host,
 )
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.estimator import ArrayClassifier, Batch, read_weights
+from arraylearn.estimator import read_weights
 from arraylearn.measures.tables import Measure
 from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse
+from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
-from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
-from arraylearn.tree.predict import (
-    Walker,
-    find_leaves,
-    find_missing,
-    has_missing,
-    leaf_shares,
-    make_walker,
-)
-from arraylearn.tree.pruning.apply import RAISING, Pruning, check_pruning, grow_and_prune
+from arraylearn.tree.nodes import Tree
+from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.held_out import read_sample
 from arraylearn.tree.rows import prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
 
-__all__ = ["DecisionTreeClassifier", "c45", "cart", "id3"]
+__all__ = ["DecisionTreeClassifier"]
 
 host = HOST.xp
 
@@ -48,7 +35,7 @@ host = HOST.xp
 _ROWS_FOR_BINS = 500_000
 
 
-class DecisionTreeClassifier(ArrayClassifier):
+class DecisionTreeClassifier(FittedTree):
     r"""Decision tree, grown level by level as an array program.
 
     Every node takes the split whose class counts :math:`n_{bc}` (branch b, class c) have the largest measure;
@@ -336,340 +323,3 @@ class DecisionTreeClassifier(ArrayClassifier):
         by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_.take(codes))
         by_row = by_class.take(codes)
         return by_row if weights is None else weights * by_row
-
-    # ---- what was learned
-
-    @property
-    def tree_(self) -> Tree:
-        """The tree."""
-        model: Tree = self.model_
-        return model
-
-    @property
-    def feature_importances_(self) -> Any:
-        """Share of each column in the total decrease of the impurity, on the host."""
-        tree = tree_on_host(self.model_)
-        weight = host.sum(tree.counts, axis=1) * tree.impurity
-        decrease = host.where(tree.kind == LEAF, 0.0, weight)
-        below = ops.histogram(host, tree.parent[1:], tree.n_nodes, weight[1:])
-        decrease = host.where(tree.kind == LEAF, 0.0, decrease - below)
-        columns = host.clip(tree.feature, min=0)
-        by_column = ops.histogram(host, columns, self.n_features_in_, host.clip(decrease, min=0.0))
-        total = host.sum(by_column)
-        return by_column / total if total > 0 else by_column
-
-    def get_depth(self) -> int:
-        """Return the depth of the deepest leaf."""
-        return int(tree_on_host(self.model_).depth[-1])
-
-    def get_n_leaves(self) -> int:
-        """Return the number of leaves."""
-        return int(host.sum(host.astype(tree_on_host(self.model_).kind == LEAF, host.int64)))
-
-    # ---- prediction
-
-    def predict(self, X: Any) -> Any:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n, d)
-            Rows in the columns of the training data.
-
-        Returns
-        -------
-        array (n,)
-            Class labels, in the library and on the device of `X`.
-        """
-        batch = self._open(X)
-        walker = self._walker_at(batch.place)
-        missing = self._rows_to_spread(batch, walker)
-        if missing is not None and missing.shape[0]:
-            shares = self._distribution(batch, walker, missing)
-            return self._deliver_labels(batch.place.xp.argmax(shares, axis=1), batch)
-        leaves = find_leaves(batch.place, walker, batch.table, not walker.spreads)
-        return self._deliver_labels(batch.place.xp.take(walker.label, leaves, axis=0), batch)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the class shares of the leaf of each row.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n, d)
-            Rows in the columns of the training data.
-
-        Returns
-        -------
-        array (n, c)
-            Probabilities, in the order of `classes_`.
-        """
-        batch = self._open(X)
-        walker = self._walker_at(batch.place)
-        missing = self._rows_to_spread(batch, walker)
-        return self._deliver(self._distribution(batch, walker, missing), batch)
-
-    def apply(self, X: Any) -> Any:
-        """Return the leaf that each row reaches, as the number of its node.
-
-        A row that goes down several branches is counted where the largest part of it arrives.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n, d)
-            Rows in the columns of the training data.
-
-        Returns
-        -------
-        int64 array (n,)
-            Numbers of nodes.
-        """
-        batch = self._open(X)
-        return self._deliver(self._leaves(batch), batch)
-
-    def decision_path(self, X: Any) -> Any:
-        """Return the nodes that each row passes.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n, d)
-            Rows in the columns of the training data.
-
-        Returns
-        -------
-        scipy.sparse.csr_array (n, nodes)
-            True for the nodes on the way to the leaf of `apply`; on the host.
-        """
-        from scipy.sparse import csr_array
-
-        batch = self._open(X)
-        tree = tree_on_host(self.model_)
-        node = to_host(self._leaves(batch))
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-        rows, nodes = [], []
-        row = host.arange(node.shape[0])
-        while row.shape[0]:
-            rows.append(row)
-            nodes.append(node)
-            above = tree.parent[node]
-            row, node = row[above >= 0], above[above >= 0]
-        row, node = host.concat(rows), host.concat(nodes)
-        shape = (batch.table.n_rows, tree.n_nodes)
-        path = csr_array((host.ones(row.shape[0], dtype=host.bool), (row, node)), shape=shape)
-        path.sort_indices()
-        return path
-
-    def _walker_at(self, place: Place) -> Walker:
-        """Return the tree in the form of predictions; it is kept with the other copies of the model."""
-        copies = self.__dict__.get("_copies", {})
-        key = ("walker", place.xp, str(place.device))
-        kept = copies.get(key)
-        if kept is not None and kept[0] is self.model_:
-            walker: Walker = kept[1]
-            return walker
-        walker = make_walker(place, tree_on_host(self.model_), self.schema_)
-        copies[key] = (self.model_, walker)
-        return walker
-
-    def _rows_to_spread(self, batch: Batch, walker: Walker) -> Any:
-        """Find the rows that need more than a default branch, on the host; None where there are none."""
-        if not walker.spreads:
-            return None
-        (found,) = read_flags(batch.place, has_missing(batch.place, batch.table))
-        return host.nonzero(to_host(find_missing(batch.place, batch.table)))[0] if found else None
-
-    def _leaves(self, batch: Batch) -> Array:
-        place, walker = batch.place, self._walker_at(batch.place)
-        xp = place.xp
-        missing = self._rows_to_spread(batch, walker)
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
-        if missing is None:
-            return leaves
-        entry, node, share = leaf_shares(place, walker, batch.table, missing)
-        share, node = to_host(share), to_host(node)
-        order = host.argsort(-share, stable=True)
-        order = order[host.argsort(entry[order], stable=True)]
-        first = host.concat((host.ones(1, dtype=host.bool), entry[order][1:] != entry[order][:-1]))
-        on_host = host.asarray(to_host(leaves), copy=True)
-        on_host[missing] = node[order][first]
-        return from_host(on_host, place, xp.int64)
-
-    def _distribution(self, batch: Batch, walker: Walker, missing: Any) -> Array:
-        place = batch.place
-        xp = place.xp
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
-        shares = xp.take(walker.tree.probability, leaves, axis=0)
-        if missing is None:
-            return xp.astype(shares, accumulator_dtype(place))
-        entry, node, share = leaf_shares(place, walker, batch.table, missing)
-        parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
-        summed = ops.segment_sum(xp, parts, from_host(entry, place), missing.shape[0])
-        back = host.full(batch.table.n_rows, -1, dtype=host.int64)
-        back[missing] = host.arange(missing.shape[0])
-        back_on = from_host(back, place)
-        spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
-        return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
-
-
-def id3(
-    *,
-    max_depth: int | None = None,
-    min_samples_leaf: float = 1,
-    categorical_features: Any = "from_dtype",
-    backend: str | None = None,
-) -> DecisionTreeClassifier:
-    """Make an ID3 tree: information gain, one branch per category, grown until the nodes are pure.
-
-    Parameters
-    ----------
-    max_depth, min_samples_leaf, categorical_features, backend
-        As for `DecisionTreeClassifier`.
-
-    Returns
-    -------
-    DecisionTreeClassifier
-        Not yet fitted.
-
-    References
-    ----------
-    J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986.
-
-    Examples
-    --------
-    >>> from arraylearn import id3
-    >>> tree = id3().fit([["sunny", "weak"], ["rain", "weak"], ["rain", "strong"]], ["no", "yes", "no"])
-    >>> tree.predict([["rain", "strong"], ["rain", "weak"]]).tolist()
-    ['no', 'yes']
-    """
-    return DecisionTreeClassifier(
-        measure="information_gain",
-        nominal="multiway",
-        missing="known_fraction",
-        max_depth=max_depth,
-        min_samples_leaf=min_samples_leaf,
-        categorical_features=categorical_features,
-        backend=backend,
-    )
-
-
-def c45(
-    *,
-    max_depth: int | None = None,
-    min_samples_leaf: float = 2,
-    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
-    | None = "confidence",
-    confidence: float = 0.25,
-    raise_subtrees: bool = True,
-    categorical_features: Any = "from_dtype",
-    backend: str | None = None,
-) -> DecisionTreeClassifier:
-    """Make a C4.5 tree: gain ratio among the columns of at least average gain, pruned from below.
-
-    One branch per category, missing values go down every branch with a part of their weight, thresholds pay
-    for their number, and subtrees without fewer training errors are collapsed. Then leaves and raised
-    branches take the place of subtrees that are not expected to make fewer errors.
-
-    Parameters
-    ----------
-    pruning, confidence
-        As for `DecisionTreeClassifier`; None for the tree as grown.
-    raise_subtrees : bool
-        Whether branches are raised, where the pruning can.
-    max_depth, min_samples_leaf, categorical_features, backend
-        As for `DecisionTreeClassifier`.
-
-    Returns
-    -------
-    DecisionTreeClassifier
-        Not yet fitted.
-
-    References
-    ----------
-    J. R. Quinlan, C4.5: Programs for Machine Learning, 1993; "Improved use of continuous attributes in C4.5",
-    1996.
-
-    Examples
-    --------
-    >>> from arraylearn import c45
-    >>> X = [[1.0], [2.0], [3.0], [7.0], [8.0], [9.0]]
-    >>> c45().fit(X, ["a", "a", "a", "b", "b", "b"]).predict([[4.0], [6.0]]).tolist()
-    ['a', 'b']
-    """
-    return DecisionTreeClassifier(
-        measure="gain_ratio",
-        nominal="multiway",
-        missing="fractional",
-        max_depth=max_depth,
-        min_samples_split=2 * min_samples_leaf,
-        min_samples_leaf=min_samples_leaf,
-        min_gain=1e-6,
-        penalize_thresholds=True,
-        require_average_gain=True,
-        collapse=True,
-        pruning=pruning,
-        raise_subtrees=raise_subtrees and pruning in RAISING,
-        confidence=confidence,
-        categorical_features=categorical_features,
-        backend=backend,
-    )
-
-
-def cart(
-    *,
-    max_depth: int | None = None,
-    min_samples_leaf: float = 1,
-    max_leaf_nodes: int | None = None,
-    class_weight: Mapping[Any, float] | str | None = None,
-    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
-    | None = "cost_complexity",
-    alpha: float | None = None,
-    alpha_folds: int = 10,
-    random_state: RandomState = None,
-    categorical_features: Any = "from_dtype",
-    backend: str | None = None,
-) -> DecisionTreeClassifier:
-    """Make a CART tree: Gini gain, two branches, surrogate splits for missing values, weakest links pruned.
-
-    The price of a leaf in training errors is found by cross-validation with the rule of one standard error,
-    so that few rows give a small tree.
-
-    Parameters
-    ----------
-    pruning : str, optional
-        As for `DecisionTreeClassifier`; None for the tree as grown.
-    alpha, alpha_folds, random_state
-        As for `DecisionTreeClassifier`; a number for `alpha` saves the cross-validation.
-    max_depth, min_samples_leaf, max_leaf_nodes, class_weight, categorical_features, backend
-        As for `DecisionTreeClassifier`.
-
-    Returns
-    -------
-    DecisionTreeClassifier
-        Not yet fitted.
-
-    References
-    ----------
-    L. Breiman, J. Friedman, R. Olshen, C. Stone, Classification and Regression Trees, 1984.
-
-    Examples
-    --------
-    >>> from arraylearn import cart
-    >>> tree = cart(pruning=None).fit([["a"], ["b"], ["c"], ["c"]], [0, 1, 0, 0])
-    >>> tree.predict([["a"], ["b"]]).tolist()
-    [0, 1]
-    """
-    return DecisionTreeClassifier(
-        measure="gini",
-        nominal="binary",
-        missing="surrogate",
-        max_depth=max_depth,
-        min_samples_leaf=min_samples_leaf,
-        max_leaf_nodes=max_leaf_nodes,
-        class_weight=class_weight,
-        pruning=pruning,
-        alpha=alpha,
-        alpha_risk="error",
-        alpha_folds=alpha_folds,
-        random_state=random_state,
-        categorical_features=categorical_features,
-        backend=backend,
-    )
