@@ -51,6 +51,23 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def slow(session: nox.Session) -> None:
+    """Tests marked slow: reference figures and depths that take tens of seconds each, on NumPy."""
+    install(session, "test")
+    session.run(
+        *PYTEST,
+        "tests",
+        *parallel(),
+        "--rungs",
+        "numpy",
+        "-m",
+        "slow",
+        *session.posargs,
+        env=one_blas_thread(),
+    )
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, docstrings, banned imports."""
     session.install("ruff>=0.12")
