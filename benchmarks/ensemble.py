@@ -1,7 +1,8 @@
-"""Boosted trees beside LightGBM, XGBoost and scikit-learn: peer's time over ours (higher is better).
+"""Boosted trees and forests beside LightGBM, XGBoost and scikit-learn: peer's time over ours (higher is better).
 
 python -m benchmarks.ensemble                              # fit and predict, one thread each
 python -m benchmarks.ensemble --rows 1e5 --threads 2 --classes 3
+python -m benchmarks.ensemble --kind forest                # random forests beside scikit-learn's
 python -m benchmarks.ensemble --accuracy --seeds 10        # mean accuracy on generated and reference data
 python -m benchmarks.ensemble --memory --rows 1e6          # peak memory of a fit beyond the input
 """
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 import xgboost
 from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import arraylearn as al
@@ -29,8 +30,8 @@ from tests.reference_data import load_reference
 
 TREES = 100
 # rows -> least ratio of the best peer's time to ours, for fit; prediction: one bar
-FIT_BARS = {10_000: 0.8, 100_000: 1.0, 1_000_000: 1.0}
-PREDICT_BAR = 1.3
+FIT_BARS = {"boosted": {10_000: 0.8, 100_000: 1.0, 1_000_000: 1.0}, "forest": {10_000: 2.5, 100_000: 2.5}}
+PREDICT_BAR = {"boosted": 1.3, "forest": 1.0}
 
 
 def make_rows(n: int, d: int, k: int, seed: int = 0, n_new: int = 50_000) -> tuple[np.ndarray, ...]:
@@ -52,8 +53,13 @@ def make_rows(n: int, d: int, k: int, seed: int = 0, n_new: int = 50_000) -> tup
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def contestants(n_threads: int) -> dict[str, Callable[[], Any]]:
-    """Return fresh boosted classifiers of 100 trees of depth 6."""
+def contestants(kind: str, n_threads: int, seed: int = 0) -> dict[str, Callable[[], Any]]:
+    """Return fresh boosted classifiers of 100 trees of depth 6, or forests of 100 trees."""
+    if kind == "forest":
+        return {
+            "ours": lambda: al.RandomForestClassifier(n_estimators=TREES, random_state=seed),
+            "sklearn": lambda: RandomForestClassifier(TREES, random_state=seed, n_jobs=n_threads),
+        }
     return {
         "ours": lambda: al.GradientBoostingClassifier(n_estimators=TREES),
         "lightgbm": lambda: lightgbm.LGBMClassifier(
@@ -77,12 +83,12 @@ def contestants(n_threads: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def compare(n: int, d: int, k: int, n_threads: int, turns: int) -> None:
+def compare(kind: str, n: int, d: int, k: int, n_threads: int, turns: int) -> None:
     """Time fit and prediction of all contestants in turns."""
     X, y, new, truth = make_rows(n, d, k)
     clock = time.process_time if n_threads == 1 else time.perf_counter
     models: dict[str, Any] = {}
-    makers = contestants(n_threads)
+    makers = contestants(kind, n_threads)
 
     def fitting(name: str) -> Callable[[], None]:
         def run() -> None:
@@ -99,7 +105,10 @@ def compare(n: int, d: int, k: int, n_threads: int, turns: int) -> None:
             clock=clock,
         )
     accuracy = {name: 100 * (model.predict(new) == truth).mean() for name, model in models.items()}
-    for job, times, bar in (("fit", fit, FIT_BARS.get(n, 1.0)), ("predict", predict, PREDICT_BAR)):
+    for job, times, bar in (
+        ("fit", fit, FIT_BARS[kind].get(n, 1.0)),
+        ("predict", predict, PREDICT_BAR[kind]),
+    ):
         best = min(seconds for name, seconds in times.items() if name != "ours")
         ratio = best / times["ours"]
         listed = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in times.items())
@@ -131,6 +140,12 @@ def reference_frame(name: str) -> tuple[Any, Any]:
     return frame, pd.Series(data.y).astype("category").cat.codes.to_numpy()
 
 
+def as_numbers(frame: Any) -> Any:
+    """Turn categories into their codes."""
+    codes = {c: frame[c].cat.codes for c in frame.columns if frame[c].dtype == "category"}
+    return frame.assign(**codes).astype(float)
+
+
 ACCURACY_SETS = (
     "breast_cancer",
     "digits",
@@ -143,13 +158,15 @@ ACCURACY_SETS = (
 )
 
 
-def compare_accuracy(names: tuple[str, ...], seeds: int) -> None:
+def compare_accuracy(kind: str, names: tuple[str, ...], seeds: int) -> None:
     """Print the mean accuracy over seeds of ours and of the best peer."""
     for name in names:
         hits: dict[str, list[float]] = {}
         for seed in range(seeds):
             X, new, y, truth = load(name, seed)
-            for label, make in contestants(1).items():
+            if kind == "forest" and not isinstance(X, np.ndarray):
+                X, new = as_numbers(X), as_numbers(new)  # the peer knows no categories
+            for label, make in contestants(kind, 1, seed).items():
                 hits.setdefault(label, []).append(100 * (make().fit(X, y).predict(new) == truth).mean())
         means = {label: float(np.mean(values)) for label, values in hits.items()}
         lead = means["ours"] - max(value for label, value in means.items() if label != "ours")
@@ -181,6 +198,7 @@ def measure_memory(n: int, d: int, k: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kind", choices=["boosted", "forest"], default="boosted")
     parser.add_argument("--rows", type=float, nargs="*", default=[1e4, 1e5])
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--classes", type=int, nargs="*", default=[2])
@@ -195,7 +213,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     al.set_num_threads(options.threads)
     if options.accuracy:
-        compare_accuracy(tuple(options.sets), options.seeds)
+        compare_accuracy(options.kind, tuple(options.sets), options.seeds)
     elif options.adaboost:
         compare_adaboost(options.seeds)
     else:
@@ -204,7 +222,7 @@ def main() -> None:
                 if options.memory:
                     measure_memory(n, options.columns, k)
                 else:
-                    compare(n, options.columns, k, options.threads, options.turns)
+                    compare(options.kind, n, options.columns, k, options.threads, options.turns)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python -m benchmarks.rules [small] [large] [accuracy] [letter] [--turns 5] [--cpu-time] [--weka weka.jar]
 
-``small``: mushroom and kr.vs.kp, the same data frame of categories for both; the data sets are looked for as
-the tests do (see `tests.reference_data`). ``large``: 100,000 generated rows, 20 numeric columns; with ``--weka``
-beside the build time that Weka's JRip prints. ``accuracy``: ten folds and number of rules (with the default) on
-the twelve sets that JRip's results are known of. ``letter``: 15,000 rows of 26 classes, judged on 5,000 others.
+``small``: mushroom and kr.vs.kp, the same data frame of categories for both; the data sets are looked for
+as the tests do (see `tests.reference_data`). ``large``: 100,000 generated rows, 20 numeric columns; with
+``--weka`` beside the build time that Weka's JRip prints. ``accuracy``: ten folds and number of rules (with
+the default) on the twelve sets that JRip's results are known of. ``letter``: 15,000 rows of 26 classes,
+judged on 5,000 others.
 """
 
 from __future__ import annotations
@@ -101,9 +102,8 @@ def accuracy(shuffles: int = 3) -> bool:
         found.append(np.mean(shares))
         expected.append(ACCURACIES[name][1])
         is_near.append(abs(n_rules - n_expected) <= 0.3 * n_expected)
-        print(
-            f"{name:14s} {found[-1]:6.2f} (JRip {expected[-1]:6.2f}), {n_rules:4.1f} rules (JRip {n_expected})"
-        )
+        shown = f"{found[-1]:6.2f} (JRip {expected[-1]:6.2f}), {n_rules:4.1f} rules (JRip {n_expected})"
+        print(f"{name:14s} {shown}")
     print(f"mean {np.mean(found):.2f} (JRip {np.mean(expected):.2f}), {sum(is_near)} of 12 within 30 %")
     return bool(np.mean(found) > np.mean(expected) - 1.0 and sum(is_near) >= 7)
 
@@ -131,10 +131,10 @@ def letter(clock: Any) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("jobs", nargs="*", choices=["small", "large"], default=["small", "large"])
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    jobs = ["small", "large", "accuracy", "letter"]
+    parser.add_argument("jobs", nargs="*", choices=jobs, default=jobs[:2])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--cpu-time", action="store_true", help="time on our cores only")
     parser.add_argument("--weka", type=Path, help="weka.jar of Weka 3.9")

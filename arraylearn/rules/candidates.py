@@ -120,7 +120,7 @@ def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
     groups: dict[float, list[int]] = {}
     for j, size in enumerate(sizes):
         if size >= 0:
-            groups.setdefault(next(c for c in (8, 32, 255, math.inf) if size <= c), []).append(j)
+            groups.setdefault(next(c for c in (64, 255, math.inf) if size <= c), []).append(j)
     return [groups[size] for size in sorted(groups)]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.rules.candidates import (
@@ -76,9 +77,8 @@ def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]
         Weight of the positive rows and of all rows, and number of rows, of each mask.
     """
     if target.weights is None:
-        sums = [xp.count_nonzero(rows) for mask in masks for rows in (mask & target.is_positive, mask)]
-        found = to_host(xp.stack(sums)).tolist()
-        return [Weight(float(p), float(n), n) for p, n in zip(found[::2], found[1::2], strict=True)]
+        counts = to_host(ops.count_rows(xp, masks, target.is_positive)).tolist()
+        return [Weight(float(positive), float(n), n) for positive, n in counts]
     sums = []
     for mask in masks:
         weights = xp.where(mask, target.weights, 0.0)

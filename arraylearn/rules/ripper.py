@@ -87,8 +87,8 @@ def learn_ripper(
         found = learn_further(job, pool)
         for _ in range(settings.rounds):
             found = optimize_rules(job, pool, found)
-        for one in found:
+        rules += [(one, code) for one in found]
+        for one in found if rank < len(order) - 2 else ():  # what is left is for the next class
             mask = mask_of(xp, candidates, one)
             pool = restrict(xp, pool, ~mask, pool.size - cover(xp, target, mask, pool).n_rows)
-        rules += [(one, code) for one in found]
     return rules, order[-1]

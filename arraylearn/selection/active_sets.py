@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import cholesky, solve_triangular
+from arraylearn.backend.ops import cholesky, put, solve_triangular
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import classification_problem, find_offset
 from arraylearn.svm.rows import WholeMatrix
@@ -34,7 +34,8 @@ __all__ = ["Point", "follow_path"]
 
 Host = Any  # a NumPy array
 
-_MOST_STEPS = 14
+_MOST_STEPS = 40
+_PATIENCE = 3  # steps without fewer errors
 _MOST_CORRECTIONS = 3
 _AHEAD = 0.7  # how far the sets are extrapolated along the path
 # Multipliers that must move by more than this many tolerances in all are not worth an exact check.
@@ -129,11 +130,11 @@ def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: S
 
 def _newton(problem: Problem, sets: Host) -> Point | None:
     """Correct the sets until they are right; None where that does not come to an end."""
-    xp, sign, bound = HOST.xp, problem.sign, problem.bound
+    sign, bound = problem.sign, problem.bound
     is_part = bound > 0
-    seen = set()
     pinned: Host | None = None
     is_high: Host | None = None
+    fewest, n_vain = bound.shape[0], 0
     for _ in range(_MOST_STEPS):
         free = ((sets == _FREE) & is_part).nonzero()[0]
         was_high, is_high = is_high, (sets == _HIGH) & is_part
@@ -145,19 +146,29 @@ def _newton(problem: Problem, sets: Host) -> Point | None:
             return None
         beta, product, offset = step
         slack = 1.0 - sign * (product + offset)
-        above, below = (sets == _HIGH) & is_part, (sets == _LOW) & is_part
-        worst = max(0.0, -slack[above].min(initial=0.0), slack[below].max(initial=0.0))
-        if worst <= problem.tol and (point := _rounded(problem, free, is_high, step)) is not None:
+        wrong = _wrong_sides(sets, slack, is_part)
+        if wrong.max() <= problem.tol and (point := _rounded(problem, free, is_high, step)) is not None:
             return point
-        is_wrong = (above & (slack < -0.4 * problem.tol)) | (below & (slack > 0.4 * problem.tol))
-        share = sign[free] * beta
-        sets = xp.where(is_wrong, _FREE, sets).astype("int8")
-        sets[free] = xp.where(share < 0, _LOW, xp.where(share > bound[free], _HIGH, _FREE))
-        key = sets.tobytes()
-        if key in seen:
+        share = sign[free] * beta / bound[free]
+        outside = HOST.xp.maximum(-share, share - 1.0)
+        n_wrong = int((wrong > 0.4 * problem.tol).sum() + (outside > 0).sum())
+        if n_wrong == 0:
             return None
-        seen.add(key)
+        n_vain = 0 if n_wrong < fewest else n_vain + 1
+        fewest = min(fewest, n_wrong)
+        # where changing all that is wrong leads nowhere, only the worst is changed
+        least = 0.5 if n_vain > _PATIENCE else 0.0
+        sets = sets.copy()
+        sets[wrong > max(0.4 * problem.tol, least * float(wrong.max()))] = _FREE
+        is_out = outside > max(0.0, least * float(outside.max()))
+        sets[free[is_out]] = HOST.xp.where(share[is_out] < 0, _LOW, _HIGH)
     return None
+
+
+def _wrong_sides(sets: Host, slack: Host, is_part: Host) -> Host:
+    """Return by how much rows at a bound (n,) are on the wrong side of their margin; 0 for the others."""
+    amount = HOST.xp.where(sets == _HIGH, -slack, HOST.xp.where(sets == _LOW, slack, 0.0))
+    return HOST.xp.where(is_part & (amount > 0), amount, 0.0)
 
 
 def _pinned_product(problem: Problem, old: Host | None, was_high: Host | None, is_high: Host) -> Host:
@@ -203,11 +214,14 @@ def _factor(store: WholeMatrix, free: Host) -> Array | None:
     xp = place.xp
     idx = from_host(free, place, xp.int64)
     block = store.block(idx, idx)
-    eye = xp.eye(free.shape[0], dtype=block.dtype, device=place.device)
-    level = float(xp.max(xp.linalg.diagonal(block)))
+    m = free.shape[0]
+    at = xp.arange(m, dtype=xp.int64, device=place.device) * (m + 1)
+    diagonal = xp.linalg.diagonal(block)
+    level = float(xp.max(diagonal))
     for dtype, ridge in ((block.dtype, 1e-6), (accumulator_dtype(place), 1e-9)):
-        lifted = xp.astype(block + ridge * level * eye, dtype, copy=False)
-        factor, is_definite = cholesky(xp, lifted)
+        wide = xp.reshape(xp.astype(block, dtype, copy=False), (-1,))
+        lifted = put(xp, wide, at, xp.astype(diagonal, dtype) + ridge * level)
+        factor, is_definite = cholesky(xp, xp.reshape(lifted, (m, m)))
         if bool(is_definite):
             return factor
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,3 +102,8 @@ def best_cells(
         if covered[i] > found[2, j]:
             found[:, j] = scores[i], p[i], covered[i], value
     return found
+
+
+def count_rows(masks: Sequence[Host], is_positive: Host) -> Host:
+    counts = [(np.count_nonzero(mask & is_positive), np.count_nonzero(mask)) for mask in masks]
+    return np.array(counts, dtype=np.int64)

@@ -27,7 +27,7 @@ def _is_bad(x: Host, or_nan: bool, limit: float) -> bool:
     # a sum of finite numbers is finite, unless it overflows; so is one of squares, where none is very large
     if x.flags.c_contiguous:
         values = x.reshape(-1)
-        total = np.dot(values, values)
+        total = np.einsum("i,i->", values, values)  # np.dot would wait for the threads of BLAS
     else:
         total = np.add.reduce(x, axis=None) if limit == np.inf else np.nan
     if np.isfinite(total) and total <= limit * limit:

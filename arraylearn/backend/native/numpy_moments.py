@@ -13,7 +13,7 @@ Host = np.ndarray[Any, Any]
 # Bytes of a chunk of rows, of which a few copies stay in the second-level cache.
 _CACHE = 1 << 19
 # Rows per piece of work for a thread. Pieces depend on the data alone, so that threads do not change a bit.
-_PIECE = 1 << 17
+_PIECE, _LEAST_PIECE = 1 << 17, 1 << 12
 # What must be left of a sum of squares less its mean's: cancellation may cost three digits, not more.
 _ENOUGH = 1e-3
 # With more groups than this, sorting the rows of a chunk beats multiplying by a table of memberships.
@@ -53,9 +53,11 @@ def grouped_moments(
         # rows enough per group that joining the moments, d x d numbers each if full, costs little beside them
         size = max(size, (256 if full else 32) * n)
 
+    piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)), size)
+
     def take(start: int) -> _Running:
         running = _empty(n, d, full, skip_missing)
-        stop = min(start + _PIECE, m)
+        stop = min(start + piece, m)
         for first in range(start, stop, size):
             rows = slice(first, min(first + size, stop))
             chunk = x[rows].astype(np.float64, copy=False)
@@ -66,7 +68,7 @@ def grouped_moments(
                 running.join(*_by_membership(chunk, groups[rows], n, weight, skip_missing))
         return running
 
-    parts = parallel_blocks(take, range(0, m, _PIECE)) or [_empty(n, d, full, skip_missing)]
+    parts = parallel_blocks(take, range(0, m, piece)) or [_empty(n, d, full, skip_missing)]
     for part in parts[1:]:
         parts[0].join(*part)
     return parts[0]

@@ -15,7 +15,7 @@ from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]
 
-__all__ = ["sum_leaves"]
+__all__ = ["compile_planes", "fill_planes", "find_leaves", "sum_leaves"]
 
 # Rows of a chunk, and trees that go down together: planes and bits stay in the second-level cache.
 _ROWS = 16_384
@@ -24,11 +24,11 @@ _TREES = 8
 _PAIR_DEPTH = 6
 
 
-class _Planes(NamedTuple):
+class Planes(NamedTuple):
     """The trees as complete binary trees of planes."""
 
     feature: Host  # (u,) of each plane, ascending
-    threshold: Host  # (u,) larger bins go right; n_bins, at most 255: none; a set: -1
+    threshold: Host  # (u,) larger bins go right; n_bins, which the bins' dtype holds: none; a set: -1
     is_missing_left: Host  # (u,)
     subset: Host  # (u,) row of `goes_right`, or -1
     of_node: Host  # (t, 2**depth - 1) the plane of each node
@@ -44,7 +44,7 @@ def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
         return sums
     n_bins = trees.goes_right.shape[1]
     has_missing = (bins == n_bins - 1).any(axis=1)
-    planes = _compile(trees, n_bins, has_missing)
+    planes = compile_planes(trees, n_bins, has_missing)
     step = max(64, min(_ROWS, -(-n // get_num_threads()) + 63 & ~63))
 
     def run(start: int) -> None:
@@ -55,7 +55,7 @@ def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
     return sums
 
 
-def _compile(trees: Any, n_bins: int, has_missing: Host) -> _Planes:
+def compile_planes(trees: Any, n_bins: int, has_missing: Host) -> Planes:
     """Find the distinct conditions, and the plane of every node of the completed trees."""
     is_leaf = trees.left == trees.right
     is_left = ~trees.is_missing_right & has_missing[trees.feature] & (trees.subset < 0) & ~is_leaf
@@ -71,7 +71,7 @@ def _compile(trees: Any, n_bins: int, has_missing: Host) -> _Planes:
     _, node, of_node = np.unique(code[inner], return_index=True, return_inverse=True)
     node = inner.reshape(-1)[node]
     subset = np.where(is_leaf, -1, trees.subset)[node]
-    return _Planes(
+    return Planes(
         trees.feature[node],
         np.where(subset < 0, threshold[node], -1),
         is_left[node],
@@ -82,21 +82,21 @@ def _compile(trees: Any, n_bins: int, has_missing: Host) -> _Planes:
     )
 
 
-def _sum_chunk(bins: Host, goes_right: Host, planes: _Planes, n_outputs: int, out: Host) -> None:
+def _sum_chunk(bins: Host, goes_right: Host, planes: Planes, n_outputs: int, out: Host) -> None:
     m = bins.shape[1]
-    bits = _fill_planes(bins, goes_right, planes)
+    bits = fill_planes(bins, goes_right, planes)
     n_trees = planes.value.shape[0]
     depth = planes.depth
     sums = np.zeros((n_outputs, 64 * bits.shape[1]), dtype=np.int32)
     for c in range(n_outputs):
         for start in range(c, n_trees, _TREES * n_outputs):
             few = slice(start, min(start + _TREES * n_outputs, n_trees), n_outputs)
-            leaf = _find_leaves(bits, planes.of_node[few], depth)
+            leaf = find_leaves(bits, planes.of_node[few], depth)
             _add_leaves(leaf, planes.value[few], depth, sums[c])
     out[...] = sums[:, :m]
 
 
-def _fill_planes(bins: Host, goes_right: Host, planes: _Planes) -> Host:
+def fill_planes(bins: Host, goes_right: Host, planes: Planes) -> Host:
     """Return the planes (u, words) of a chunk."""
     d, m = bins.shape
     width = -(-m // 64)
@@ -113,13 +113,13 @@ def _fill_planes(bins: Host, goes_right: Host, planes: _Planes) -> Host:
                 right = goes_right[planes.subset[which]].take(bins[f], axis=1)
             else:
                 column = bins[f] if kind == 0 else np.where(bins[f] == goes_right.shape[1] - 1, 0, bins[f])
-                right = column > planes.threshold[which, None].astype(np.uint8)
+                right = column > planes.threshold[which, None].astype(bins.dtype)
             lines = np.packbits(right, axis=1)
             packed[which, : lines.shape[1]] = lines
     return packed.view(np.uint64)
 
 
-def _find_leaves(bits: Host, of_node: Host, depth: int) -> Host:
+def find_leaves(bits: Host, of_node: Host, depth: int) -> Host:
     """Return the leaf (trees, rows) of each row, as the number that its sides spell."""
     n_trees, width = of_node.shape[0], bits.shape[1]
     sides = np.empty((depth, n_trees, width), dtype=np.uint64)

@@ -15,8 +15,8 @@ Host = np.ndarray[Any, Any]
 
 # Bytes of the largest buffer of a chunk: together with its neighbours it stays in the second-level cache.
 _CACHE = 1 << 19
-# Rows per piece of work for a thread.
-_PIECE = 1 << 16
+# Rows per piece of work for a thread: at most, and at least.
+_PIECE, _LEAST_PIECE = 1 << 16, 1 << 12
 
 
 def whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant: Host) -> Host:
@@ -151,11 +151,13 @@ def _in_pieces(fill: Callable[..., None], x: Host, k: int, parameters: tuple[Hos
     flat = [np.broadcast_to(p, (*batch, *p.shape[-2:])).reshape(b, *p.shape[-2:]) for p in parameters]
     out = np.empty((b, n, k), dtype=x.dtype)
 
+    size = max(_LEAST_PIECE, min(_PIECE, -(-n // 8)))
+
     def work(piece: tuple[int, int]) -> None:
         i, start = piece
-        stop = min(start + _PIECE, n)
+        stop = min(start + size, n)
         with np.errstate(over="ignore", invalid="ignore"):  # what is too far away is infinitely far away
             fill(out[i, start:stop], rows[i, start:stop], *(p[i] for p in flat))
 
-    parallel_blocks(work, [(i, start) for i in range(b) for start in range(0, n, _PIECE)])
+    parallel_blocks(work, [(i, start) for i in range(b) for start in range(0, n, size)])
     return out.reshape(*batch, n, k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import array_api_compat
@@ -13,7 +13,7 @@ from arraylearn.backend.native import native
 from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 
-__all__ = ["best_cells", "count_cells", "pack_cells"]
+__all__ = ["best_cells", "count_cells", "count_rows", "pack_cells"]
 
 
 def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Any:
@@ -99,3 +99,25 @@ def best_cells(
     scores = score(p, covered)
     best = first_best(xp, scores, covered)
     return xp.stack((*pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
+
+
+def count_rows(xp: Namespace, masks: Sequence[Array], is_positive: Array) -> Array:
+    """Count the positive rows and all rows of several masks.
+
+    Parameters
+    ----------
+    masks : sequence of bool arrays (n,)
+        Which rows to count; at least one mask.
+    is_positive : bool array (n,)
+        Which rows are positive.
+
+    Returns
+    -------
+    int64 array (len(masks), 2)
+        Numbers of positive rows and of all rows.
+    """
+    if fast := native(xp, "count_rows"):
+        return fast(masks, is_positive)
+    stacked = xp.stack(list(masks))
+    sides = xp.stack((stacked & is_positive[None, :], stacked), axis=1)
+    return xp.sum(xp.astype(sides, xp.int64), axis=2)
