@@ -92,7 +92,9 @@ def follow_path(
     for price in prices:
         problem = Problem(store, sign, price * share, settings.tol, level)
         point = None
-        if traces:
+        if points and not _meets_bound(points[-1], prices[len(points) - 1] * share):
+            point = points[-1]  # a bound that no multiplier reaches can rise without effect
+        elif traces:
             ahead = traces[-1] if len(traces) < 2 else traces[-1] + _AHEAD * (traces[-1] - traces[-2])
             point = _newton(problem, _sets_of(ahead))
         if point is None:
@@ -101,6 +103,10 @@ def follow_path(
         points.append(point)
         traces.append(_trace(problem, point))
     return points
+
+
+def _meets_bound(point: Point, bound: Host) -> bool:
+    return bool((abs(point.beta) >= bound)[bound > 0].any())
 
 
 def _trace(problem: Problem, point: Point) -> Host:

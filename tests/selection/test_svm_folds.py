@@ -61,6 +61,15 @@ def test_a_path_meets_the_optimality_conditions(dtype):
         np.testing.assert_allclose(point.product, matrix @ point.beta, atol=1e-3)
 
 
+def test_a_bound_that_nothing_reaches_may_rise():
+    X, y = rows(60)
+    matrix = np.exp(-20 * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
+    store = WholeMatrix(HOST, matrix, matrix.dtype)
+    first, second = follow_path(store, 2.0 * y - 1.0, np.ones(60), [10.0, 20.0], Settings(tol=1e-6))
+    assert second is first
+    assert abs(first.beta).max() < 10.0
+
+
 OPTIONS = [
     {},
     {"gamma": 0.1},
