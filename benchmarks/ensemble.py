@@ -1,4 +1,4 @@
-"""Boosted trees and forests beside LightGBM, XGBoost and scikit-learn: peer's time over ours (higher is better).
+"""Boosted trees and forests beside LightGBM, XGBoost, scikit-learn: peer's time over ours (higher is better).
 
 python -m benchmarks.ensemble                              # fit and predict, one thread each
 python -m benchmarks.ensemble --rows 1e5 --threads 2 --classes 3
