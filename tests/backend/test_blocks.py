@@ -147,3 +147,29 @@ def test_gini_bins(rung, xp, n_classes, weighted):
     right = left[..., -1:] - left
     is_allowed = (left.sum(axis=2) >= 2) & (right.sum(axis=2) >= 2)
     assert np.array_equal(rung.to_host(best) >= 0, is_allowed.any(axis=-1))
+
+
+@pytest.mark.parametrize("with_missing", [False, True])
+@pytest.mark.parametrize("n", [5, 40_000])
+def test_follow_thresholds(rung, xp, with_missing, n):
+    # three levels: node 0 asks column 1, its right child column 0
+    feature, child = np.array([1, 0, 0, 0, 0]), np.array([1, 1, 3, 3, 4])
+    threshold = np.array([0.5, np.inf, -0.25, np.inf, np.inf])
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, 2)).astype("float32")
+    default = None
+    if with_missing:
+        x[::3] = np.nan
+        default = rung.from_host([1, 0, 0, 0, 0])
+    found = ops.follow_thresholds(
+        xp,
+        rung.from_host(x),
+        rung.from_host(feature),
+        rung.from_host(threshold, rung.float_dtypes[-1]),
+        rung.from_host(child),
+        2,
+        default,
+    )
+    first = np.where(np.isnan(x[:, 1]), 1, x[:, 1] > 0.5)
+    second = np.where(np.isnan(x[:, 0]), 0, x[:, 0] > -0.25)
+    assert_close(found, np.where(first == 0, 1, 3 + second).astype(np.int64))
