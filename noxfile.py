@@ -44,10 +44,17 @@ def one_blas_thread() -> dict[str, str]:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All default tests on numpy, array-api-strict and torch, with the doctests and coverage."""
+    """All default tests on numpy, array-api-strict and torch, with the doctests."""
     install(session, "test", "plot")
-    arguments = session.posargs or [*parallel(), "--cov", "--cov-report=term:skip-covered"]
-    session.run(*PYTEST, *arguments, env=one_blas_thread())
+    session.run(*PYTEST, *(session.posargs or parallel()), env=one_blas_thread())
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """The default tests again, with the lines and branches they miss."""
+    install(session, "test", "plot")
+    report = ["--cov", "--cov-report=term:skip-covered"]
+    session.run(*PYTEST, *parallel(), *report, *session.posargs, env=one_blas_thread())
 
 
 @nox.session
