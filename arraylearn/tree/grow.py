@@ -280,7 +280,7 @@ def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> A
     xp = place.xp
     if choice.values is not None:  # of a table without missing values and nominal columns
         cut = xp.take(choice.threshold, level.block_at, axis=0)
-        return xp.astype(choice.values > cut, xp.int32)
+        return xp.astype(choice.values > cut, xp.int8)
     here = rows_at(xp, level, choice.entries)
     slot_at = xp.take(choice.slot, level.block_at, axis=0)
     d_numeric = rows.columns.shape[0]
@@ -327,7 +327,9 @@ def _read_splits(
     n_children = int(host.sum(n_branches))
     k, c = level.n_nodes, rows.n_classes
     first_at = xp.take(from_host(offset, place), level.block_at, axis=0)
-    child_at = xp.where(branch_at < 0, n_children + level.block_at, first_at + branch_at)
+    child_at = first_at + branch_at
+    if rows.has_missing:
+        child_at = xp.where(branch_at < 0, n_children + level.block_at, child_at)
     label = xp.take(level.labels, choice.entries, axis=0)
     weights = None if level.weights is None else xp.take(level.weights, choice.entries, axis=0)
     counts = ops.histogram(xp, child_at * c + label, (n_children + k) * c, weights)
@@ -382,12 +384,13 @@ def _next_level(
     elif rows.has_missing:
         default = xp.take(from_host(step.default, place, xp.int32), block_at, axis=0)
         branch_at = xp.where(branch_at < 0, default, branch_at)
-    first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
-    child_at = first_at + branch_at
-    if rows.has_missing:
-        child_at = xp.where(branch_at < 0, first_at, child_at)
-    is_live = xp.take(from_host(step.is_live, place), child_at, axis=0)
-    goes_to = xp.where(is_live, branch_at, -1)
+    goes_to = branch_at
+    if not bool(host.all(step.is_live)):
+        first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
+        child_at = first_at + branch_at
+        if rows.has_missing:
+            child_at = xp.where(branch_at < 0, first_at, child_at)
+        goes_to = xp.where(xp.take(from_host(step.is_live, place), child_at, axis=0), branch_at, -1)
     by_entry = ops.scatter(xp, goes_to, members, entries.labels.shape[0])
     lists = ops.split_lists(xp, lists, by_entry, step.branch_sizes)
     return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)

@@ -202,7 +202,9 @@ class _FewClasses:
             carried[c] = 0.0 if piece.is_last[-1] else surplus[:, -1:] - finished[c]
             surplus *= piece.size
             surplus -= expected[c]
-            if c == 0:
+            if len(self.ends) == 1:
+                scores = np.multiply(surplus, surplus, out=surplus)
+            elif c == 0:
                 np.multiply(surplus, surplus, out=scores)
             else:
                 np.subtract(surplus, previous, out=previous)
