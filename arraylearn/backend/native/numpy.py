@@ -44,6 +44,7 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     inverse_curvature_roots,
     inverse_definite,
     put,
+    small_products,
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.blas import one_thread_per_product as small_products
+
 Host = np.ndarray[Any, Any]
 
 _ROUNDS = 6  # of pair steps and a Newton phase, before the caller looks again
@@ -34,11 +36,12 @@ def combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
     total = np.zeros(rows.shape[1], dtype=weights.dtype)
     # in pieces that stay in the cache, instead of one copy of all rows
     piece = np.empty((min(_CHUNK_ROWS, slots.shape[0]), rows.shape[1]), dtype=rows.dtype)
-    for start in range(0, slots.shape[0], _CHUNK_ROWS):
-        some = slots[start : start + _CHUNK_ROWS]
-        taken = piece[: some.shape[0]]
-        rows.take(some, axis=0, out=taken, mode="clip")
-        total += weights[start : start + _CHUNK_ROWS].astype(rows.dtype) @ taken
+    with small_products():
+        for start in range(0, slots.shape[0], _CHUNK_ROWS):
+            some = slots[start : start + _CHUNK_ROWS]
+            taken = piece[: some.shape[0]]
+            rows.take(some, axis=0, out=taken, mode="clip")
+            total += weights[start : start + _CHUNK_ROWS].astype(rows.dtype) @ taken
     return total
 
 
@@ -63,9 +66,10 @@ def solve_box_block(
 ) -> tuple[Host, Host]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
-    for k in range(point.shape[0]):
-        block = _Block(matrix[k], roots[k], lower[k], upper[k])
-        points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps)
+    with small_products():
+        for k in range(point.shape[0]):
+            block = _Block(matrix[k], roots[k], lower[k], upper[k])
+            points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps)
     return points, n_steps
 
 

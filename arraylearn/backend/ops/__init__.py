@@ -48,6 +48,7 @@ from arraylearn.backend.ops.quadratic import (
     project,
     put,
     reads_are_free,
+    small_products,
     solve_box_block,
 )
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
@@ -107,6 +108,7 @@ __all__ = [
     "scratch",
     "segment_max",
     "segment_sum",
+    "small_products",
     "solve_box_block",
     "solve_triangular",
     "split_blocks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import array_api_compat
 
@@ -18,6 +19,7 @@ __all__ = [
     "project",
     "put",
     "reads_are_free",
+    "small_products",
     "solve_box_block",
 ]
 
@@ -326,3 +328,11 @@ def reads_are_free(device: Device) -> bool:
     A solver that takes many small decisions is the best there; elsewhere one that takes few.
     """
     return "cpu" in str(device).lower()
+
+
+def small_products(xp: Namespace) -> AbstractContextManager[None]:
+    """Mark a block whose matrix products are too small to be shared among threads of the BLAS."""
+    if fast := native(xp, "small_products"):
+        inside: AbstractContextManager[None] = fast()
+        return inside
+    return nullcontext()
