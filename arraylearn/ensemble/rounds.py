@@ -62,19 +62,16 @@ def boost(
     """
     xp = place.xp
     start = start_scores(place, codes, weights, n_classes)
-    n = columns.bins.shape[1]
-    scores = [xp.full((n,), value, dtype=xp.int32, device=place.device) for value in start]
+    scores = _first_scores(place, start, int(columns.bins.shape[1]))
     held = None
     losses: list[float] = []
     if holdout is not None:
-        first = xp.asarray(start, dtype=xp.int32, device=place.device)[:, None]
-        held = xp.zeros((len(start), holdout.codes.shape[0]), dtype=xp.int32, device=place.device) + first
+        held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[GrownTree] = []
     for generator in generators[: plan.n_rounds]:
-        grown = _grow_round(place, columns, codes, weights, scores, plan, generator)
-        trees += [growth.tree for growth in grown]
-        scores = _move_scores(place, columns, scores, grown)
+        grown, scores = _add_round(place, columns, codes, weights, scores, plan, generator)
+        trees += grown
         loss = None
         if holdout is not None and held is not None:
             joined = join_trees(place, trees[-len(start) :], columns.n_numeric, columns.n_bins)
@@ -82,7 +79,7 @@ def boost(
             loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
             losses.append(loss)
         elif report is not None:
-            loss = mean_log_loss(place, _as_table(place, scores), codes, weights)
+            loss = mean_log_loss(place, scores, codes, weights)
         if report is not None:
             report(loss)
         if _is_over(losses, plan):
@@ -100,50 +97,50 @@ def _is_over(losses: list[float], plan: Plan) -> bool:
     return min(losses[-plan.patience :]) > min(losses[: -plan.patience]) - plan.tol
 
 
-def _as_table(place: Place, scores: list[Array]) -> Array:
-    return scores[0][None, :] if len(scores) == 1 else place.xp.stack(scores)
+def _first_scores(place: Place, start: list[int], n: int) -> Array:
+    """Return the scores (k, n) before the first round."""
+    xp = place.xp
+    first = xp.asarray(start, dtype=xp.int32, device=place.device)[:, None]
+    return xp.zeros((len(start), n), dtype=xp.int32, device=place.device) + first
 
 
-def _grow_round(
+def _add_round(
     place: Place,
     columns: Columns,
     codes: Array,
     weights: Array | None,
-    scores: list[Array],
+    scores: Array,
     plan: Plan,
     generator: Any,
-) -> list[Growth]:
-    """Grow one tree for each output."""
+) -> tuple[list[GrownTree], Array]:
+    """Grow one tree for each output, and return the trees and the new scores, drawn rows or not."""
     xp = place.xp
-    gradients = ops.log_loss_gradients(xp, _as_table(place, scores), codes, weights)
+    gradients = ops.log_loss_gradients(xp, scores, codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
-    every = xp.arange(n, dtype=xp.int64, device=place.device)
-    grown = []
-    rows = None
+    rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
-        rows = generator.permutation(n)[: max(1, round(plan.subsample * n))]
-        rows.sort()
-        rows = from_host(rows, place, xp.int64)
-    for c in range(len(scores)):
+        drawn = generator.permutation(n)[: max(1, round(plan.subsample * n))]
+        drawn.sort()
+        rows = from_host(drawn, place, xp.int64)
+    trees = []
+    for c in range(scores.shape[0]):
         is_used = None
         if plan.n_features is not None and plan.n_features < d:
             used = set(generator.permutation(d)[: plan.n_features].tolist())
             is_used = xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device)
-        order = xp.asarray(every if rows is None else rows, copy=True)
+        order = xp.asarray(rows, copy=True)
         shifts = gradients.shifts[:, c]
-        grown.append(grow_tree(place, columns, gradients.packed[c, :], shifts, order, plan.limits, is_used))
-    return grown
+        growth = grow_tree(place, columns, gradients.packed[c, :], shifts, order, plan.limits, is_used)
+        trees.append(growth.tree)
+        if rows.shape[0] == n:
+            scores[c, :] = _move_line(place, scores[c, :], growth)
+    if rows.shape[0] < n:
+        joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
+        scores = scores + ops.sum_leaves(xp, columns.bins, joined, scores.shape[0])
+    return trees, scores
 
 
-def _move_scores(place: Place, columns: Columns, scores: list[Array], grown: list[Growth]) -> list[Array]:
-    """Add the leaves of a round to the scores of all rows, drawn or not."""
-    xp = place.xp
-    if grown[0].order.shape[0] < columns.bins.shape[1]:
-        joined = join_trees(place, [growth.tree for growth in grown], columns.n_numeric, columns.n_bins)
-        steps = ops.sum_leaves(xp, columns.bins, joined, len(scores))
-        return [line + steps[c, :] for c, line in enumerate(scores)]
-    moved = []
-    for line, growth in zip(scores, grown, strict=True):
-        blocks = (growth.starts, growth.sizes, growth.tree.value[growth.leaves])
-        moved.append(ops.add_to_blocks(xp, line, growth.order, *(part.tolist() for part in blocks)))
-    return moved
+def _move_line(place: Place, line: Array, growth: Growth) -> Array:
+    """Add the leaves of a tree to the scores of the rows that it was grown on."""
+    blocks = (growth.starts, growth.sizes, growth.tree.value[growth.leaves])
+    return ops.add_to_blocks(place.xp, line, growth.order, *(part.tolist() for part in blocks))

@@ -30,6 +30,8 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("CART", "tree", "cart", {}, "cart_toy"),
     ("sequential covering", "rules", "SequentialCoveringClassifier", {}, "people"),
     ("RIPPER", "rules", "RipperClassifier", {"random_state": 0}, "wine"),
+    ("random forest", "ensemble", "RandomForestClassifier", {"n_estimators": 20, "random_state": 0}, "wine"),
+    ("AdaBoost", "ensemble", "AdaBoostClassifier", {"n_estimators": 10}, "breast_cancer"),
     ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
     ("SVC, gaussian", "svm", "SVC", {}, "iris"),
     ("SVC, linear", "svm", "SVC", {"kernel": "linear"}, "wine"),
