@@ -8,6 +8,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.ops import small_products
 from arraylearn.kernels import Kernel, Precomputed
 
 __all__ = ["Machine", "decide", "directions", "one_vs_rest_scores"]
@@ -38,7 +39,8 @@ def decide(xp: Namespace, machine: Machine, x: Array) -> Array:
         return x @ xp.matrix_transpose(machine.direction) + machine.intercept
     n, s = x.shape[0], machine.weights.shape[1]
     chunks = row_chunks(n, s * 8, most=max(1, _CELLS_AT_ONCE // max(1, s)))
-    parts = [_decide_some(xp, machine, x[chunk, :]) for chunk in chunks]
+    with small_products(xp):  # the kernel's tiles have threads of their own
+        parts = [_decide_some(xp, machine, x[chunk, :]) for chunk in chunks]
     if not parts:
         return x[:, :1] @ machine.intercept[None, :]
     return xp.concat(parts) if len(parts) > 1 else parts[0]

@@ -10,7 +10,7 @@ import array_api_compat
 from arraylearn._typing import Array
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops import combine_rows, gather_block, scratch
+from arraylearn.backend.ops import combine_rows, gather_block, scratch, small_products
 
 __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 
@@ -65,10 +65,11 @@ def product(matrix: KernelMatrix, row_idx: Array | None, column_idx: Array, weig
     most = max(_ROWS_AT_ONCE, _CELLS_AT_ONCE // max(1, column_idx.shape[0]))
     columns = None if wide.cross is None else xp.take(wide.x, column_idx, axis=0)
     parts = []
-    for chunk in row_chunks(n, 8 * column_idx.shape[0], most=most):
-        some = wide.x[chunk, :] if row_idx is None else xp.take(wide.x, row_idx[chunk], axis=0)
-        strip = xp.take(some, column_idx, axis=1) if wide.cross is None else wide.cross(xp, some, columns)
-        parts.append(strip @ weights)
+    with small_products(xp):
+        for chunk in row_chunks(n, 8 * column_idx.shape[0], most=most):
+            some = wide.x[chunk, :] if row_idx is None else xp.take(wide.x, row_idx[chunk], axis=0)
+            strip = xp.take(some, column_idx, axis=1) if wide.cross is None else wide.cross(xp, some, columns)
+            parts.append(strip @ weights)
     return xp.concat(parts) if parts else weights[:0]
 
 
@@ -124,8 +125,9 @@ class KernelRows:
         for row in self._row_in[start : start + len(missing)]:
             self._slot_of.pop(row, None)
         idx = self._index(missing)
-        for chunk in row_chunks(len(missing), 1, most=_ROWS_AT_ONCE):
-            self._store[start + chunk.start : start + chunk.stop, :] = self.matrix.rows(idx[chunk])
+        with small_products(self.matrix.place.xp):
+            for chunk in row_chunks(len(missing), 1, most=_ROWS_AT_ONCE):
+                self._store[start + chunk.start : start + chunk.stop, :] = self.matrix.rows(idx[chunk])
         for k, row in enumerate(missing):
             self._row_in[start + k] = row
             self._slot_of[row] = start + k
