@@ -57,7 +57,9 @@ class SequentialCoveringClassifier(RuleClassifier):
 
     Notes
     -----
-    A missing value meets no literal.
+    A missing value meets no literal. Rules are not pruned: noise, and borders that are not parallel to the
+    axes, give very many of them, each for a few rows. On large tables set `min_coverage` or `max_rules`, or take
+    `RipperClassifier`.
 
     References
     ----------
