@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -219,10 +219,6 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = self._accepts_nominal
         tags.array_api_support = True
         return tags
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from labelled rows; every classifier has its own."""
-        raise NotImplementedError
 
 
 def _largest_square(place: Place, dtype: Any) -> float:
