@@ -58,8 +58,8 @@ class SequentialCoveringClassifier(RuleClassifier):
     Notes
     -----
     A missing value meets no literal. Rules are not pruned: noise, and borders that are not parallel to the
-    axes, give very many of them, each for a few rows, the more so with ``gain="accuracy"``. On large tables set
-    `min_coverage` or `max_rules`, or take `RipperClassifier`.
+    axes, give very many of them, each for a few rows, the more so with ``gain="accuracy"``. On large tables
+    set `min_coverage` or `max_rules`, or take `RipperClassifier`.
 
     References
     ----------
