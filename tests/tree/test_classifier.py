@@ -292,3 +292,19 @@ def test_bins_refuse_what_counts_thresholds():
         al.DecisionTreeClassifier(splitter="hist", penalize_thresholds=True).fit(X, y)
     with pytest.raises(ValueError, match="`n_bins` must be"):
         al.DecisionTreeClassifier(splitter="hist", n_bins=1).fit(X, y)
+
+
+@pytest.mark.parametrize("missing", ["direction", "known_fraction", "surrogate"])
+@pytest.mark.parametrize("measure", ["gini", "entropy"])
+def test_counting_distinct_values_gives_the_tree_of_sorted_lists(monkeypatch, missing, measure):
+    from arraylearn.tree import grow
+
+    X, _ = random_rows(400, 4, 2, n_values=9)
+    rng = np.random.default_rng(2)
+    y = (X[:, 0] + rng.integers(0, 4, 400) + 3 * (X[:, 1] > 4)).astype(int) % 5
+    X[rng.random(X.shape) < 0.08] = np.nan
+    settings = {"missing": missing, "measure": measure, "nominal": "binary", "max_depth": 5}
+    counted = al.DecisionTreeClassifier(**settings).fit(X, y)
+    monkeypatch.setattr(grow, "find_distinct", lambda place, rows: None)
+    listed = al.DecisionTreeClassifier(**settings).fit(X, y)
+    assert_same_tree(counted.tree_, listed.tree_)
