@@ -21,6 +21,7 @@ __all__ = ["NaiveRules", "WithoutOne", "naive_without_one", "prior_without_one"]
 _LOG_2PI = math.log(2 * math.pi)
 # A scatter that keeps less than this share when a row leaves has lost too many digits.
 _LEAST_SHARE = 1e-3
+_ROWS_AT_ONCE = 512  # so that all classes and columns of some rows stay in the cache
 
 
 class NaiveRules(NamedTuple):
@@ -86,8 +87,9 @@ def naive_without_one(
     """
     n, k = x.shape[0], stats.class_weight.shape[0]
     ids = xp.arange(k, dtype=xp.int64, device=array_api_compat.device(x))
+    n_rows = _rows_by_cell(xp, codes, rules.n_values) if codes.shape[0] else None
     parts = []
-    for rows in row_chunks(n, 8 * k * 8 * (x.shape[1] + codes.shape[0] + 1), most=1 << 14):
+    for rows in row_chunks(n, 8 * k * 8 * (x.shape[1] + codes.shape[0] + 1), most=_ROWS_AT_ONCE):
         own = xp.astype(classes[rows][:, None] == ids[None, :], x.dtype)
         weight = weights[rows]
         log_prior = prior_without_one(xp, stats.class_weight, own, weight, given, rules.prior_extra)
@@ -97,7 +99,7 @@ def naive_without_one(
             density, is_odd = _normal_part(xp, stats.numeric, x[rows, :], classes[rows], own, weight, rules)
             joint = joint + density
         if codes.shape[0]:
-            share, is_last = _nominal_part(xp, stats.counts, codes[:, rows], own, weight, codes, rules)
+            share, is_last = _nominal_part(xp, stats.counts, codes[:, rows], own, weight, n_rows, rules)
             joint, is_odd = joint + share, is_odd | is_last
         parts.append((joint, log_prior, is_odd))
     return WithoutOne(*(xp.concat(list(column)) for column in zip(*parts, strict=True)))
@@ -144,15 +146,21 @@ def _largest_variance(xp: Namespace, stats: Moments, x: Array, gone: Array) -> A
     return xp.where(largest > 0, largest, 1.0)
 
 
+def _rows_by_cell(xp: Namespace, codes: Array, n_values: tuple[int, ...]) -> Array:
+    """Count the rows of every nominal value, whatever their weight and class."""
+    offsets = cell_offsets(n_values)
+    first = xp.asarray(offsets[:-1], dtype=xp.int64, device=array_api_compat.device(codes))[:, None]
+    return xp.sum(ops.histogram(xp, xp.astype(codes, xp.int64) + 1 + first, offsets[-1]), axis=0)
+
+
 def _nominal_part(
-    xp: Namespace, counts: Array, codes: Array, own: Array, weight: Array, every: Array, rules: NaiveRules
+    xp: Namespace, counts: Array, codes: Array, own: Array, weight: Array, n_rows: Array, rules: NaiveRules
 ) -> tuple[Array, Array]:
     """Return the log probabilities (m, k) of the nominal columns, and which rows hold the last of a value."""
     q, m = codes.shape
     k = own.shape[1]
     device = array_api_compat.device(codes)
     offsets = cell_offsets(rules.n_values)
-    n_cells = counts.shape[0]
     first = xp.asarray(offsets[:q], dtype=xp.int64, device=device)[:, None]
     cell = xp.permute_dims(xp.astype(codes, xp.int64) + 1 + first, (1, 0))  # (m, q)
     is_known = xp.permute_dims(codes, (1, 0)) >= 0
@@ -182,7 +190,5 @@ def _nominal_part(
     # what is left of a count of equal weights can be a rounding error below 0
     estimate = xp.where(divisor > 0, xp.where(estimate > 1e-14, estimate, 0.0), 1.0 / values)
     share = xp.where(is_known[:, :, None], log_or_never(xp, estimate), 0.0)
-    keys = xp.astype(every, xp.int64) + 1 + first
-    n_rows = xp.sum(ops.histogram(xp, keys, n_cells), axis=0)
     is_last = is_known & (xp.reshape(xp.take(n_rows, flat, axis=0), (m, q)) == 1)
     return xp.sum(share, axis=1), xp.any(is_last, axis=1)
