@@ -40,9 +40,7 @@ def check_settings(estimator: Any) -> None:
         if estimator.measure not in ("gini", "gini_gain"):
             raise ValueError(f"`measure` must be 'gini' for the CLOUDS splitters; got {estimator.measure!r}.")
         if estimator.missing == "direction":
-            raise ValueError(
-                "`missing` must not be 'direction' for the CLOUDS splitters."
-            )
+            raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")
     for name in ("min_samples_split", "min_samples_leaf"):
         value = getattr(estimator, name)
         if not _is_number(value) or not 0 < value < math.inf:
