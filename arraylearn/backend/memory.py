@@ -54,9 +54,7 @@ def _parse(budget: int | str) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", budget, flags=re.IGNORECASE)
         size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(
-            f"`budget` must be a positive number of bytes or like '512MB'; got {budget!r}."
-        )
+        raise ValueError(f"`budget` must be a positive number of bytes or like '512MB'; got {budget!r}.")
     return size
 
 

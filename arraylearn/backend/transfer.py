@@ -14,8 +14,8 @@ __all__ = ["read_together"]
 def read_together(place: Place, *arrays: Array) -> list[Any]:
     """Copy arrays to the host, where NumPy holds them; on a GPU the host waits once.
 
-    Integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or 2**24 on a device
-    without float64.
+    Integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or 2**24 on a
+    device without float64.
     """
     if place.library == "numpy":
         return list(arrays)

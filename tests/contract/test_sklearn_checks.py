@@ -10,9 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.contract.estimators import SUBJECTS
 
 # What no estimator here does, by design.
-_BY_DESIGN = {
-    "check_array_api_same_namespace": "a model fitted on one library serves all of them"
-}
+_BY_DESIGN = {"check_array_api_same_namespace": "a model fitted on one library serves all of them"}
 _EXPECTED = {repr(subject.make()): {**_BY_DESIGN, **subject.expected_failures} for subject in SUBJECTS}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
 from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
 from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     block_index,
@@ -44,7 +45,6 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     inverse_curvature_roots,
     inverse_definite,
     put,
-    small_products,
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
@@ -292,7 +292,8 @@ class _LookupTable:
 def cholesky(a: Host) -> tuple[Host, Host]:
     if a.ndim == 2 and a.shape[0] >= _LARGE_FACTOR:
         # the transpose lies in memory as LAPACK wants it, and its upper triangle is the lower one of `a`
-        factor, info = linalg.get_lapack_funcs(("potrf",), (a,))[0](a.T, lower=0, clean=1)
+        lapack: Any = linalg.get_lapack_funcs(("potrf",), (a,))
+        factor, info = lapack[0](a.T, lower=0, clean=1)
         return factor.T, np.asarray(info == 0)
     try:
         return np.linalg.cholesky(a), np.ones(a.shape[:-2], dtype=bool)

@@ -27,4 +27,5 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> Host:
             return np.empty(shape, dtype=dtype)
         if not _kept or _kept[0].nbytes < n_bytes:
             _kept[:] = [np.empty(n_bytes, dtype=np.uint8)]
-        return _kept[0][:n_bytes].view(dtype).reshape(shape)
+        block: Host = _kept[0][:n_bytes].view(dtype).reshape(shape)
+        return block

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from arraylearn.backend.blas import one_thread_per_product as small_products
+from arraylearn.backend.blas import one_thread_per_product
 
 Host = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
     total = np.zeros(rows.shape[1], dtype=weights.dtype)
     # in pieces that stay in the cache, instead of one copy of all rows
     piece = np.empty((min(_CHUNK_ROWS, slots.shape[0]), rows.shape[1]), dtype=rows.dtype)
-    with small_products():
+    with one_thread_per_product():
         for start in range(0, slots.shape[0], _CHUNK_ROWS):
             some = slots[start : start + _CHUNK_ROWS]
             taken = piece[: some.shape[0]]
@@ -66,7 +66,7 @@ def solve_box_block(
 ) -> tuple[Host, Host]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
-    with small_products():
+    with one_thread_per_product():
         for k in range(point.shape[0]):
             block = _Block(matrix[k], roots[k], lower[k], upper[k])
             points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps)
@@ -216,11 +216,13 @@ def _project(target: Host, point: Host, lower: Host, upper: Host) -> Host:
 
 
 def inverse_definite(matrix: Host) -> Host:
-    potrf, potri = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
+    lapack: Any = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
+    potrf, potri = lapack
     factor, info = potrf(matrix.T, lower=1, clean=0)
     if info == 0:
         inverse, info = potri(factor, lower=1, overwrite_c=1)
     if info != 0:
         return np.full_like(matrix, np.nan)
-    lower = np.tril(inverse, -1)
-    return lower + lower.T + np.diag(inverse.diagonal())
+    lower: Host = np.tril(inverse, -1)
+    full: Host = lower + lower.T + np.diag(inverse.diagonal())
+    return full

@@ -31,6 +31,14 @@ def solve_box_block(
         return quadratic.solve_box_block_portable(
             torch_namespace, matrix, roots, gradient, point, lower, upper, tol, max_steps
         )
-    arrays = (array.numpy() for array in (matrix, roots, gradient, point, lower, upper))
-    found, n_steps = numpy_quadratic.solve_box_block(*arrays, tol, max_steps)
+    found, n_steps = numpy_quadratic.solve_box_block(
+        matrix.numpy(),
+        roots.numpy(),
+        gradient.numpy(),
+        point.numpy(),
+        lower.numpy(),
+        upper.numpy(),
+        tol,
+        max_steps,
+    )
     return torch.from_numpy(found), torch.from_numpy(n_steps)
