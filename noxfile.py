@@ -109,7 +109,7 @@ def fake_cuda(session: nox.Session) -> None:
 @nox.session
 def cupy_emulated(session: nox.Session) -> None:
     """Rungs 5 and 6: the real CuPy wheel on an emulated device; then NVRTC accepts its kernels."""
-    install(session, "test", torch=False)
+    install(session, "test")
     session.install(*EMULATED_CUPY)
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     run = [*PYTEST, *parallel(), "--rungs"]

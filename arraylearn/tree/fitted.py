@@ -102,7 +102,8 @@ class FittedTree(ArrayClassifier):
         batch = self._open(X)
         walker = self._walker_at(batch.place)
         missing = self._rows_to_spread(batch, walker)
-        return self._deliver(self._distribution(batch, walker, missing), batch)
+        shares = self._distribution(batch, walker, missing)
+        return self._deliver(batch.place.xp.astype(shares, batch.float_dtype, copy=False), batch)
 
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row reaches, as the number of its node.

@@ -67,6 +67,22 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("full_bayes_shared", _with(al.FullBayesClassifier, covariance="shared"), **_FULL),
     Subject("full_bayes_diagonal", _with(al.FullBayesClassifier, covariance="diagonal"), **_FULL),
     Subject("full_bayes_shrunk", _with(al.FullBayesClassifier, shrinkage="auto"), **_FULL),
+    Subject("decision_tree", al.DecisionTreeClassifier, has_decision=False, predict_syncs=1),
+    # solutions agree within the tolerance of the solver, on any rung and for any order or weight of the rows
+    Subject(
+        "svc",
+        _with(al.SVC, tol=1e-5),
+        accepts_missing=False,
+        accepts_nominal=False,
+        has_probabilities=False,
+        ignores_row_order=False,
+        counts_weights=False,
+        atol=1e-4,
+        predict_syncs=1,
+        expected_failures={
+            "check_sample_weight_equivalence_on_dense_data": "solutions agree within the solver's tolerance"
+        },
+    ),
     # the order of the rows decides which of them are held back for pruning
     Subject(
         "ripper",

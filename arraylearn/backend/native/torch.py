@@ -78,7 +78,8 @@ def argsort_rows(values: Tensor) -> Tensor:
 
 def bin_columns(x: Tensor, edges: Tensor, missing_bin: int, dtype: Any) -> Tensor:
     columns = x.T.contiguous()
-    found = torch.searchsorted(edges.contiguous(), columns)
+    bounds = edges.clone(memory_format=torch.contiguous_format)  # small; searchsorted warns about any other
+    found = torch.searchsorted(bounds, columns)
     n_edges = torch.isfinite(edges).sum(dim=1, keepdim=True)
     return torch.where(torch.isnan(columns), missing_bin, torch.minimum(found, n_edges)).to(dtype)
 
