@@ -72,6 +72,10 @@ def estimate(counts: Counts, card: Card, *, double: bool = True) -> Estimate:
 LEARNERS: dict[str, Callable[[], Any]] = {
     "naive Bayes": lambda: al.NaiveBayesClassifier(),
     "full Bayes": lambda: al.FullBayesClassifier(),
+    "exact tree": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="exact"),
+    "binned tree": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="hist"),
+    "boosting, 10 rounds": lambda: al.GradientBoostingClassifier(n_estimators=10),
+    "forest, 10 trees": lambda: al.RandomForestClassifier(n_estimators=10, random_state=0),
 }
 
 
