@@ -94,7 +94,8 @@ def strict(session: nox.Session) -> None:
     """Rungs 0 and 2: the static check of every ``xp.`` call, then array-api-strict alone, both devices."""
     install(session, "test")
     session.run("python", "-m", "tests.backends.static_check", "arraylearn")
-    session.run(*PYTEST, "tests", *parallel(), "--rungs", "strict,strict_float32", *session.posargs)
+    rungs = ["--rungs", "strict,strict_float32"]
+    session.run(*PYTEST, "tests", *parallel(), *rungs, *session.posargs, env=one_blas_thread())
 
 
 @nox.session
