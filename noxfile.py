@@ -85,7 +85,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types with mypy --strict."""
-    session.install("mypy>=1.15", "rich", "numpy>=2.1", "narwhals", "matplotlib")
+    session.install("mypy>=1.15", "rich", "numpy>=2.1", "narwhals", "matplotlib", "array-api-extra")
     session.run("mypy")
 
 
