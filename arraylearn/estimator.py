@@ -6,6 +6,7 @@ where to compute, how data and labels come in, how results go back, and what a f
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array
+from arraylearn.backend.memory import retry_smaller
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -33,6 +35,9 @@ from arraylearn.table import Labels, Schema, Table, learn_schema_and_labels, rea
 __all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
 
 Model = TypeVar("Model")
+
+# A fit that fails leaves nothing behind, a prediction changes nothing: all of them may be repeated.
+_COMPUTING = ("fit", "partial_fit", "predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class Batch(NamedTuple):
@@ -64,6 +69,13 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     schema_: Schema
     model_: Any
     n_features_in_: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every method that computes a second try with smaller chunks when memory runs out."""
+        for name in _COMPUTING:
+            if name in cls.__dict__:
+                setattr(cls, name, _with_smaller_chunks(cls.__dict__[name]))
+        super().__init_subclass__(**options)
 
     # ---- data in
 
@@ -219,6 +231,14 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = self._accepts_nominal
         tags.array_api_support = True
         return tags
+
+
+def _with_smaller_chunks(method: Any) -> Any:
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        return retry_smaller(lambda: method(self, *arguments, **options))
+
+    return call
 
 
 def _largest_square(place: Place, dtype: Any) -> float:

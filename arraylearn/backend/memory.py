@@ -6,15 +6,29 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TypeVar
 
 from arraylearn.backend.errors import MemoryBudgetError
 
-__all__ = ["get_memory_budget", "is_out_of_memory", "row_chunks", "run_in_chunks", "set_memory_budget"]
+__all__ = [
+    "get_memory_budget",
+    "is_out_of_memory",
+    "retry_smaller",
+    "row_chunks",
+    "run_in_chunks",
+    "set_memory_budget",
+]
+
+Result = TypeVar("Result")
 
 _DEFAULT_BUDGET = 1 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _lock = threading.Lock()
 _budget: int | None = None
+# A smaller budget while work is repeated after an out-of-memory; local to the thread or task.
+_reduced: ContextVar[int | None] = ContextVar("arraylearn_reduced_budget", default=None)
+_HALVINGS = 5
 
 
 def set_memory_budget(budget: int | str | None) -> None:
@@ -42,6 +56,8 @@ def set_memory_budget(budget: int | str | None) -> None:
 
 def get_memory_budget() -> int:
     """Return the budget for temporary arrays, in bytes."""
+    if (reduced := _reduced.get()) is not None:
+        return reduced
     if _budget is not None:
         return _budget
     stated = os.environ.get("ARRAYLEARN_MEMORY_BUDGET")
@@ -96,6 +112,29 @@ def run_in_chunks(
             size = max(1, (rows.stop - rows.start) // 2)
         else:
             start = rows.stop
+
+
+def retry_smaller(work: Callable[[], Result]) -> Result:
+    """Call ``work()``; after a real out-of-memory call it again with half the budget, a few times.
+
+    Everything that cuts its rows by `row_chunks` then takes smaller chunks. `work` must be safe to repeat.
+    What fails with the smallest budget raises `MemoryBudgetError`.
+    """
+    budget = get_memory_budget()
+    for halving in range(_HALVINGS + 1):
+        token = _reduced.set(max(1, budget >> halving) if halving else _reduced.get())
+        try:
+            return work()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            told = f"{type(error).__name__}: {error}"  # not the error: its traceback keeps the arrays alive
+        finally:
+            _reduced.reset(token)
+    raise MemoryBudgetError(
+        f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes ({told}). "
+        "Free memory on the device, use fewer rows or columns, float32, or a smaller set_memory_budget."
+    )
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -87,6 +87,42 @@ def partition(values: Gpu, first: Gpu) -> Gpu:
     return result
 
 
+def argsort_rows(values: Gpu) -> Gpu:
+    if values.dtype.kind == "f":
+        values = values + values.dtype.type(0)  # -0.0 beside 0.0; NaN is last in CuPy too
+    return cupy.argsort(values, axis=-1, kind="stable").astype(cupy.int64, copy=False)
+
+
+# One launch for all columns, where a search of standard calls takes several for each halving.
+_bin = cupy.ElementwiseKernel(
+    "raw T x, raw T edges, raw int64 n_edges, int64 m, int64 d, int64 width, int64 missing_bin",
+    "B bin",
+    """
+    long long column = i / m;
+    T value = x[(i % m) * d + column];
+    if (value != value) {
+        bin = (B)missing_bin;
+    } else {
+        long long low = 0, high = n_edges[column];
+        while (low < high) {
+            long long middle = (low + high) / 2;
+            if (edges[column * width + middle] < value) low = middle + 1; else high = middle;
+        }
+        bin = (B)low;
+    }
+    """,
+    "arraylearn_bin_columns",
+)
+
+
+def bin_columns(x: Gpu, edges: Gpu, missing_bin: int, dtype: Any) -> Gpu:
+    (m, d), width = x.shape, edges.shape[1]
+    bins = cupy.empty((d, m), dtype=dtype)
+    n_edges = cupy.isfinite(edges).sum(axis=1, dtype=cupy.int64)
+    x, edges = cupy.ascontiguousarray(x), cupy.ascontiguousarray(edges)
+    return _bin(x, edges, n_edges, m, d, width, missing_bin, bins)
+
+
 def cholesky(a: Gpu) -> tuple[Gpu, Gpu]:
     with cupyx.errstate(linalg="ignore"):
         factor = cupy.tril(cupy.linalg.cholesky(a))
