@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -73,8 +74,9 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **options: Any) -> None:
         """Give every method that computes a second try with smaller chunks when memory runs out."""
         for name in _COMPUTING:
-            if name in cls.__dict__:
-                setattr(cls, name, _with_smaller_chunks(cls.__dict__[name]))
+            method = cls.__dict__.get(name)
+            if isinstance(method, FunctionType):  # not a descriptor that decides whether there is a method
+                setattr(cls, name, _with_smaller_chunks(method))
         super().__init_subclass__(**options)
 
     # ---- data in
