@@ -87,6 +87,13 @@ def partition(values: Gpu, first: Gpu) -> Gpu:
     return result
 
 
+def top_k(values: Gpu, k: int) -> tuple[Gpu, Gpu]:
+    # sorted from the back, so that reversing puts the first of equals first
+    order = cupy.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
+    indices = (values.shape[-1] - 1 - order).astype(cupy.int64, copy=False)
+    return cupy.take_along_axis(values, indices, axis=-1), indices
+
+
 def argsort_rows(values: Gpu) -> Gpu:
     if values.dtype.kind == "f":
         values = values + values.dtype.type(0)  # -0.0 beside 0.0; NaN is last in CuPy too
