@@ -6,7 +6,6 @@ where to compute, how data and labels come in, how results go back, and what a f
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array
-from arraylearn.backend.memory import retry_smaller
+from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -76,7 +75,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in _COMPUTING:
             method = cls.__dict__.get(name)
             if isinstance(method, FunctionType):  # not a descriptor that decides whether there is a method
-                setattr(cls, name, _with_smaller_chunks(method))
+                setattr(cls, name, with_smaller_chunks(method))
         super().__init_subclass__(**options)
 
     # ---- data in
@@ -233,14 +232,6 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = self._accepts_nominal
         tags.array_api_support = True
         return tags
-
-
-def _with_smaller_chunks(method: Any) -> Any:
-    @functools.wraps(method)
-    def call(self: Any, *arguments: Any, **options: Any) -> Any:
-        return retry_smaller(lambda: method(self, *arguments, **options))
-
-    return call
 
 
 def _largest_square(place: Place, dtype: Any) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from arraylearn.backend.errors import MemoryBudgetError
 
@@ -16,11 +17,12 @@ __all__ = [
     "is_out_of_memory",
     "retry_smaller",
     "row_chunks",
-    "run_in_chunks",
     "set_memory_budget",
+    "with_smaller_chunks",
 ]
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _DEFAULT_BUDGET = 1 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -76,42 +78,10 @@ def _parse(budget: int | str) -> int:
 
 def row_chunks(n_rows: int, bytes_per_row: int, *, most: int | None = None) -> Iterator[slice]:
     """Cut ``range(n_rows)`` into slices whose temporaries fit the budget (and `most` rows each)."""
-    size = _rows_that_fit(n_rows, bytes_per_row, most)
+    size = max(1, get_memory_budget() // max(1, bytes_per_row))
+    size = max(1, min(size, most or n_rows, n_rows))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
-
-
-def _rows_that_fit(n_rows: int, bytes_per_row: int, most: int | None) -> int:
-    size = max(1, get_memory_budget() // max(1, bytes_per_row))
-    return max(1, min(size, most or n_rows, n_rows))
-
-
-def run_in_chunks(
-    work: Callable[[slice], object], n_rows: int, bytes_per_row: int, *, most: int | None = None
-) -> None:
-    """Call ``work(rows)`` for slices of ``range(n_rows)``, each within the budget.
-
-    A real out-of-memory of the array library halves the chunk and retries; `work` must therefore be safe to
-    repeat on the same rows (write its result, not add to it). What fails on a single row raises
-    `MemoryBudgetError`.
-    """
-    size = _rows_that_fit(n_rows, bytes_per_row, most) if n_rows else 1
-    start = 0
-    while start < n_rows:
-        rows = slice(start, min(start + size, n_rows))
-        try:
-            work(rows)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            if rows.stop - rows.start == 1:
-                raise MemoryBudgetError(
-                    f"out of memory on a single row of about {bytes_per_row} bytes of temporaries "
-                    f"({type(error).__name__}: {error}). Free memory on the device or use fewer columns."
-                ) from error
-            size = max(1, (rows.stop - rows.start) // 2)
-        else:
-            start = rows.stop
 
 
 def retry_smaller(work: Callable[[], Result]) -> Result:
@@ -135,6 +105,16 @@ def retry_smaller(work: Callable[[], Result]) -> Result:
         f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes ({told}). "
         "Free memory on the device, use fewer rows or columns, float32, or a smaller set_memory_budget."
     )
+
+
+def with_smaller_chunks(function: Function) -> Function:
+    """Let a public function (or a method) repeat itself through `retry_smaller`."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return retry_smaller(lambda: function(*arguments, **options))
+
+    return cast(Function, call)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.ops.moments import Moments, merge_moments
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
@@ -53,6 +54,7 @@ def covariances(xp: Namespace, stats: Moments, *, divisor: Divisor, shared: bool
     return xp.where(weight > 0, scatter / xp.where(weight > 0, weight, 1.0), 0.0)
 
 
+@with_smaller_chunks
 def moments(
     X: Any,
     codes: Any,

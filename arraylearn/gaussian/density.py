@@ -10,6 +10,7 @@ import array_api_compat
 from arraylearn._door import as_float, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import to_host
 
 __all__ = [
@@ -127,6 +128,7 @@ def is_safe_by_product(xp: Namespace, mean: Array, var: Array, dtype: Any) -> bo
     return 4 * worst * epsilon <= tolerance
 
 
+@with_smaller_chunks
 def log_density(X: Any, mean: Any, cov: Any) -> Array:
     r"""Log density of each row under each of several multivariate normal distributions.
 

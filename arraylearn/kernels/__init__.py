@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.kernels.objects import (
     Custom,
     Gaussian,
@@ -128,6 +129,7 @@ def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale
     return gamma
 
 
+@with_smaller_chunks
 def gram(
     X: Any,
     Y: Any = None,

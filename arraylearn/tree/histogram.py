@@ -7,6 +7,7 @@ from typing import Any
 from arraylearn._door import bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.memory import with_smaller_chunks
 
 __all__ = ["class_histogram", "count_classes"]
 
@@ -32,6 +33,7 @@ def count_classes(
     return xp.permute_dims(counts, (1, 0, 3, 2))
 
 
+@with_smaller_chunks
 def class_histogram(
     bins: Any,
     codes: Any,

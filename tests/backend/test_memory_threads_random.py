@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arraylearn as al
-from arraylearn.backend.memory import is_out_of_memory, row_chunks, run_in_chunks
+from arraylearn import _door
+from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, uniform
 from arraylearn.backend.threads import parallel_map
+from arraylearn.gaussian import class_moments, density
+from arraylearn.tree import histogram
 from tests.backends.assertions import assert_close
+
+ROWS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 4.0], [5.0, 7.0]])
 
 
 @pytest.fixture(autouse=True)
@@ -63,36 +68,71 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.mark.parametrize("error", [MemoryError, OutOfMemoryError])
-def test_out_of_memory_halves_the_chunk_and_retries(error):
-    tried, done = [], []
+def test_out_of_memory_halves_the_budget_and_retries(error):
+    whole = al.get_memory_budget()
+    tried = []
 
-    def work(rows):
-        tried.append(rows.stop - rows.start)
-        if tried[-1] > 3:
+    @with_smaller_chunks
+    def work(limit):
+        tried.append(al.get_memory_budget())
+        if tried[-1] > limit:
             raise error
-        done.extend(range(rows.start, rows.stop))
+        return len(tried)
 
-    run_in_chunks(work, 20, 1)
-    assert done == list(range(20))
-    assert tried[:4] == [20, 10, 5, 2]
+    assert work(whole // 4) == 3
+    assert tried == [whole, whole // 2, whole // 4]
+    assert al.get_memory_budget() == whole
 
 
-def test_out_of_memory_on_one_row_is_reported():
-    def work(rows):
+def test_what_never_fits_is_reported():
+    @with_smaller_chunks
+    def work():
         raise MemoryError("full")
 
-    with pytest.raises(al.MemoryBudgetError, match=r"single row of about 7 bytes.*full"):
-        run_in_chunks(work, 4, 7)
+    with pytest.raises(al.MemoryBudgetError, match=r"even with temporaries cut down.*full"):
+        work()
 
 
-def test_other_errors_pass():
-    def work(rows):
+def test_other_errors_pass_at_once():
+    tried = []
+
+    @with_smaller_chunks
+    def work():
+        tried.append(1)
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        run_in_chunks(work, 4, 7)
+        work()
+    assert tried == [1]
     assert not is_out_of_memory(KeyError())
     assert not is_out_of_memory(al.MemoryBudgetError())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: al.kernels.gram(ROWS),
+        lambda: al.gaussian.log_density(ROWS, ROWS[:1], np.eye(2)[None]),
+        lambda: al.gaussian.moments(ROWS, np.array([0, 0, 1, 1]), 2).mean,
+        lambda: al.tree.class_histogram(ROWS.T.astype(np.uint8), np.array([0, 0, 1, 1]), n_bins=8, n_classes=2),
+    ],
+)
+def test_public_array_functions_get_a_second_try(call, monkeypatch):
+    whole = al.get_memory_budget()
+    expected = call()
+    seen = []
+    real = _door.find_place
+
+    def full_at_first(*arrays):
+        seen.append(al.get_memory_budget())
+        if len(seen) == 1:
+            raise MemoryError
+        return real(*arrays)
+
+    for module in (al.kernels, density, class_moments, histogram):
+        monkeypatch.setattr(module, "find_place", full_at_first)
+    np.testing.assert_array_equal(call(), expected)
+    assert seen == [whole, whole // 2]
 
 
 def test_out_of_memory_of_the_library_is_recognised(rung, xp, device):
