@@ -114,7 +114,7 @@ def test_other_errors_pass_at_once():
         lambda: al.kernels.gram(ROWS),
         lambda: al.gaussian.log_density(ROWS, ROWS[:1], np.eye(2)[None]),
         lambda: al.gaussian.moments(ROWS, np.array([0, 0, 1, 1]), 2).mean,
-        lambda: al.tree.class_histogram(ROWS.T.astype(np.uint8), np.array([0, 0, 1, 1]), n_bins=8, n_classes=2),
+        lambda: al.tree.class_histogram(ROWS.T.astype(np.uint8), np.array([0, 0, 1, 1]), 8, 2),
     ],
 )
 def test_public_array_functions_get_a_second_try(call, monkeypatch):
