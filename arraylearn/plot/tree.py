@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,22 @@ from arraylearn.tree.text import branch_condition
 __all__ = ["plot_tree"]
 
 
-def plot_tree(estimator: Any, *, ax: Any = None, max_depth: int | None = None, fontsize: float = 8.0) -> Any:
+def plot_tree(
+    estimator: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    ax: Any = None,
+    max_depth: int | None = None,
+    fontsize: float = 8.0,
+) -> Any:
     """Draw a fitted tree with matplotlib.
 
     Parameters
     ----------
     estimator : DecisionTreeClassifier
         Fitted.
+    feature_names : sequence of str, optional
+        Names of the columns; default: those of the data frame seen in fit, or x0, x1, ...
     ax : matplotlib.axes.Axes, optional
         Where to draw; default: new axes.
     max_depth : int, optional
@@ -35,7 +45,7 @@ def plot_tree(estimator: Any, *, ax: Any = None, max_depth: int | None = None, f
 
     if ax is None:
         _, ax = pyplot.subplots()
-    tree, schema = tree_on_host(estimator.tree_), estimator.schema_
+    tree, schema = tree_on_host(estimator.tree_), estimator.schema_.with_names(feature_names)
     x, is_shown = _places(tree, max_depth)
     colors = pyplot.get_cmap("Pastel1")
     for node in np.flatnonzero(is_shown):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -96,6 +97,18 @@ class Schema:
     def n_values(self) -> tuple[int, ...]:
         """Number of categories of the nominal columns, in order."""
         return tuple(len(domain) for domain in self.domains)
+
+    def with_names(self, names: Sequence[str] | None) -> Schema:
+        """Return the same columns under other names; None keeps the present ones."""
+        if names is None:
+            return self
+        given = [str(name) for name in names]
+        if isinstance(names, str) or len(given) != self.n_columns:
+            raise ValueError(
+                f"`feature_names` must hold one name for each of the {self.n_columns} columns; got {names!r}."
+            )
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, given, strict=True))
+        return Schema(columns, has_names=True)
 
 
 class Table(NamedTuple):

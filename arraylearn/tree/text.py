@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from arraylearn.backend.namespace import HOST
@@ -25,10 +25,9 @@ class _View(NamedTuple):
     classes: list[str]
 
     @classmethod
-    def of(cls, estimator: Any) -> _View:
-        return cls(
-            tree_on_host(estimator.tree_), estimator.schema_, [str(label) for label in estimator.classes_]
-        )
+    def of(cls, estimator: Any, feature_names: Sequence[str] | None) -> _View:
+        schema = estimator.schema_.with_names(feature_names)
+        return cls(tree_on_host(estimator.tree_), schema, [str(label) for label in estimator.classes_])
 
     def label(self, node: int) -> str:
         return self.classes[int(self.tree.probability[node].argmax())]
@@ -72,13 +71,21 @@ def _walk(view: _View) -> Iterator[tuple[int, int, str]]:
         stack += reversed(below)
 
 
-def tree_text(estimator: Any, *, style: Literal["c45", "rpart"] = "c45", max_depth: int | None = None) -> str:
+def tree_text(
+    estimator: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    style: Literal["c45", "rpart"] = "c45",
+    max_depth: int | None = None,
+) -> str:
     """Print a fitted tree.
 
     Parameters
     ----------
     estimator : DecisionTreeClassifier
         Fitted.
+    feature_names : sequence of str, optional
+        Names of the columns; default: those of the data frame seen in fit, or x0, x1, ...
     style : {"c45", "rpart"}
         "c45": one line per branch, leaves with their weight and errors. "rpart": one line per node with its
         weight, errors, class and class shares; leaves end with a star.
@@ -103,7 +110,7 @@ def tree_text(estimator: Any, *, style: Literal["c45", "rpart"] = "c45", max_dep
     """
     if style not in ("c45", "rpart"):
         raise ValueError(f"`style` must be 'c45' or 'rpart'; got {style!r}.")
-    view = _View.of(estimator)
+    view = _View.of(estimator, feature_names)
     lines = _rpart_header(view) if style == "rpart" else []
     for node, depth, condition in _walk(view):
         if max_depth is not None and depth > max_depth:
@@ -141,13 +148,15 @@ def _rpart_line(view: _View, node: int, depth: int, condition: str, ends: bool) 
     return f"{line}{view.label(node)} ({shares})" + (" *" if ends else "")
 
 
-def leaf_rules(estimator: Any) -> list[str]:
+def leaf_rules(estimator: Any, *, feature_names: Sequence[str] | None = None) -> list[str]:
     """Write each leaf of a fitted tree as a rule.
 
     Parameters
     ----------
     estimator : DecisionTreeClassifier
         Fitted.
+    feature_names : sequence of str, optional
+        Names of the columns; default: those of the data frame seen in fit, or x0, x1, ...
 
     Returns
     -------
@@ -161,7 +170,7 @@ def leaf_rules(estimator: Any) -> list[str]:
     >>> leaf_rules(DecisionTreeClassifier().fit([[1.0], [2.0], [3.0]], ["a", "b", "b"]))
     ['x0 <= 1.5 -> a (1.0)', 'x0 > 1.5 -> b (2.0)']
     """
-    view = _View.of(estimator)
+    view = _View.of(estimator, feature_names)
     rules: list[str] = []
     path: list[str] = []
     for node, depth, condition in _walk(view):
@@ -174,13 +183,17 @@ def leaf_rules(estimator: Any) -> list[str]:
     return rules
 
 
-def graphviz_source(estimator: Any, *, max_depth: int | None = None) -> str:
+def graphviz_source(
+    estimator: Any, *, feature_names: Sequence[str] | None = None, max_depth: int | None = None
+) -> str:
     r"""Write a fitted tree as a graph in the DOT language.
 
     Parameters
     ----------
     estimator : DecisionTreeClassifier
         Fitted.
+    feature_names : sequence of str, optional
+        Names of the columns; default: those of the data frame seen in fit, or x0, x1, ...
     max_depth : int, optional
         Deeper nodes are left out.
 
@@ -204,7 +217,7 @@ def graphviz_source(estimator: Any, *, max_depth: int | None = None) -> str:
       n0 -> n2 [label="> 1.5"];
     }
     """
-    view = _View.of(estimator)
+    view = _View.of(estimator, feature_names)
     lines = [
         "digraph tree {",
         '  node [shape=box, style=rounded, fontname="helvetica"];',

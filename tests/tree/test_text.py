@@ -66,3 +66,17 @@ def test_picture(tennis):
     assert any(text.startswith("outlook") for text in drawn)
     assert sum("yes" in text or "no" in text.split("\n")[0] for text in drawn) >= 5
     matplotlib.pyplot.close(ax.figure)
+
+
+def test_names_may_be_given_for_a_plain_array():
+    tree = al.DecisionTreeClassifier().fit([[1.0], [2.0], [3.0]], ["a", "b", "b"])
+    assert tree_text(tree, feature_names=["age"]).splitlines()[0] == "age <= 1.5: a (1.0)"
+    assert leaf_rules(tree, feature_names=["age"])[1] == "age > 1.5 -> b (2.0)"
+    assert 'label="age\\n3 rows' in graphviz_source(tree, feature_names=["age"])
+
+
+@pytest.mark.parametrize("names", [["age", "height"], "age", []])
+def test_wrong_names_are_refused(names):
+    tree = al.DecisionTreeClassifier().fit([[1.0], [2.0]], ["a", "b"])
+    with pytest.raises(ValueError, match="`feature_names` must hold one name for each of the 1 columns"):
+        tree_text(tree, feature_names=names)
