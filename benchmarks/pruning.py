@@ -66,7 +66,7 @@ def time_path(n: int, turns: int) -> float:
         clock=time.process_time,
     )
     ratio = times["peer"] / times["ours"]
-    same = abs(found["ours"].risks[-1] - found["peer"]["impurities"][-1])
+    same = abs(found["ours"].impurities[-1] - found["peer"]["impurities"][-1])
     print(
         f"path beside scikit-learn: {peer.n_leaves:6d} leaves  ours {1000 * times['ours']:8.1f} ms  "
         f"peer {1000 * times['peer']:8.1f} ms  ratio {ratio:6.1f}  risk of the root differs by {same:.1e}"

@@ -32,9 +32,9 @@ def plot_alpha(source: Any, *, ax: Any = None) -> Any:
     path, choice = _read_source(source)
     if ax is None:
         _, ax = pyplot.subplots()
-    alphas, places = path.alphas, _places(path.alphas)
+    alphas, places = path.ccp_alphas, _places(path.ccp_alphas)
     if choice is None:
-        ax.step(places, path.risks, where="post", marker="o", label="risk on the training rows")
+        ax.step(places, path.impurities, where="post", marker="o", label="risk on the training rows")
         ax.set_ylabel("risk")
     else:
         ax.errorbar(

@@ -216,10 +216,10 @@ def test_path_is_scikit_learns(rung, name):
     path = pruning.cost_complexity_path(tree)
     tolerance = 1e-12 if "float64" in rung.float_dtypes else 1e-5
     if "float64" in rung.float_dtypes:  # in float32 prices that nearly agree count as one
-        np.testing.assert_allclose(path.alphas, expected.ccp_alphas[is_last], atol=tolerance)
-        np.testing.assert_allclose(path.risks, expected.impurities[is_last], atol=tolerance)
-    middle = len(path.alphas) // 2
-    alpha = float(path.alphas[middle : middle + 2].mean())
+        np.testing.assert_allclose(path.ccp_alphas, expected.ccp_alphas[is_last], atol=tolerance)
+        np.testing.assert_allclose(path.impurities, expected.impurities[is_last], atol=tolerance)
+    middle = len(path.ccp_alphas) // 2
+    alpha = float(path.ccp_alphas[middle : middle + 2].mean())
     pruned = pruning.prune_cost_complexity(tree, alpha=alpha)
     assert pruned.n_nodes == path.n_nodes[middle]
     assert pruned.n_nodes == Peer(random_state=0, ccp_alpha=alpha).fit(X, y).tree_.node_count
@@ -230,8 +230,8 @@ def test_path_of_our_own_tree(name):
     X, y = getattr(tables, f"load_{name}")(return_X_y=True)
     expected = Peer(random_state=0).cost_complexity_pruning_path(X, y)
     path = pruning.cost_complexity_path(al.DecisionTreeClassifier().fit(X, y).tree_)
-    np.testing.assert_allclose(path.alphas, expected.ccp_alphas, atol=1e-12)
-    np.testing.assert_allclose(path.risks, expected.impurities, atol=1e-12)
+    np.testing.assert_allclose(path.ccp_alphas, expected.ccp_alphas, atol=1e-12)
+    np.testing.assert_allclose(path.impurities, expected.impurities, atol=1e-12)
 
 
 def one_link_after_the_other(tree, risk):
@@ -283,7 +283,7 @@ def test_errors_of_all_prices_at_once():
     path = pruning.cost_complexity_path(al.DecisionTreeClassifier().fit(X, y).tree_, risk="error")
     folds = [(model.tree_, counts) for model, counts in zip(trained, held, strict=True)]
     choice = choose_alpha(path, folds, risk="error")
-    prices = np.append(np.sqrt(path.alphas[:-1] * path.alphas[1:]), 10.0)
+    prices = np.append(np.sqrt(path.ccp_alphas[:-1] * path.ccp_alphas[1:]), 10.0)
     wrong = np.zeros(len(prices))
     for k, price in enumerate(prices):
         for i in (0, 1):
@@ -296,7 +296,7 @@ def test_errors_of_all_prices_at_once():
     least = choice.errors.min()
     spread = math.sqrt(least * (1 - least) / len(y))
     assert choice.chosen == np.flatnonzero(choice.errors <= least + spread + 1e-12).max()
-    assert choice.alpha == path.alphas[choice.chosen]
+    assert choice.alpha == path.ccp_alphas[choice.chosen]
 
 
 # ---- what a GPU would feel, and the report

@@ -25,7 +25,7 @@ def test_error_against_alpha():
     for source in (path, al.DecisionTreeClassifier().fit(X, y)):
         _, fresh = matplotlib.pyplot.subplots()
         assert plot_alpha(source, ax=fresh).get_ylabel() == "risk"
-        assert fresh.lines[0].get_ydata().tolist() == path.risks.tolist()
+        assert fresh.lines[0].get_ydata().tolist() == path.impurities.tolist()
     leaf = al.DecisionTreeClassifier().fit([[1.0], [1.0]], [0, 1])
     assert plot_alpha(leaf).get_xscale() == "linear"
     matplotlib.pyplot.close("all")

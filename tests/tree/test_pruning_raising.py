@@ -213,7 +213,7 @@ def test_cross_validated_alpha_is_kept():
     X, y = tables.load_breast_cancer(return_X_y=True)
     model = al.cart(random_state=3).fit(X, y)
     choice = model.alpha_choice_
-    assert choice.errors.shape == choice.path.alphas.shape
+    assert choice.errors.shape == choice.path.ccp_alphas.shape
     assert model.tree_.n_nodes == choice.path.n_nodes[choice.chosen]
     assert choice.chosen >= choice.best
     again = al.cart(random_state=3).fit(X, y)

@@ -66,9 +66,9 @@ def test_tree_and_table_of_complexity(rung, children):
         ("Start < 14.5", ("Age < 55", (12, 0), ("Age < 111", (3, 4), (12, 2))), (29, 0)),
     )
     path = cost_complexity_path(model.tree_, risk="error")
-    np.testing.assert_allclose(path.alphas[1:] / root_error, [0.019608, 0.176471], atol=1e-6)
+    np.testing.assert_allclose(path.ccp_alphas[1:] / root_error, [0.019608, 0.176471], atol=1e-6)
     assert path.n_leaves.tolist() == [5, 2, 1]
-    np.testing.assert_allclose(path.risks / root_error, [0.76471, 0.82353, 1.0], atol=1e-5)
+    np.testing.assert_allclose(path.impurities / root_error, [0.76471, 0.82353, 1.0], atol=1e-5)
 
 
 def test_standard_errors(children):

@@ -30,7 +30,7 @@ class AlphaChoice(NamedTuple):
     @property
     def alpha(self) -> float:
         """The chosen price."""
-        return float(self.path.alphas[self.chosen])
+        return float(self.path.ccp_alphas[self.chosen])
 
 
 def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
@@ -79,7 +79,7 @@ def choose_alpha(
     L. Breiman et al., Classification and Regression Trees, 1984, section 3.4; T. Therneau, E. Atkinson, "An
     introduction to recursive partitioning using the RPART routines", section 4.
     """
-    alphas = path.alphas
+    alphas = path.ccp_alphas
     # finite, for what never ends ends at infinity
     last = host.asarray([float(host.finfo(alphas.dtype).max)])
     prices = host.concat((host.sqrt(alphas[:-1] * alphas[1:]), last))

@@ -24,8 +24,8 @@ Risk = Literal["impurity", "error"]
 class CostComplexityPath(NamedTuple):
     """The nested trees, from the whole tree to the root alone: arrays (k,) on the host."""
 
-    alphas: Any  # ascending, the first one 0: from there on the tree is the best
-    risks: Any  # of the leaves together
+    ccp_alphas: Any  # ascending, the first one 0: from there on the tree is the best
+    impurities: Any  # of the leaves together; their error for ``risk="error"``
     n_leaves: Any
     n_nodes: Any
 
@@ -68,7 +68,7 @@ def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexi
     >>> from arraylearn.tree.pruning import cost_complexity_path
     >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
     >>> path = cost_complexity_path(tree)
-    >>> path.alphas.tolist(), path.n_leaves.tolist()
+    >>> path.ccp_alphas.tolist(), path.n_leaves.tolist()
     ([0.0, 0.16], [3, 1])
     """
     place = locate(check_tree(tree).kind)
