@@ -95,26 +95,6 @@ def test_the_order_of_rows_changes_nothing():
     assert_same_bits(small().fit(X[shuffled], y[shuffled]), small().fit(X, y))
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_waits_of_the_host(rung, k):
-    if rung.counts() is None:
-        pytest.skip("nothing is counted here")
-    X, y = stripes(200, k=k)
-    X, y = rung.from_host(X.astype(np.float32)), rung.from_host(y)
-
-    def waits(n_estimators):
-        before = rung.counts()["syncs"]
-        model = small(n_estimators=n_estimators).fit(X, y)
-        return rung.counts()["syncs"] - before, model
-
-    (few, _), (many, model) = waits(1), waits(4)
-    n_trees = 3 * (1 if k == 2 else k)
-    assert many - few <= 2 * 3 * n_trees
-    before = rung.counts()["syncs"]
-    model.predict_proba(X)
-    assert rung.counts()["syncs"] - before <= 1
-
-
 # ---- what it learns
 
 
