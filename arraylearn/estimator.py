@@ -30,7 +30,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.ops.finite import has_infinite
 from arraylearn.backend.selector import choose_place
-from arraylearn.table import Labels, Schema, Table, learn_schema_and_labels, read_table
+from arraylearn.table import Labels, Schema, Table, learn_schema_and_labels, open_frame, read_table
 
 __all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
 
@@ -83,6 +83,7 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
         """Read the training rows and learn their schema and classes."""
         self._note_columns(X, reset=True)
+        X = open_frame(X)
         nominal = getattr(self, "categorical_features", "from_dtype")
         self.schema_, labels = learn_schema_and_labels(X, y, nominal)
         self._refuse_nominal()

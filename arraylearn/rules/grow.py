@@ -98,6 +98,7 @@ def grow_rule(
     target: Target,
     growth: Growth,
     start: tuple[Condition, ...] = (),
+    weight: Weight | None = None,
 ) -> Grown:
     """Add the best literal until no negative row is left or none gains.
 
@@ -111,6 +112,8 @@ def grow_rule(
         How to choose and when to stop.
     start : tuple of Condition
         Conditions that the rule has already.
+    weight : Weight, optional
+        What the rows of the pool weigh, where that is known.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def grow_rule(
     conditions, counts = list(start), []
     if pool.size == 0 or not candidates.idx:
         return Grown(start, ())
-    before = weigh(xp, target, [pool.is_live])[0][:2]
+    before = (weight or weigh(xp, target, [pool.is_live])[0])[:2]
     last = -math.inf
     place, is_single = (
         Place(xp, array_api_compat.device(pool.is_live)),
@@ -147,7 +150,7 @@ def grow_rule(
 
 def _choose(candidates: Candidates, parts: list[Any], *, is_single: bool) -> _Choice | None:
     """Choose among the columns: score, then coverage, then fewer values, then the first."""
-    tops = [float(part[SCORE].max()) for part in parts]
+    tops = [max(part[SCORE].tolist()) for part in parts]
     top = max(tops)
     if top == -math.inf:
         return None

@@ -11,12 +11,12 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.random import RandomState, as_generator, permutation
+from arraylearn.backend.random import RandomState
 from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits
 from arraylearn.rules.foil import Target
 from arraylearn.rules.grow import Growth, grow_rule, weigh
-from arraylearn.rules.prune import prune_rule, split_pool
+from arraylearn.rules.prune import prune_rule, shuffle_rows, split_pool
 from arraylearn.rules.rule import Condition
 
 __all__ = ["Job", "clean_up", "cover", "learn_further", "mask_of", "optimize_rules"]
@@ -76,7 +76,7 @@ def _must_stop(counts: Counts, bits: float, least: float) -> bool:
 def _grow_and_prune(job: Job, order: Array, pool: Pool, at: int) -> Conditions:
     """Learn one rule from a pool."""
     xp = job.place.xp
-    halves = split_pool(xp, pool, job.target, order, at, job.folds)
+    halves = split_pool(xp, pool, order, at, job.folds)
     grown = grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions
     return prune_rule(
         xp, job.candidates, grown, job.target, halves.is_held, smoothing=job.smoothing, is_whole=False
@@ -91,7 +91,7 @@ def optimize_rules(job: Job, pool: Pool, rules: list[Conditions]) -> list[Condit
     xp, everything = job.place.xp, pool
     masks = [mask_of(xp, job.candidates, one) for one in rules]
     later = _later_rules(xp, masks, job.candidates.n_rows, job.place)
-    order = permutation(job.place, as_generator(job.rng), job.candidates.n_rows)
+    order = shuffle_rows(job.place, job.target, job.rng)
     chosen: list[Conditions] = []
     counts: list[Counts] = []
     for at, old in enumerate(rules):
@@ -157,11 +157,13 @@ def _make_variants(
 ) -> list[Conditions]:
     """Grow the revision and the replacement of a rule, pruned by the accuracy on the free rows held back."""
     xp = job.place.xp
-    halves = split_pool(xp, pool, job.target, order, at, job.folds)
-    inside = restrict(xp, halves.grow, old_mask, cover(xp, job.target, old_mask, halves.grow).n_rows)
+    halves = split_pool(xp, pool, order, at, job.folds)
+    masks = [halves.grow.is_live & old_mask, halves.grow.is_live]
+    covered, everything = weigh(xp, job.target, masks)
+    inside = restrict(xp, halves.grow, old_mask, covered.n_rows)
     grown = (
-        grow_rule(xp, job.candidates, inside, job.target, job.growth, start=old).conditions,
-        grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions,
+        grow_rule(xp, job.candidates, inside, job.target, job.growth, old, covered).conditions,
+        grow_rule(xp, job.candidates, halves.grow, job.target, job.growth, (), everything).conditions,
     )
     rows = halves.is_held & is_free
     return [
@@ -205,7 +207,7 @@ def learn_further(
         The new rules.
     """
     xp = job.place.xp
-    order = permutation(job.place, as_generator(job.rng), job.candidates.n_rows)
+    order = shuffle_rows(job.place, job.target, job.rng)
     found: list[Conditions] = []
     counts = list(counts)
     bits = least = 0.0  # relative to the rules before

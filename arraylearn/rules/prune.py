@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
 from arraylearn.rules.foil import Target
 from arraylearn.rules.grow import Weight, weigh
 from arraylearn.rules.rule import Condition
 
-__all__ = ["Halves", "choose_length", "count_prefixes", "prune_rule", "split_pool"]
+__all__ = ["Halves", "choose_length", "count_prefixes", "prune_rule", "shuffle_rows", "split_pool"]
 
 Conditions = tuple[Condition, ...]
 
@@ -24,15 +26,21 @@ class Halves(NamedTuple):
     is_held: Array  # (n,) bool: the rows for pruning
 
 
-def split_pool(xp: Namespace, pool: Pool, target: Target, order: Array, at: int, folds: int) -> Halves:
+def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
+    """Draw an order of all rows (n,), then put the positive ones first."""
+    order = permutation(place, as_generator(rng), target.is_positive.shape[0])
+    return ops.partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
+
+
+def split_pool(xp: Namespace, pool: Pool, order: Array, at: int, folds: int) -> Halves:
     """Hold one of `folds` parts back for pruning, with its share of the positive rows; without a wait.
 
     Parameters
     ----------
-    pool, target : Pool, Target
-        The rows, and which of them are positive.
+    pool : Pool
+        The rows.
     order : int64 array (n,)
-        All rows in random order.
+        From `shuffle_rows`.
     at : int
         Which of the parts is held back, modulo `folds`.
     folds : int
@@ -43,9 +51,10 @@ def split_pool(xp: Namespace, pool: Pool, target: Target, order: Array, at: int,
     Halves
         The two parts.
     """
-    rows = ops.compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
-    # positive rows first, then the others: every folds-th row is held back
-    held = ops.partition(xp, rows, xp.take(target.is_positive, rows, axis=0))[at % folds :: folds]
+    rows = order
+    if pool.size < order.shape[0]:
+        rows = ops.compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
+    held = rows[at % folds :: folds]
     is_held = ops.scatter(xp, xp.ones_like(held), held, pool.is_live.shape[0]) > 0
     return Halves(restrict(xp, pool, ~is_held, pool.size - held.shape[0]), is_held)
 

@@ -11,7 +11,7 @@ from arraylearn.table.discretize import (
     tree_edges,
 )
 from arraylearn.table.labels import Labels, encode_labels, encode_with
-from arraylearn.table.read import find_infinite, learn_schema, read_table
+from arraylearn.table.read import find_infinite, learn_schema, open_frame, read_table
 from arraylearn.table.schema import Column, Schema, Table
 from arraylearn.table.together import learn_schema_and_labels
 
@@ -33,6 +33,7 @@ __all__ = [
     "find_infinite",
     "learn_schema",
     "learn_schema_and_labels",
+    "open_frame",
     "quantile_edges",
     "read_table",
     "tree_edges",

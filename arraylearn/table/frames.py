@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,6 +19,16 @@ from arraylearn.table.sources import Source, learn_object_column, objects_to_num
 __all__ = ["FrameSource", "as_frame", "series_to_host"]
 
 Host = np.ndarray[Any, Any]
+
+
+class Dictionary(NamedTuple):
+    """A text column as integers."""
+
+    codes: Host  # (n,) -1 is missing
+    values: list[Any]  # what they stand for
+    is_declared: bool  # whether the column's type states the values, present or not
+
+
 _ROWS = 4_096  # rows of a block whose columns are interleaved in the cache
 
 
@@ -41,11 +52,13 @@ class FrameSource(Source):
         self.dtypes: list[Any] = list(frame.schema.values())
         is_named = all(isinstance(label, str) for label in self.labels)
         self.names = tuple(self.labels) if is_named else None
+        self._columns: dict[int, Any] = {}
+        self._texts: dict[int, Dictionary] = {}
 
     def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
         """Describe the columns."""
         return tuple(
-            _learn_column(self._series(j), name, None if chosen is None else chosen[j])
+            self._learn_column(j, name, None if chosen is None else chosen[j])
             if chosen or not self.dtypes[j].is_numeric()
             else Column(name, "numeric")
             for j, name in enumerate(self.names or numeric_schema(self.shape[1]).names)
@@ -67,11 +80,48 @@ class FrameSource(Source):
         """Bring the codes (d, n) of the nominal columns to `place`."""
         codes = np.empty((len(schema.nominal_idx), self.shape[0]), dtype=np.int32)
         for i, (j, domain) in enumerate(zip(schema.nominal_idx, schema.domains, strict=True)):
-            codes[i] = _encode_column(self._series(j), domain)
+            self._encode_column(j, domain, codes[i])
         return from_host(codes, place)
 
+    # ---- one column; what was taken out of the frame to learn from it is kept to encode it
+
     def _series(self, j: int) -> Any:
-        return self.frame.get_column(self.labels[j])
+        if j not in self._columns:
+            self._columns[j] = self.frame.get_column(self.labels[j])
+        return self._columns[j]
+
+    def _dictionary(self, j: int) -> Dictionary:
+        if j not in self._texts:
+            column = self._arrays[j]
+            if hasattr(column, "categories"):
+                self._texts[j] = Dictionary(column.codes, column.categories.to_list(), is_declared=True)
+            else:
+                self._texts[j] = _read_dictionary(self._series(j), self.dtypes[j])
+        return self._texts[j]
+
+    @cached_property
+    def _arrays(self) -> list[Any]:
+        """What holds the columns of a pandas frame, got at in a tenth of the time that a series takes."""
+        if not self.frame.implementation.is_pandas():
+            return [None] * self.shape[1]
+        return [column.array for _, column in self.frame.to_native().items()]
+
+    def _learn_column(self, j: int, name: str, is_nominal: bool | None) -> Column:
+        dtype = self.dtypes[j]
+        if is_nominal is not False and _is_text(dtype):
+            return Column(name, "nominal", _text_domain(self._dictionary(j)))
+        return _learn_column(self._series(j), name, is_nominal)
+
+    def _encode_column(self, j: int, domain: tuple[Any, ...], out: Host) -> None:
+        if not _is_text(self.dtypes[j]):
+            out[:] = _encode_column(self._series(j), domain)
+            return
+        codes, values, _ = self._dictionary(j)
+        if values == list(domain):
+            out[:] = codes
+        else:
+            table = np.append(encode_objects(values, domain, repr(self.labels[j])), np.int32(-1))
+            table.take(codes, mode="wrap", out=out)
 
 
 def _is_text(dtype: Any) -> bool:
@@ -87,6 +137,7 @@ def _is_supported_number(dtype: Any) -> bool:
 
 
 def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
+    """Describe a column that does not hold text, or shall not."""
     dtype = series.dtype
     if dtype == nw.Object:
         return learn_object_column(series.to_list(), name, repr(name), is_nominal)
@@ -96,7 +147,7 @@ def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
             "Convert it first."
         )
     if is_nominal is None:
-        is_nominal = _is_text(dtype) or dtype == nw.Boolean
+        is_nominal = dtype == nw.Boolean
     if not is_nominal:
         if _is_text(dtype):
             raise ValueError(
@@ -106,38 +157,40 @@ def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
         return Column(name, "numeric")
     if dtype == nw.Boolean:
         return Column(name, "nominal", (False, True))
-    if _is_text(dtype):
-        return Column(name, "nominal", _text_domain(series))
     return Column(name, "nominal", distinct_numbers(_to_numbers(series)[:, None], (0,))[0])
 
 
-def _text_domain(series: Any) -> tuple[Any, ...]:
-    codes, values = _dictionary(series)
-    if series.dtype == nw.Enum or (series.dtype == nw.Categorical and series.implementation.is_pandas_like()):
-        return tuple(values)
-    is_present = np.zeros(len(values) + 1, dtype=bool)
-    is_present[codes] = True  # -1 marks the spare cell at the end
-    return tuple(sorted(value for value, found in zip(values, is_present, strict=False) if found))
+def _text_domain(text: Dictionary) -> tuple[Any, ...]:
+    if text.is_declared:
+        return tuple(text.values)
+    is_present = np.zeros(len(text.values) + 1, dtype=bool)
+    is_present[text.codes] = True  # -1 marks the spare cell at the end
+    return tuple(sorted(value for value, found in zip(text.values, is_present, strict=False) if found))
 
 
-def _dictionary(series: Any) -> tuple[Host, list[Any]]:
-    """Return the codes of a text column (-1 is missing) and the values they stand for."""
-    if not _is_categorical(series.dtype):
+def _read_dictionary(series: Any, dtype: Any) -> Dictionary:
+    """Return a text column as integers."""
+    is_categorical = _is_categorical(dtype)
+    if is_categorical and series.implementation.is_pandas() and not hasattr(series.to_native(), "cat"):
+        series, is_categorical = series.cast(nw.String), False  # a dictionary of arrow
+    if not is_categorical:
         series = series.cast(nw.Categorical)
     native, library = series.to_native(), series.implementation
     if library.is_pandas_like():
-        return native.cat.codes.to_numpy(), native.cat.categories.to_list()
+        return Dictionary(native.cat.codes.to_numpy(), native.cat.categories.to_list(), is_categorical)
     if library.is_polars():
-        if series.dtype == nw.Enum:
-            return _physical(native), list(series.dtype.categories)
+        if dtype == nw.Enum:
+            return Dictionary(_physical(native), list(dtype.categories), is_declared=True)
         distinct = native.unique().drop_nulls()
         positions = np.full(int(_physical(distinct).max(initial=-1)) + 2, -1, dtype=np.int64)
         positions[_physical(distinct)] = np.arange(len(distinct))
-        return positions.take(_physical(native), mode="wrap"), distinct.to_list()
+        codes = positions.take(_physical(native), mode="wrap")
+        return Dictionary(codes, distinct.to_list(), is_declared=False)
     if library.is_pyarrow():
         array = native.unify_dictionaries().combine_chunks()
         indices = array.indices.cast("int64").fill_null(-1)
-        return indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
+        codes = indices.to_numpy(zero_copy_only=False)
+        return Dictionary(codes, array.dictionary.to_pylist(), is_declared=False)
     raise TypeError(f"text columns of {library} cannot be read. Convert the data frame to pandas or polars.")
 
 
@@ -149,11 +202,6 @@ def _physical(native: Any) -> Host:
 
 def _encode_column(series: Any, domain: tuple[Any, ...]) -> Host:
     dtype, name = series.dtype, series.name
-    if _is_text(dtype):
-        codes, values = _dictionary(series)
-        table = np.append(encode_objects(values, domain, repr(name)), np.int32(-1))
-        found: Host = table.take(codes, mode="wrap")
-        return found
     if dtype == nw.Object or any(isinstance(value, str) for value in domain):
         if dtype != nw.Object:
             raise ValueError(

@@ -14,7 +14,7 @@ from arraylearn.table.frames import FrameSource, as_frame
 from arraylearn.table.schema import Schema, Table, numeric_schema
 from arraylearn.table.sources import ArraySource, ObjectSource, Source
 
-__all__ = ["find_infinite", "learn_schema", "nominal_positions", "read_table"]
+__all__ = ["find_infinite", "learn_schema", "nominal_positions", "open_frame", "read_table"]
 
 
 def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
@@ -54,6 +54,13 @@ def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     if isinstance(source, ArraySource) and not (chosen and any(chosen)):
         return numeric_schema(source.shape[1])
     return Schema(source.learn(chosen), has_names=source.names is not None)
+
+
+def open_frame(X: Any) -> Any:
+    """Wrap a data frame that is read twice, to learn its schema and for its rows; anything else stays."""
+    if is_array(X) or as_frame(X) is None:
+        return X
+    return _open(X)
 
 
 def nominal_positions(X: Any, categorical_features: Any) -> tuple[int, ...]:
@@ -116,6 +123,8 @@ def _open(X: Any) -> Source:
     """Check what can be checked without looking at values, and wrap the input."""
     if type(X) is np.ndarray:
         return _open_numpy(X)
+    if isinstance(X, Source):
+        return X
     if hasattr(X, "nnz") or "sparse" in str(getattr(X, "layout", "")):
         raise TypeError(
             "`X` is a sparse container, but dense data is required. Convert it with X.toarray() or "

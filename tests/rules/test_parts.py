@@ -22,7 +22,7 @@ from arraylearn.rules.description_length import (
 from arraylearn.rules.foil import Target
 from arraylearn.rules.from_tree import pessimistic_error
 from arraylearn.rules.grow import Weight
-from arraylearn.rules.prune import choose_length, count_prefixes, split_pool
+from arraylearn.rules.prune import choose_length, count_prefixes, shuffle_rows, split_pool
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -94,8 +94,8 @@ def test_split(rung, xp):
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     target = Target(rung.from_host(np.arange(20) < 6), None)
-    order = rung.from_host(np.random.default_rng(0).permutation(20))
-    halves = split_pool(xp, open_pool(place, candidates), target, order, 5, 3)
+    order = shuffle_rows(place, target, 0)
+    halves = split_pool(xp, open_pool(place, candidates), order, 5, 3)
     held, grown = rung.to_host(halves.is_held), rung.to_host(halves.grow.is_live)
     np.testing.assert_array_equal(held, ~grown)
     assert (held.sum(), halves.grow.size) == (6, 14)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.table import learn_schema, read_table
+from arraylearn.table import learn_schema, open_frame, read_table
 from tests.backends.assertions import assert_close
 
 pd = pytest.importorskip("pandas")
@@ -132,6 +132,7 @@ def test_categoricals_without_a_declaration_are_sorted():
     frames = [
         pl.DataFrame({"v": pl.Series(values, dtype=pl.Categorical)}),
         pa.table({"v": pa.array(values).dictionary_encode()}),
+        pd.DataFrame({"v": pd.array(values, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))}),
         pa.table(
             {
                 "v": pa.chunked_array(
@@ -146,6 +147,30 @@ def test_categoricals_without_a_declaration_are_sorted():
         np.testing.assert_array_equal(read_table(frame, schema, HOST).codes, [[1, 0, -1, 2, 0]])
     codes = read_table(pl.DataFrame({"v": others}), schema, HOST).codes
     np.testing.assert_array_equal(codes, [[-1, -1, 0]])
+
+
+def test_a_frame_opened_once_reads_the_same():
+    frame = pd.DataFrame(
+        {
+            "c": pd.Categorical(["u", None, "v"], categories=["v", "w", "u"]),
+            "s": ["b", "a", None],
+            "n": [1.0, np.nan, 3.0],
+            "b": [True, False, True],
+        }
+    )
+    opened = open_frame(frame)
+    schema = learn_schema(opened)
+    assert schema == learn_schema(frame)
+    once, twice = read_table(opened, schema, HOST), read_table(frame, schema, HOST)
+    np.testing.assert_array_equal(once.codes, [[2, -1, 0], [1, 0, -1], [1, 0, 1]])
+    np.testing.assert_array_equal(twice.codes, once.codes)
+    np.testing.assert_array_equal(twice.numeric, once.numeric)
+    # the same categories declared in another order
+    frame["c"] = frame["c"].cat.set_categories(["u", "v", "x"])
+    np.testing.assert_array_equal(read_table(frame, schema, HOST).codes[0], [2, -1, 0])
+    array = np.zeros((2, 2))
+    assert open_frame(array) is array
+    assert open_frame([[1.0]]) == [[1.0]]
 
 
 def test_categories_that_are_numbers():

@@ -40,12 +40,12 @@ def pack_cells(cells: Host, n_cells: int) -> Packed:
 
 def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Host:
     """Count the positive live rows and the live rows of each line: float32 (2, l), exact."""
-    n_bytes = -(-is_live.shape[0] // 8)
-    masks = np.zeros((2, bits.shape[1] * 8), dtype=np.uint8)
-    masks[0, :n_bytes] = np.packbits(is_live & is_positive)
-    masks[1, :n_bytes] = np.packbits(is_live)
-    words = masks.view(np.uint64)[:, None, :]
-    step = max(1, _BLOCK // max(1, bits.shape[1]))
+    n_words = bits.shape[1]
+    masks = np.zeros((2, 64 * n_words), dtype=bool)
+    np.logical_and(is_live, is_positive, out=masks[0, : is_live.shape[0]])
+    masks[1, : is_live.shape[0]] = is_live
+    words = np.packbits(masks, axis=1).view(np.uint64)[:, None, :]
+    step = max(1, _BLOCK // max(1, n_words))
     if step >= bits.shape[0]:
         counts: Host = np.bitwise_count(bits & words).astype(np.float32) @ ones
         return counts
@@ -85,20 +85,20 @@ def best_cells(
     score: Callable[[Host, Host], Host],
 ) -> Host:
     found = np.full((4, packed.cells.shape[0]), -np.inf)
+    lines: Host | None = None
     if weights is None and packed.bits is not None:
         lines = packed.lines
         p, covered = _count_bits(packed.bits, packed.ones, is_live, is_positive).astype(np.float64)
     else:
         p, covered = count_cells(packed, n_cells, is_live, is_positive, weights)
         p, covered = p.ravel().astype(np.float64), covered.ravel().astype(np.float64)
-        lines = np.arange(p.shape[0])
     scores = score(p, covered)
-    top = scores.max(initial=-np.inf)
+    top = float(scores.max()) if scores.shape[0] else -np.inf
     if top == -np.inf:
         return found
     # only what can be the best of all columns is looked up, so that most columns cost nothing
-    for i in np.flatnonzero(scores >= top - _TOLERANCE * abs(top)).tolist():
-        j, value = divmod(int(lines[i]), n_cells)
+    for i in (scores >= top - _TOLERANCE * abs(top)).nonzero()[0].tolist():
+        j, value = divmod(i if lines is None else int(lines[i]), n_cells)
         if covered[i] > found[2, j]:
             found[:, j] = scores[i], p[i], covered[i], value
     return found
