@@ -1,0 +1,119 @@
+"""A fitted estimator as plain JSON and a set of arrays.
+
+Every value becomes a JSON value. What JSON lacks is an object with one key that says what it is:
+``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "arraylearn.tree.nodes:Tree", ...}``. Arrays are kept
+apart, each of them once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.namespace import is_array, to_host
+
+__all__ = ["Encoder", "is_estimator", "name_of"]
+
+_PACKAGE = "arraylearn."
+
+
+def is_estimator(value: object) -> bool:
+    """Whether `value` is an estimator of this package."""
+    return type(value).__module__.startswith(_PACKAGE) and hasattr(value, "get_params")
+
+
+def name_of(kind: type) -> str:
+    """Return ``"module:class"``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+class Encoder:
+    """Turns values into JSON values and gathers their arrays.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        On the host, C-contiguous, under the names that the JSON mentions; ``"3T"`` is to be transposed.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self._alive: list[Any] = []  # an id is only unique among the living
+
+    def encode(self, value: Any, path: str) -> Any:
+        """Return the JSON value of `value`; `path` says where it stands, for errors."""
+        if value is None or (isinstance(value, bool | int | str) and type(value) in (bool, int, str)):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) is list:
+            return [self.encode(part, f"{path}[{i}]") for i, part in enumerate(value)]
+        if type(value) is tuple:
+            return {"tuple": [self.encode(part, f"{path}[{i}]") for i, part in enumerate(value)]}
+        if type(value) is dict:
+            return self._encode_dict(value, path)
+        if isinstance(value, np.generic):
+            return self._encode_array(np.asarray(value), path) | {"is_scalar": True}
+        if is_array(value) and type(value) is not np.ma.MaskedArray:
+            return self._encode_array(value, path)
+        if isinstance(value, np.random.RandomState | np.random.Generator):
+            return self._encode_generator(value, path)
+        return self._encode_object(value, path)
+
+    def _encode_dict(self, value: dict[Any, Any], path: str) -> Any:
+        return {
+            "dict": [
+                [self.encode(key, path), self.encode(part, f"{path}[{key!r}]")] for key, part in value.items()
+            ]
+        }
+
+    def _encode_array(self, value: Any, path: str) -> dict[str, Any]:
+        if id(value) in self._names:
+            return {"array": self._names[id(value)]}
+        host = to_host(value)
+        if host.dtype.kind in "OUSmM":
+            values = [self.encode(part, path) for part in host.ravel().tolist()]
+            return {"values": values, "dtype": host.dtype.str, "shape": list(host.shape)}
+        # the order in memory is kept, because sums in another order differ in the last bit
+        is_turned = host.flags.f_contiguous and not host.flags.c_contiguous
+        name = self._names[id(value)] = str(len(self.arrays)) + ("T" if is_turned else "")
+        self._alive.append(value)
+        self.arrays[name] = np.ascontiguousarray(host.T if is_turned else host).reshape(
+            host.shape[::-1] if is_turned else host.shape
+        )
+        return {"array": name}
+
+    def _encode_generator(self, value: Any, path: str) -> Any:
+        bits = value._bit_generator if isinstance(value, np.random.RandomState) else value.bit_generator
+        return {
+            "generator": type(value).__name__,
+            "bits": type(bits).__name__,
+            "state": self.encode(bits.state, path),
+        }
+
+    def _encode_object(self, value: Any, path: str) -> Any:
+        kind = type(value)
+        is_ours = kind.__module__.startswith(_PACKAGE)
+        if is_ours and is_estimator(value):
+            state = {key: part for key, part in value.__getstate__().items() if key != "_sklearn_version"}
+            return {"estimator": name_of(kind), "state": self._encode_fields(state, path)}
+        if is_ours and isinstance(value, tuple) and hasattr(value, "_fields"):
+            return {
+                "record": name_of(kind),
+                "fields": self._encode_fields(dict(zip(value._fields, value, strict=True)), path),
+            }
+        if is_ours and dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return {"record": name_of(kind), "fields": self._encode_fields(fields, path)}
+        raise TypeError(
+            f"`model` holds a {kind.__module__}.{kind.__qualname__} at {path}, which a file without pickle "
+            "cannot hold. Replace it (a kernel or measure by its name, a scikit-learn estimator by one of "
+            "ours), or use pickle or joblib."
+        )
+
+    def _encode_fields(self, fields: dict[str, Any], path: str) -> dict[str, Any]:
+        return {name: self.encode(part, f"{path}.{name}") for name, part in fields.items()}
