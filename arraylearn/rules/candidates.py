@@ -34,6 +34,8 @@ __all__ = [
 
 # A numeric column with at most this many distinct values is counted by value rather than kept sorted.
 MOST_CELLS = 255
+# One row of so many is sorted afresh sooner than picked out of the sorted columns.
+_FEW = 16
 
 
 class Block(NamedTuple):
@@ -194,15 +196,29 @@ def open_pool(place: Place, candidates: Candidates) -> Pool:
     return Pool(is_live, candidates.lists, candidates.n_rows)
 
 
-def restrict(xp: Namespace, pool: Pool, keep: Array, size: int) -> Pool:
+def restrict(xp: Namespace, candidates: Candidates, pool: Pool, keep: Array, size: int) -> Pool:
     """Keep the rows of a pool for which the mask `keep` (n,) holds; `size` of them do."""
-    if size == pool.size:
+    if size == pool.size == pool.lists.shape[1]:
         return pool
     is_live = pool.is_live & keep
-    lists = pool.lists[:, :size]
-    if lists.shape[0]:
+    if not pool.lists.shape[0]:
+        lists = pool.lists[:, :size]
+    elif size * _FEW < pool.lists.shape[1]:
+        lists = _sort_few(xp, candidates.ranks, is_live, size)
+    else:
         lists = ops.split_lists(xp, pool.lists, xp.astype(is_live, xp.int32) - 1, (size,))
     return Pool(is_live, lists, size)
+
+
+def _sort_few(xp: Namespace, ranks: Array, is_live: Array, size: int) -> Array:
+    """Return the live rows in the order of each line of ranks (d, n), without a look at the others."""
+    every = xp.arange(is_live.shape[0], dtype=xp.int64, device=array_api_compat.device(is_live))
+    rows = ops.compress(xp, every, is_live, size)
+    rank = xp.take(ranks, rows, axis=1)
+    # missing values come last
+    order = ops.argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
+    rows = xp.astype(rows, xp.int32)
+    return xp.reshape(xp.take(rows, xp.reshape(order, (-1,)), axis=0), rank.shape)
 
 
 # ---- conditions

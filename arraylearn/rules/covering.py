@@ -79,7 +79,7 @@ def _cover_class(
         mask = mask_of(xp, candidates, conditions)
         taken = cover(xp, target, mask, pool)
         found.append(conditions)
-        pool = restrict(xp, pool, ~mask, pool.size - taken.n_rows)
+        pool = restrict(xp, candidates, pool, ~mask, pool.size - taken.n_rows)
     return found
 
 

@@ -143,7 +143,7 @@ def grow_rule(
         size = int(choice.counts[1])
         if target.weights is not None:
             size = int(to_host(xp.count_nonzero(keep & pool.is_live)))
-        pool = restrict(xp, pool, keep, size)
+        pool = restrict(xp, candidates, pool, keep, size)
         before, last = choice.counts, choice.score
     return Grown(tuple(conditions), tuple(counts))
 

@@ -76,7 +76,7 @@ def _must_stop(counts: Counts, bits: float, least: float) -> bool:
 def _grow_and_prune(job: Job, order: Array, pool: Pool, at: int) -> Conditions:
     """Learn one rule from a pool."""
     xp = job.place.xp
-    halves = split_pool(xp, pool, order, at, job.folds)
+    halves = split_pool(xp, job.candidates, pool, order, at, job.folds)
     grown = grow_rule(xp, job.candidates, halves.grow, job.target, job.growth).conditions
     return prune_rule(
         xp, job.candidates, grown, job.target, halves.is_held, smoothing=job.smoothing, is_whole=False
@@ -104,7 +104,7 @@ def optimize_rules(job: Job, pool: Pool, rules: list[Conditions]) -> list[Condit
                 found = cover(xp, job.target, mask, pool)
         chosen.append(best)
         counts.append(found.counts)
-        pool = restrict(xp, pool, ~mask, pool.size - found.n_rows)
+        pool = restrict(xp, job.candidates, pool, ~mask, pool.size - found.n_rows)
         if not _is_left_over(job.setting, counts):
             chosen += rules[at + 1 :]  # nothing is left for them: the cleaning decides
             break
@@ -157,10 +157,10 @@ def _make_variants(
 ) -> list[Conditions]:
     """Grow the revision and the replacement of a rule, pruned by the accuracy on the free rows held back."""
     xp = job.place.xp
-    halves = split_pool(xp, pool, order, at, job.folds)
+    halves = split_pool(xp, job.candidates, pool, order, at, job.folds)
     masks = [halves.grow.is_live & old_mask, halves.grow.is_live]
     covered, everything = weigh(xp, job.target, masks)
-    inside = restrict(xp, halves.grow, old_mask, covered.n_rows)
+    inside = restrict(xp, job.candidates, halves.grow, old_mask, covered.n_rows)
     grown = (
         grow_rule(xp, job.candidates, inside, job.target, job.growth, old, covered).conditions,
         grow_rule(xp, job.candidates, halves.grow, job.target, job.growth, (), everything).conditions,
@@ -223,7 +223,7 @@ def learn_further(
             break
         found.append(rule)
         counts.append(taken.counts)
-        pool = restrict(xp, pool, ~mask, pool.size - taken.n_rows)
+        pool = restrict(xp, job.candidates, pool, ~mask, pool.size - taken.n_rows)
     return found
 
 

@@ -32,13 +32,15 @@ def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
     return ops.partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
 
 
-def split_pool(xp: Namespace, pool: Pool, order: Array, at: int, folds: int) -> Halves:
+def split_pool(
+    xp: Namespace, candidates: Candidates, pool: Pool, order: Array, at: int, folds: int
+) -> Halves:
     """Hold one of `folds` parts back for pruning, with its share of the positive rows; without a wait.
 
     Parameters
     ----------
-    pool : Pool
-        The rows.
+    candidates, pool : Candidates, Pool
+        The table and the rows.
     order : int64 array (n,)
         From `shuffle_rows`.
     at : int
@@ -56,7 +58,7 @@ def split_pool(xp: Namespace, pool: Pool, order: Array, at: int, folds: int) -> 
         rows = ops.compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
     held = rows[at % folds :: folds]
     is_held = ops.scatter(xp, xp.ones_like(held), held, pool.is_live.shape[0]) > 0
-    return Halves(restrict(xp, pool, ~is_held, pool.size - held.shape[0]), is_held)
+    return Halves(restrict(xp, candidates, pool, ~is_held, pool.size - held.shape[0]), is_held)
 
 
 def count_prefixes(

@@ -90,5 +90,5 @@ def learn_ripper(
         rules += [(one, code) for one in found]
         for one in found if rank < len(order) - 2 else ():  # what is left is for the next class
             mask = mask_of(xp, candidates, one)
-            pool = restrict(xp, pool, ~mask, pool.size - cover(xp, target, mask, pool).n_rows)
+            pool = restrict(xp, candidates, pool, ~mask, pool.size - cover(xp, target, mask, pool).n_rows)
     return rules, order[-1]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arraylearn.backend import ops
+from arraylearn.backend.native import numpy_thresholds
 from tests.backend.test_ops import both
 
 
@@ -61,9 +62,12 @@ def test_nothing_to_cut(rung, xp, values):
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
-@settings(max_examples=40)
+@pytest.mark.parametrize("few", [0, 20_000])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_against_a_loop(rung, xp, data):
+def test_against_a_loop(rung, xp, monkeypatch, few, data):
+    """All columns together, and (on NumPy, where many rows are searched otherwise) column by column."""
+    monkeypatch.setattr(numpy_thresholds, "_FEW", few)
     n = data.draw(st.integers(2, 12))
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
@@ -77,8 +81,15 @@ def test_against_a_loop(rung, xp, data):
     score = accuracy_of(xp, float(weights.sum()))
     found = ops.best_thresholds(xp, order, ranks, rung.from_host(positive > 0), given_weights, score)
     found = [rung.to_host(part).tolist() for part in found]
+    expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
+    best = max(expected)
     for j in range(2):
-        expected = best_by_loop(x[:, j], positive, weights)
-        np.testing.assert_allclose(found[0][j], expected[0], rtol=1e-6)
-        if np.isfinite(expected[0]):
-            np.testing.assert_allclose([found[2][j], found[1][j]], expected[1:], rtol=1e-6)
+        if found[0][j] == -np.inf:
+            assert expected[j] < best or best[0] == -np.inf
+            continue
+        np.testing.assert_allclose([found[0][j], found[2][j], found[1][j]], expected[j], rtol=1e-6)
+        side, at = divmod(found[3][j], n)
+        rows = rung.to_host(order)[j]
+        covered = rows[: at + 1] if side == 0 else rows[at + 1 :]
+        covered = covered[~np.isnan(x[covered, j])]
+        np.testing.assert_allclose(weights[covered].sum(), expected[j][1], rtol=1e-6)

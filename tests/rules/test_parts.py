@@ -95,7 +95,7 @@ def test_split(rung, xp):
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     target = Target(rung.from_host(np.arange(20) < 6), None)
     order = shuffle_rows(place, target, 0)
-    halves = split_pool(xp, open_pool(place, candidates), order, 5, 3)
+    halves = split_pool(xp, candidates, open_pool(place, candidates), order, 5, 3)
     held, grown = rung.to_host(halves.is_held), rung.to_host(halves.grow.is_live)
     np.testing.assert_array_equal(held, ~grown)
     assert (held.sum(), halves.grow.size) == (6, 14)

@@ -56,6 +56,8 @@ Host = np.ndarray[Any, Any]
 
 # A chunk of keys of this many rows stays in the second-level cache together with its cells.
 _CHUNK = 32_768
+# Rows of up to this length are sorted by NumPy's own argsort.
+_SHORT = 128
 # Below this many elements a thread costs more than it brings.
 _WORTH_A_THREAD = 50_000
 # From this size on SciPy's factorization is several times as fast as NumPy's.
@@ -168,7 +170,8 @@ def top_k(values: Host, k: int) -> tuple[Host, Host]:
 
 def argsort_rows(values: Host) -> Host:
     d, m = values.shape
-    if m >= 2**32:  # a row number no longer fits the packed key
+    # the packed key costs more than it brings for short rows; a row number of 33 bits does not fit it
+    if m <= _SHORT or m >= 2**32:
         return np.argsort(values, axis=-1, kind="stable")
     order = np.empty((d, m), dtype=np.int64)
 

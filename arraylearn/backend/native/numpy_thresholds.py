@@ -1,4 +1,4 @@
-"""NumPy body of the threshold search: only cuts that can be best are scored, column by column."""
+"""NumPy body of the threshold search: few rows in one go, many column by column."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
 _WORTH_A_THREAD = 100_000
+# Up to this many numbers the calls cost more than the work: all columns are searched together.
+_FEW = 20_000
 _TOLERANCE = 64 * np.finfo(np.float64).eps
 _NOTHING = (-np.inf, 0.0, 0.0, 0)
 
@@ -24,6 +26,8 @@ def best_thresholds(
     score: Callable[[Host, Host], Host],
 ) -> tuple[Host, Host, Host, Host]:
     d, m = lists.shape
+    if d * m <= _FEW:
+        return _search_together(lists, ranks, positive, weights, score)
     flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
 
@@ -46,6 +50,46 @@ def best_thresholds(
     lines = parallel_map(search, range(d)) if d * m > _WORTH_A_THREAD else [search(j) for j in range(d)]
     found = np.array([line[:3] for line in lines], dtype=np.float64).reshape(d, 3).T
     return found[0], found[1], found[2], np.array([line[3] for line in lines], dtype=np.int64)
+
+
+def _search_together(
+    lists: Host,
+    ranks: Host,
+    positive: Host,
+    weights: Host | None,
+    score: Callable[[Host, Host], Host],
+) -> tuple[Host, Host, Host, Host]:
+    """Score all cuts of all columns at once; only the columns that can be chosen are looked up."""
+    (d, m), n = lists.shape, ranks.shape[1]
+    result = np.full((3, d), -np.inf), np.zeros(d, dtype=np.int64)
+    rank = ranks.ravel().take(lists + n * np.arange(d)[:, None])
+    # missing ranks are negative and stand last
+    cuts = np.flatnonzero((rank[:, 1:] != rank[:, :-1]) & (rank[:, 1:] >= 0))
+    if cuts.shape[0] == 0:
+        return (*result[0], result[1])
+    is_known = rank >= 0
+    p, covered = positive.take(lists) & is_known, is_known
+    if weights is not None:
+        weight = weights.take(lists)
+        p, covered = p * weight, covered * weight
+    line, at = np.divmod(cuts, m - 1)
+    sides = []
+    for sums in (np.cumsum(p, axis=1), np.cumsum(covered, axis=1)):
+        below = sums.ravel().take(cuts + line)
+        sides.append(np.concatenate((below, sums[:, -1].take(line) - below)).astype(np.float64))
+    scores = score(*sides)
+    top = float(scores.max())
+    if top == -np.inf:
+        return (*result[0], result[1])
+    tied = (scores >= top - _TOLERANCE * abs(top)).nonzero()[0]
+    coverage = sides[1].take(tied)
+    tied = tied.compress(coverage == coverage.max())
+    k = cuts.shape[0]
+    for i in tied[::-1].tolist():  # the first of each column comes last and stays
+        j = int(line[i % k])
+        result[0][:, j] = scores[i], sides[0][i], sides[1][i]
+        result[1][j] = at[i % k] + (m if i >= k else 0)
+    return (*result[0], result[1])
 
 
 def _useful_cuts(rank: Host, sign: Host) -> tuple[Host, Host]:

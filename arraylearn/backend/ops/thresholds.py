@@ -44,7 +44,8 @@ def best_thresholds(
     -------
     score, p, covered : arrays (d,)
         Of the best side of each column, in the accumulator's dtype; the score is ``-inf`` where no cut
-        separates two values. Near equals: the largest coverage, then the first position.
+        separates two values. Near equals: the largest coverage, then the first position. A column whose best
+        side is bettered by another column's may report the score ``-inf``.
     position : int64 array (d,)
         i for the rows up to position i of the list, m + i for the rows beyond it.
     """
