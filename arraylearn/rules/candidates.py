@@ -1,7 +1,7 @@
 """The candidate literals of a table, laid out so that all of them are scored in one pass.
 
 Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; other numeric
-columns keep their rows sorted. Both shrink with the rows that a growing rule still covers.
+columns keep their rows sorted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,15 @@ from arraylearn.table import Table
 __all__ = [
     "Block",
     "Candidates",
-    "Pool",
+    "Target",
     "choose_threshold",
     "is_single_precision",
-    "open_pool",
     "prepare",
-    "restrict",
     "satisfies",
 ]
 
 # A numeric column with at most this many distinct values is counted by value rather than kept sorted.
 MOST_CELLS = 255
-# One row of so many is sorted afresh sooner than picked out of the sorted columns.
-_FEW = 16
 
 
 class Block(NamedTuple):
@@ -71,12 +67,11 @@ class Candidates(NamedTuple):
         return n_nominal + 2 * (sum(self.n_values) - n_nominal)
 
 
-class Pool(NamedTuple):
-    """The rows that a rule may still cover, and their part of the candidates."""
+class Target(NamedTuple):
+    """What a rule shall cover."""
 
-    is_live: Array  # (n,) bool
-    lists: Array  # (d_sorted, m): the live rows of the sorted columns
-    size: int  # how many there are
+    is_positive: Array  # (n,) bool: the rows of the class
+    weights: Array | None  # (n,) accumulator's dtype; None: every row counts 1
 
 
 class _Ranked(NamedTuple):
@@ -185,40 +180,6 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
     cells = line + xp.arange(n_cells, dtype=xp.int64, device=place.device)
     position = xp.astype(xpx.searchsorted(ascending, cells, side="left", xp=xp), xp.int64)
     return xp.take_along_axis(ordered, xp.where(position < n, position, n - 1), axis=1)
-
-
-# ---- rows
-
-
-def open_pool(place: Place, candidates: Candidates) -> Pool:
-    """Return the pool of all rows."""
-    is_live = place.xp.ones((candidates.n_rows,), dtype=place.xp.bool, device=place.device)
-    return Pool(is_live, candidates.lists, candidates.n_rows)
-
-
-def restrict(xp: Namespace, candidates: Candidates, pool: Pool, keep: Array, size: int) -> Pool:
-    """Keep the rows of a pool for which the mask `keep` (n,) holds; `size` of them do."""
-    if size == pool.size == pool.lists.shape[1]:
-        return pool
-    is_live = pool.is_live & keep
-    if not pool.lists.shape[0]:
-        lists = pool.lists[:, :size]
-    elif size * _FEW < pool.lists.shape[1]:
-        lists = _sort_few(xp, candidates.ranks, is_live, size)
-    else:
-        lists = ops.split_lists(xp, pool.lists, xp.astype(is_live, xp.int32) - 1, (size,))
-    return Pool(is_live, lists, size)
-
-
-def _sort_few(xp: Namespace, ranks: Array, is_live: Array, size: int) -> Array:
-    """Return the live rows in the order of each line of ranks (d, n), without a look at the others."""
-    every = xp.arange(is_live.shape[0], dtype=xp.int64, device=array_api_compat.device(is_live))
-    rows = ops.compress(xp, every, is_live, size)
-    rank = xp.take(ranks, rows, axis=1)
-    # missing values come last
-    order = ops.argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
-    rows = xp.astype(rows, xp.int32)
-    return xp.reshape(xp.take(rows, xp.reshape(order, (-1,)), axis=0), rank.shape)
 
 
 # ---- conditions

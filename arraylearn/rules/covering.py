@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.rules.candidates import Candidates, open_pool, prepare, restrict
-from arraylearn.rules.foil import Gain, Target
-from arraylearn.rules.grow import Grown, Growth, grow_rule, weigh
-from arraylearn.rules.optimize import Conditions, cover, mask_of
+from arraylearn.rules.blocks import Layout, lay_out
+from arraylearn.rules.candidates import Candidates, Target, prepare
+from arraylearn.rules.foil import Gain
+from arraylearn.rules.grow import Grown, Growth, Weight, grow_rule, weigh
+from arraylearn.rules.optimize import Conditions, mask_of
+from arraylearn.rules.pool import lay_out_again, open_blocks, restrict
 from arraylearn.table import Table
 
 __all__ = ["CoveringSettings", "default_class", "learn_covering"]
@@ -49,38 +51,50 @@ def learn_covering(
     """
     xp = place.xp
     candidates = prepare(place, table)
+    layout = lay_out(place, candidates, candidates.lists)
     rules: list[tuple[Conditions, int]] = []
     is_covered = xp.zeros((table.n_rows,), dtype=xp.bool, device=place.device)
     for code, class_weight in enumerate(class_weights):
         if class_weight <= 0 or class_weight == sum(class_weights):
             continue
         target = Target(codes == code, weights)
-        for conditions in _cover_class(place, candidates, target, settings):
+        for conditions in _cover_class(place, candidates, layout, target, settings):
             rules.append((conditions, code))
             is_covered = is_covered | mask_of(xp, candidates, conditions)
     return rules, default_class(place, codes, is_covered, weights, class_weights)
 
 
 def _cover_class(
-    place: Place, candidates: Candidates, target: Target, settings: CoveringSettings
+    place: Place, candidates: Candidates, layout: Layout, target: Target, settings: CoveringSettings
 ) -> list[Conditions]:
     xp = place.xp
     growth = Growth(
         settings.gain, settings.must_gain, least=settings.min_coverage, max_literals=settings.max_literals
     )
-    pool = open_pool(place, candidates)
-    share = _share(weigh(xp, target, [pool.is_live])[0][:2])
+    pool = open_blocks(place, candidates, layout, target)
+    weight = weigh(xp, target, [pool.is_live])[0]
+    share = _share(weight[:2])
     found: list[Conditions] = []
     while pool.size and len(found) < (settings.max_rules or candidates.n_rows):
-        grown = grow_rule(xp, candidates, pool, target, growth)
+        grown = grow_rule(xp, candidates, pool, target, growth, weight=weight)
         conditions, accuracy = _shortest(grown)
         if not conditions or accuracy <= share or accuracy < settings.min_accuracy:
             break
-        mask = mask_of(xp, candidates, conditions)
-        taken = cover(xp, target, mask, pool)
         found.append(conditions)
-        pool = restrict(xp, candidates, pool, ~mask, pool.size - taken.n_rows)
+        mask = mask_of(xp, candidates, conditions)
+        taken = _taken(xp, target, mask & pool.is_live, grown.counts[len(conditions) - 1])
+        positive, covered, n_rows = taken
+        weight = Weight(weight.positive - positive, weight.covered - covered, weight.n_rows - n_rows)
+        pool = restrict(xp, candidates, pool, ~mask, weight.n_rows)
+        pool = lay_out_again(place, candidates, pool)
     return found
+
+
+def _taken(xp: Namespace, target: Target, gone: Array, counts: tuple[float, float]) -> Weight:
+    """Weigh the rows that a rule takes; without weights its counts tell, with weights the host waits."""
+    if target.weights is None:
+        return Weight(*counts, int(counts[1]))
+    return weigh(xp, target, [gone])[0]
 
 
 def _share(counts: tuple[float, float]) -> float:

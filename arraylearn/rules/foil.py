@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.rules.candidates import Block, Candidates, Pool
+from arraylearn.rules.candidates import Block, Candidates, Target
+from arraylearn.rules.pool import Pool
 
-__all__ = ["GAINS", "Gain", "Target", "accuracy_gain", "foil_gain", "score_literals", "smoothed_foil_gain"]
+__all__ = [
+    "GAINS",
+    "Gain",
+    "accuracy_gain",
+    "foil_gain",
+    "mask_gain",
+    "score_literals",
+    "score_table",
+    "slack_of",
+    "smoothed_foil_gain",
+]
 
 Gain = Callable[[Namespace, Array, Array, float, float], Array]
 
@@ -21,13 +31,6 @@ Gain = Callable[[Namespace, Array, Array, float, float], Array]
 SCORE, POSITIVE, COVERED, LOW, HIGH, SIDE = range(6)
 # sides
 BELOW, ABOVE = range(2)
-
-
-class Target(NamedTuple):
-    """What a rule shall cover."""
-
-    is_positive: Array  # (n,) bool: the rows of the class
-    weights: Array | None  # (n,) accumulator's dtype; None: every row counts 1
 
 
 def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
@@ -135,16 +138,33 @@ def _score_block(
     least: float,
 ) -> Array:
     """Find the best value or threshold of columns that are counted by value."""
-    place = Place(xp, array_api_compat.device(is_live))
+    columns = (xp, block.packed, block.n_cells, is_live, target.is_positive, target.weights)
+    if block.values is None:
+        return ops.best_cells(*columns, lambda p, covered: mask_gain(xp, gain, p, covered, before, least))
+    return score_table(xp, block, *ops.count_cells(*columns), gain, before, least)
+
+
+def score_table(
+    xp: Namespace,
+    block: Block,
+    p: Array,
+    covered: Array,
+    gain: Gain,
+    before: tuple[float, float],
+    least: float,
+) -> Array:
+    """Find the best value or threshold given the weights (d, n_cells) of positive rows and of all rows."""
+    place = Place(xp, array_api_compat.device(p))
     n_cells, dtype = block.n_cells, accumulator_dtype(place)
 
     def score(p: Array, covered: Array) -> Array:
-        return _masked_gain(xp, gain, p, covered, before, least)
+        return mask_gain(xp, gain, p, covered, before, least)
 
-    columns = (xp, block.packed, n_cells, is_live, target.is_positive, target.weights)
     if block.values is None:
-        return ops.best_cells(*columns, score)
-    p, covered = ops.count_cells(*columns)
+        p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
+        scores = score(p, covered)
+        best = ops.first_best(xp, scores, covered)
+        return _lines(xp, *ops.pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
     is_present = covered > 0
     p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
     scores = xp.where(xp.concat((is_present, is_present), axis=1), score(p_side, c_side), -math.inf)
@@ -172,7 +192,7 @@ def _score_sorted(
     device = array_api_compat.device(pool.is_live)
 
     def score(p: Array, covered: Array) -> Array:
-        return _masked_gain(xp, gain, p, covered, before, least)
+        return mask_gain(xp, gain, p, covered, before, least)
 
     best, p, covered, position = ops.best_thresholds(
         xp, pool.lists, candidates.ranks, target.is_positive, target.weights, score
@@ -203,13 +223,17 @@ def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
     return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
 
 
-def _masked_gain(
+def slack_of(xp: Namespace, weights: Array, total: float) -> float:
+    """Return what sums of float weights up to `total` may be wrong by."""
+    return 1e-9 * total if xp.finfo(weights.dtype).eps < 1e-10 else 1e-5 * total
+
+
+def mask_gain(
     xp: Namespace, gain: Gain, p: Array, covered: Array, before: tuple[float, float], least: float
 ) -> Array:
     """Score literals; ``-inf`` for one that leaves too few positive rows, or all rows."""
     p_before, c_before = before
-    # sums of float weights are exact to about this much
-    slack = 1e-9 * c_before if xp.finfo(p.dtype).eps < 1e-10 else 1e-5 * c_before
+    slack = slack_of(xp, p, c_before)
     score = gain(xp, p, covered, p_before, c_before)
     is_allowed = (p > max(slack, least - 2 * slack)) & (covered < c_before - slack)
     return xp.where(is_allowed, score, -math.inf)

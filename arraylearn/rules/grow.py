@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.transfer import read_together
-from arraylearn.rules.candidates import (
-    Candidates,
-    Pool,
-    choose_threshold,
-    is_single_precision,
-    restrict,
-    satisfies,
-)
-from arraylearn.rules.foil import (
-    BELOW,
-    COVERED,
-    HIGH,
-    LOW,
-    POSITIVE,
-    SCORE,
-    SIDE,
-    Gain,
-    Target,
-    score_literals,
-)
-from arraylearn.rules.rule import Condition, Relation
+from arraylearn.rules.candidates import Candidates, Target, satisfies
+from arraylearn.rules.foil import Gain
+from arraylearn.rules.pool import Pool, restrict
+from arraylearn.rules.rule import Condition
+from arraylearn.rules.search import best_literal
 
 __all__ = ["Grown", "Growth", "Weight", "grow_rule", "weigh"]
 
@@ -60,12 +43,6 @@ class Grown(NamedTuple):
 
     conditions: tuple[Condition, ...]
     counts: tuple[tuple[float, float], ...]  # weight of positive rows and of all rows, after each literal
-
-
-class _Choice(NamedTuple):
-    condition: Condition
-    score: float
-    counts: tuple[float, float]
 
 
 def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]:
@@ -126,13 +103,9 @@ def grow_rule(
         return Grown(start, ())
     before = (weight or weigh(xp, target, [pool.is_live])[0])[:2]
     last = -math.inf
-    place, is_single = (
-        Place(xp, array_api_compat.device(pool.is_live)),
-        is_single_precision(xp, candidates.table),
-    )
+    place = Place(xp, array_api_compat.device(pool.is_live))
     while 0 < before[0] < before[1] and len(conditions) < (growth.max_literals or math.inf):
-        parts = score_literals(xp, candidates, pool, target, growth.gain, before, growth.least)
-        choice = _choose(candidates, read_together(place, *parts), is_single=is_single)
+        choice = best_literal(place, candidates, pool, target, growth.gain, before, growth.least)
         if choice is None or (choice.score <= 0 if growth.must_gain else choice.score < last):
             break
         if choice.counts[0] < growth.stop - 1e-6:
@@ -146,28 +119,3 @@ def grow_rule(
         pool = restrict(xp, candidates, pool, keep, size)
         before, last = choice.counts, choice.score
     return Grown(tuple(conditions), tuple(counts))
-
-
-def _choose(candidates: Candidates, parts: list[Any], *, is_single: bool) -> _Choice | None:
-    """Choose among the columns: score, then coverage, then fewer values, then the first."""
-    tops = [max(part[SCORE].tolist()) for part in parts]
-    top = max(tops)
-    if top == -math.inf:
-        return None
-    least = top - candidates.tolerance * abs(top)
-    found: list[tuple[float, int, int, list[float]]] = []
-    offset = 0
-    for part, best in zip(parts, tops, strict=True):
-        if best >= least:
-            for j in (part[SCORE] >= least).nonzero()[0].tolist():
-                numbers = part[:, j].tolist()
-                at = offset + j
-                found.append((-numbers[COVERED], candidates.n_values[at], candidates.idx[at], numbers))
-        offset += part.shape[1]
-    _, _, column, numbers = min(found)
-    counts = (numbers[POSITIVE], numbers[COVERED])
-    if len(numbers) <= SIDE:
-        return _Choice(Condition(column, "=", int(numbers[LOW])), top, counts)
-    value = choose_threshold(numbers[LOW], numbers[HIGH], is_single=is_single)
-    relation: Relation = "<=" if numbers[SIDE] == BELOW else ">"
-    return _Choice(Condition(column, relation, value), top, counts)

@@ -32,8 +32,9 @@ class SequentialCoveringClassifier(RuleClassifier):
         Who decides where several rules fire: the first one, the one with most literals, or the majority.
     min_accuracy : float, default 0.5
         A rule of less accuracy ends the rules of its class.
-    min_coverage : float, default 1.0
-        Least weight of rows of its class that a rule covers.
+    min_coverage : float, optional
+        Least weight of rows of its class that a rule covers; default: a thousandth of the weight of all rows,
+        at least 1.
     max_literals, max_rules : int, optional
         Most literals of a rule, and most rules of a class.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
@@ -58,8 +59,8 @@ class SequentialCoveringClassifier(RuleClassifier):
     Notes
     -----
     A missing value meets no literal. Rules are not pruned: noise, and borders that are not parallel to the
-    axes, give very many of them, each for a few rows, the more so with ``gain="accuracy"``. On large tables
-    set `min_coverage` or `max_rules`, or take `RipperClassifier`.
+    axes, give very many of them, each for a few rows, the more so with ``gain="accuracy"``. `min_coverage`
+    bounds their number; `RipperClassifier` does better there.
 
     References
     ----------
@@ -85,7 +86,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         gain: Literal["accuracy", "foil"] = "accuracy",
         conflict: Conflict = "first",
         min_accuracy: float = 0.5,
-        min_coverage: float = 1.0,
+        min_coverage: float | None = None,
         max_literals: int | None = None,
         max_rules: int | None = None,
         categorical_features: Any = "from_dtype",
@@ -104,7 +105,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         check_choice("gain", self.gain, ("accuracy", "foil"))
         check_choice("conflict", self.conflict)
         check_number("min_accuracy", self.min_accuracy, 0.0)
-        check_number("min_coverage", self.min_coverage, 0.0)
+        check_number("min_coverage", self.min_coverage, 0.0, or_none=True)
         check_number("max_literals", self.max_literals, 1, is_whole=True, or_none=True)
         check_number("max_rules", self.max_rules, 1, is_whole=True, or_none=True)
 
@@ -115,7 +116,9 @@ class SequentialCoveringClassifier(RuleClassifier):
             GAINS[self.gain],
             must_gain=self.gain == "foil",
             min_accuracy=self.min_accuracy,
-            min_coverage=self.min_coverage,
+            min_coverage=max(1.0, 0.001 * sum(rows.class_weights))
+            if self.min_coverage is None
+            else self.min_coverage,
             max_literals=self.max_literals,
             max_rules=self.max_rules,
         )

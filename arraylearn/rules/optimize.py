@@ -12,10 +12,10 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState
-from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
+from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits
-from arraylearn.rules.foil import Target
 from arraylearn.rules.grow import Growth, grow_rule, weigh
+from arraylearn.rules.pool import Pool, restrict
 from arraylearn.rules.prune import prune_rule, shuffle_rows, split_pool
 from arraylearn.rules.rule import Condition
 

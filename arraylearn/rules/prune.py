@@ -9,9 +9,9 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
-from arraylearn.rules.candidates import Candidates, Pool, restrict, satisfies
-from arraylearn.rules.foil import Target
+from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.grow import Weight, weigh
+from arraylearn.rules.pool import Pool, restrict
 from arraylearn.rules.rule import Condition
 
 __all__ = ["Halves", "choose_length", "count_prefixes", "prune_rule", "shuffle_rows", "split_pool"]

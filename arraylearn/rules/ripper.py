@@ -7,9 +7,9 @@ from typing import NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState
-from arraylearn.rules.candidates import open_pool, prepare, restrict
+from arraylearn.rules.candidates import Target, prepare
 from arraylearn.rules.description_length import Setting
-from arraylearn.rules.foil import GAINS, Target
+from arraylearn.rules.foil import GAINS
 from arraylearn.rules.grow import Growth, weigh
 from arraylearn.rules.optimize import (
     Conditions,
@@ -19,6 +19,7 @@ from arraylearn.rules.optimize import (
     mask_of,
     optimize_rules,
 )
+from arraylearn.rules.pool import open_pool, restrict
 from arraylearn.table import Table
 
 __all__ = ["RipperSettings", "learn_ripper"]

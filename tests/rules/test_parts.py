@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.candidates import choose_threshold, open_pool, prepare, satisfies
+from arraylearn.rules.candidates import Target, choose_threshold, prepare, satisfies
 from arraylearn.rules.description_length import (
     Counts,
     Setting,
@@ -19,9 +19,9 @@ from arraylearn.rules.description_length import (
     subset_bits,
     theory_bits,
 )
-from arraylearn.rules.foil import Target
 from arraylearn.rules.from_tree import pessimistic_error
 from arraylearn.rules.grow import Weight
+from arraylearn.rules.pool import open_pool
 from arraylearn.rules.prune import choose_length, count_prefixes, shuffle_rows, split_pool
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table

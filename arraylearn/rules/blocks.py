@@ -1,0 +1,104 @@
+"""What sorted columns weigh block by block, and counted ones value by value, kept up to date as rows leave.
+
+Sequential covering asks for the best literal of nearly the same rows again and again. With the weights of
+blocks of rows most of a column need not be looked at again: no cut inside a block scores more than one with
+all positive rows of the block on its side and all negative ones on the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import Place
+from arraylearn.rules.candidates import Candidates, Target
+
+__all__ = ["Blocks", "Layout", "lay_out", "narrow_blocks", "weigh_blocks"]
+
+
+class Layout(NamedTuple):
+    """Sorted columns cut into blocks of rows."""
+
+    lists: Array  # (d * n_blocks, width) int32 rows in the order of their column; n where there is none
+    is_cut: Array  # (d * n_blocks, width) bool: whether the next row's value differs
+    block_of: Array  # (d, n) int32: the block of each row in each column; n_blocks where it is missing
+    n_blocks: int
+
+    @property
+    def width(self) -> int:
+        """Rows of a block."""
+        return int(self.lists.shape[1])
+
+
+class Blocks(NamedTuple):
+    """What the live rows weigh."""
+
+    layout: Layout
+    target: Target
+    sums: Array  # (d, 2, n_blocks) weight of the negative and of the positive rows
+    tables: tuple[tuple[Array, Array], ...]  # of each block of counted columns: positive rows, and all rows
+
+
+def lay_out(place: Place, candidates: Candidates, lists: Array) -> Layout:
+    """Cut sorted columns (d, m) into blocks of about half the root of m rows."""
+    xp, n = place.xp, candidates.n_rows
+    d, m = lists.shape
+    width = 1 << max(4, round(math.log2(math.sqrt(m + 1) / 2)))
+    n_blocks = -(-m // width)
+    rows = xp.astype(lists, xp.int64)
+    rank = xp.take_along_axis(candidates.ranks, rows, axis=1)
+    is_cut = (rank[:, 1:] != rank[:, :-1]) & (rank[:, 1:] >= 0)
+    block = xp.arange(m, dtype=xp.int64, device=place.device) // width
+    block = xp.where(rank >= 0, block[None, :], n_blocks)
+    flat = rows + n * xp.arange(d, dtype=xp.int64, device=place.device)[:, None]
+    block_of = ops.scatter(xp, xp.reshape(block, (-1,)), xp.reshape(flat, (-1,)), d * n) if d else flat
+    return Layout(
+        _in_blocks(place, xp.where(rank >= 0, lists, n), n, n_blocks, width),
+        _in_blocks(place, is_cut, 0, n_blocks, width),
+        xp.astype(xp.reshape(block_of, (d, n)), xp.int32),
+        n_blocks,
+    )
+
+
+def _in_blocks(place: Place, lines: Array, fill: int, n_blocks: int, width: int) -> Array:
+    """Pad lines (d, m) and cut them into blocks (d * n_blocks, width)."""
+    xp, (d, m) = place.xp, lines.shape
+    rest = xp.astype(xp.full((d, n_blocks * width - m), fill, device=place.device), lines.dtype)
+    return xp.reshape(xp.concat((lines, rest), axis=1), (d * n_blocks, width))
+
+
+def weigh_blocks(
+    place: Place, candidates: Candidates, layout: Layout, target: Target, is_live: Array, size: int
+) -> Blocks:
+    """Weigh blocks and values of the live rows (n,), of which there are `size`; the host does not wait."""
+    xp = place.xp
+    tables = []
+    for block in candidates.blocks:
+        columns = (block.packed, block.n_cells, is_live, target.is_positive, target.weights)
+        tables.append(ops.count_cells(xp, *columns))
+    block_of, keys, weights = layout.block_of, xp.astype(target.is_positive, xp.int64), target.weights
+    if size < candidates.n_rows:
+        every = xp.arange(candidates.n_rows, dtype=xp.int64, device=place.device)
+        rows = ops.compress(xp, every, is_live, size)
+        block_of, keys = xp.take(block_of, rows, axis=1), xp.take(keys, rows, axis=0)
+        weights = None if weights is None else xp.take(weights, rows, axis=0)
+    sums = ops.paired_histogram(xp, block_of, keys, layout.n_blocks + 1, 2, weights)
+    return Blocks(layout, target, sums[:, :, : layout.n_blocks], tuple(tables))
+
+
+def narrow_blocks(
+    place: Place, candidates: Candidates, blocks: Blocks, before: tuple[Array, int], after: tuple[Array, int]
+) -> Blocks:
+    """Account for rows that left; `before` and `after` are masks (n,) and how many rows are in them."""
+    layout, target = blocks.layout, blocks.target
+    n_gone = before[1] - after[1]
+    if after[1] < n_gone:
+        return weigh_blocks(place, candidates, layout, target, *after)
+    gone = weigh_blocks(place, candidates, layout, target, before[0] & ~after[0], n_gone)
+    tables = [
+        (p - p_gone, covered - covered_gone)
+        for (p, covered), (p_gone, covered_gone) in zip(blocks.tables, gone.tables, strict=True)
+    ]
+    return blocks._replace(sums=blocks.sums - gone.sums, tables=tuple(tables))
