@@ -208,7 +208,7 @@ def _score_sorted(
     for place in (at, xp.where(at < m - 1, at + 1, at)):
         row = xp.astype(xp.take(lists, line * m + place, axis=0), xp.int64)
         neighbours.append(xp.take(numbers, column + row, axis=0))
-    side = xp.where(is_above, ABOVE, BELOW)
+    side = BELOW + (ABOVE - BELOW) * xp.astype(is_above, xp.int64)
     return _lines(xp, *(xp.astype(one, best.dtype) for one in (best, p, covered, *neighbours, side)))
 
 
