@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import nox
 
@@ -122,13 +121,17 @@ def cupy_emulated(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Our times beside the peers', interleaved in one process: `nox -s bench -- kernels`."""
-    install(session, "bench")
-    names = session.posargs or sorted(
-        path.stem for path in Path("benchmarks").glob("*.py") if path.stem not in ("__init__", "harness")
-    )
-    for name in names:
-        session.run("python", "-m", f"benchmarks.{name}")
+    """Our times beside the peers', interleaved: `nox -s bench`, or `nox -s bench -- svm --size medium`.
+
+    Without arguments every family runs at its small size, and the tables of benchmarks/RESULTS.md, the
+    figures they come from and a chart are written anew.
+    """
+    install(session, "bench", "plot")
+    session.install("--no-deps", "wittgenstein")  # it asks for old versions of what it does not use
+    session.install("pandas")
+    kept = ["--json", "benchmarks/last_run.json", "--chart", "benchmarks/last_run.svg"]
+    kept += ["--results", "benchmarks/RESULTS.md"]
+    session.run("arraylearn", "bench", *(session.posargs or kept))
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""Fair timings on a machine that wanders: contestants take turns in one process, the best turn counts.
+"""The shipped harness (`arraylearn.bench`) under the names that the scripts beside this file use.
 
 >>> from benchmarks.harness import race
 >>> times = race({"ours": lambda: sum(range(100)), "bare": lambda: sum(range(100))}, turns=3)
@@ -8,59 +8,12 @@
 
 from __future__ import annotations
 
-import gc
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
 
-from threadpoolctl import threadpool_limits
+from arraylearn.bench.harness import compare_turns, geometric_mean, race, race_turns
+from arraylearn.bench.machine import threads
 
-import arraylearn as al
-
-__all__ = ["race", "report", "threads"]
-
-
-@contextmanager
-def threads(n: int) -> Iterator[None]:
-    """Give the BLAS, OpenMP and our own pool `n` threads each."""
-    al.set_num_threads(n)
-    try:
-        with threadpool_limits(limits=n):
-            yield
-    finally:
-        al.set_num_threads(None)
-
-
-def race(
-    contestants: Mapping[str, Callable[[], Any]],
-    *,
-    turns: int = 5,
-    budget: float = 60.0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
-    """Run all contestants in turns and return the least time of each, in seconds.
-
-    The order is reversed every other turn, so that none profits from its place; after `budget` seconds no
-    new turn begins (there are at least two). ``clock=time.process_time`` counts the time on our cores only:
-    for one thread each on a machine that others use, too.
-    """
-    names = list(contestants)
-    best = dict.fromkeys(names, float("inf"))
-    began = time.perf_counter()
-    for turn in range(turns):
-        if turn >= 2 and time.perf_counter() - began > budget:
-            break
-        for name in names if turn % 2 == 0 else reversed(names):
-            gc.collect()
-            gc.disable()
-            start = clock()
-            result = contestants[name]()
-            elapsed = clock() - start
-            gc.enable()
-            del result
-            best[name] = min(best[name], elapsed)
-    return best
+__all__ = ["compare_turns", "geometric_mean", "race", "race_turns", "report", "threads"]
 
 
 def report(title: str, times: Mapping[str, float], *, ours: str, bars: Mapping[str, float]) -> bool:

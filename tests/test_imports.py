@@ -22,7 +22,7 @@ ORDER = [
     {"bayes", "tree", "svm"},
     {"ensemble", "rules"},
     {"selection", "scale", "io", "plot"},
-    {"selftest"},
+    {"selftest", "bench"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -69,7 +69,7 @@ def test_arrows_of_the_house(path):
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
 def test_array_libraries_are_named_in_the_backend_room_only(path):
-    host_rooms = ("table", "io", "plot", "scale", "datasets")
+    host_rooms = ("table", "io", "plot", "scale", "datasets", "bench")
     banned = {"torch", "cupy", "cupyx", "jax"} | (set() if room_of(path) in host_rooms else {"numpy"})
     for node in ast.walk(ast.parse(path.read_text())):
         names = []

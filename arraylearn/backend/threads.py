@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["get_num_threads", "parallel_map", "set_num_threads"]
+from threadpoolctl import threadpool_limits
+
+__all__ = ["get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,6 +48,23 @@ def get_num_threads() -> int:
         return _num_threads
     stated = os.environ.get("ARRAYLEARN_NUM_THREADS", "")
     return int(stated) if stated.isdigit() and int(stated) > 0 else _available_cores()
+
+
+@contextmanager
+def same_threads(n: int) -> Iterator[None]:
+    """Give our own pool, BLAS, OpenMP and torch (where it is loaded) `n` CPU threads each, in the block."""
+    before, torch = _num_threads, sys.modules.get("torch")
+    torch_before = torch.get_num_threads() if torch is not None else 0
+    set_num_threads(n)
+    try:
+        with threadpool_limits(limits=n):
+            if torch is not None:
+                torch.set_num_threads(n)
+            yield
+    finally:
+        set_num_threads(before)
+        if torch is not None:
+            torch.set_num_threads(torch_before)
 
 
 def _available_cores() -> int:

@@ -147,6 +147,9 @@ class FakeCuda(TorchDispatchMode):
             "current_device": lambda: 0,
             "get_device_name": lambda device=None: "torch_fake_cuda",
             "mem_get_info": lambda device=None: (MEMORY // 2, MEMORY),
+            "reset_peak_memory_stats": lambda device=None: None,
+            "memory_allocated": lambda device=None: 0,
+            "max_memory_allocated": lambda device=None: 0,
             "synchronize": lambda device=None: self._note("torch.cuda.synchronize"),
         }
 

@@ -1,32 +1,18 @@
-"""The command line: ``arraylearn demo | info | selftest``."""
+"""``demo``, ``info``, ``selftest``: what is here, and whether it works on this machine."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["main"]
+from arraylearn.cli.backends import backend_option
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
-    from arraylearn.backend import BackendUnavailableError
-
-    options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except (BackendUnavailableError, ValueError) as error:
-        print(f"arraylearn: {error}", file=sys.stderr)
-        return 2
+__all__ = ["add_commands"]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers.")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    backend = argparse.ArgumentParser(add_help=False)
-    backend.add_argument("--backend", help="numpy, torch, torch:cuda:0, cupy, cupy:1 or auto")
-
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser's."""
+    backend = backend_option()
     demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner")
     demo.set_defaults(run=_demo)
     info = commands.add_parser("info", help="say which backends work on this machine, and why others do not")
@@ -35,7 +21,6 @@ def _parser() -> argparse.ArgumentParser:
         "selftest", parents=[backend], help="compare a backend with NumPy on this machine, kernel by kernel"
     )
     selftest.set_defaults(run=_selftest)
-    return parser
 
 
 def _demo(options: argparse.Namespace) -> int:

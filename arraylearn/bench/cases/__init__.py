@@ -1,0 +1,28 @@
+"""The registry: every case of every family, in the order of the tables."""
+
+from __future__ import annotations
+
+import importlib
+
+from arraylearn.bench.case import Case
+
+__all__ = ["FAMILIES", "all_cases"]
+
+FAMILIES = ("bayes", "tree", "pruning", "ensemble", "svm", "rules", "selection", "kernels")
+
+
+def all_cases(families: tuple[str, ...] = ()) -> list[Case]:
+    """Return the cases of the named families, or of all.
+
+    >>> {case.family for case in all_cases(("bayes",))}
+    {'bayes'}
+    """
+    unknown = [name for name in families if name not in FAMILIES]
+    if unknown:
+        known = ", ".join(FAMILIES)
+        raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
+    cases: list[Case] = []
+    for family in FAMILIES:
+        if not families or family in families:
+            cases += importlib.import_module(f"arraylearn.bench.cases.{family}").CASES
+    return cases

@@ -1,0 +1,57 @@
+"""Bayes classifiers beside scikit-learn's: fit and predict in one go."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
+from arraylearn.bench.case import Case, Size, learner_case
+from arraylearn.bench.data import Shape, nominal_rows, normal
+from arraylearn.bench.peers import load_peer
+
+__all__ = ["CASES"]
+
+_SHAPES: dict[Size, Shape] = {
+    "small": Shape(10_000, 50, 5),
+    "medium": Shape(100_000, 50, 5),
+    "large": Shape(1_000_000, 50, 5),
+}
+
+
+def _peer(module: str, name: str, shape: Shape, n_threads: int) -> Any:
+    return load_peer(f"sklearn.{module}", name)()
+
+
+def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
+    return learner_case(
+        "bayes",
+        name,
+        bar="bayes",
+        shapes=_SHAPES,
+        data=data,
+        ours=ours,
+        peers={"scikit-learn": peer},
+        job="fit + predict",
+    )
+
+
+_GAUSSIAN = partial(_peer, "naive_bayes", "GaussianNB")
+_QUADRATIC = partial(_peer, "discriminant_analysis", "QuadraticDiscriminantAnalysis")
+
+CASES = [
+    _case("naive Bayes, float64", normal, lambda shape: NaiveBayesClassifier(), _GAUSSIAN),
+    _case(
+        "naive Bayes, float32",
+        partial(normal, dtype="float32"),
+        lambda shape: NaiveBayesClassifier(),
+        _GAUSSIAN,
+    ),
+    _case(
+        "naive Bayes, nominal",
+        nominal_rows,
+        lambda shape: NaiveBayesClassifier(categorical_features=range(shape.n_columns)),
+        partial(_peer, "naive_bayes", "CategoricalNB"),
+    ),
+    _case("full Bayes, float64", normal, lambda shape: FullBayesClassifier(), _QUADRATIC),
+]

@@ -1,0 +1,47 @@
+"""The weakest-link path of a large tree beside scikit-learn's; both on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arraylearn.backend.namespace import Place
+from arraylearn.bench.case import Case, Contest, Run
+from arraylearn.bench.data import Shape, noise
+from arraylearn.bench.peers import load_peer
+from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree.pruning import cost_complexity_path
+
+__all__ = ["CASES"]
+
+
+def _path(shape: Shape, n_threads: int) -> Contest:
+    rows = noise(shape)
+
+    def ours(place: Place) -> Run:
+        tree = DecisionTreeClassifier().fit(rows.X, rows.y).tree_
+        return lambda: float(cost_complexity_path(tree).impurities[-1])
+
+    def peer() -> Run:
+        made = load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0).fit(rows.X, rows.y).tree_
+        prune = load_peer("sklearn.tree._tree", "ccp_pruning_path")
+        return lambda: float(prune(made)["impurities"][-1])
+
+    return Contest(ours, {"scikit-learn": peer}, _itself)
+
+
+def _itself(risk: Any) -> float:
+    return float(risk)
+
+
+CASES = [
+    Case(
+        "pruning",
+        "weakest-link path",
+        None,
+        {"small": Shape(4000, 8), "medium": Shape(16_000, 8), "large": Shape(100_000, 8)},
+        ("scikit-learn",),
+        _path,
+        quality="risk of the root",
+        host_only=True,
+    )
+]

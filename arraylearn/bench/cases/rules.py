@@ -1,0 +1,74 @@
+"""Rule learners beside wittgenstein's RIPPER."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arraylearn.bench.case import Size, learner_case
+from arraylearn.bench.data import Shape, interval_rules, nominal_rules
+from arraylearn.bench.peers import load_peer
+from arraylearn.rules import RipperClassifier, SequentialCoveringClassifier
+
+__all__ = ["CASES"]
+
+
+class _Wittgenstein:
+    """RIPPER of wittgenstein in scikit-learn's manner: it takes a data frame and no classes but 0 and 1."""
+
+    def fit(self, X: Any, y: Any) -> _Wittgenstein:
+        self.model = load_peer("wittgenstein", "RIPPER")(random_state=1)
+        self.model.fit(self._frame(X), y=y, pos_class=1)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return load_peer("numpy", "asarray")(self.model.predict(self._frame(X))).astype(int)
+
+    @staticmethod
+    def _frame(X: Any) -> Any:
+        frame = load_peer("pandas", "DataFrame")(X)
+        frame.columns = [f"x{j}" for j in range(frame.shape[1])]
+        # wittgenstein puts numbers of few values into bins unless they are text
+        return frame.astype(str) if X.dtype.kind == "i" else frame
+
+
+def _peer(shape: Shape, n_threads: int) -> Any:
+    return _Wittgenstein()
+
+
+_NOMINAL: dict[Size, Shape] = {
+    "small": Shape(1000, 20),
+    "medium": Shape(5000, 20),
+    "large": Shape(20_000, 20),
+}
+
+CASES = [
+    learner_case(
+        "rules",
+        "RIPPER, nominal",
+        bar="rules",
+        shapes=_NOMINAL,
+        data=nominal_rules,
+        ours=lambda shape: RipperClassifier(random_state=1, categorical_features=range(shape.n_columns)),
+        peers={"wittgenstein": _peer},
+    ),
+    learner_case(
+        "rules",
+        "RIPPER, numeric",
+        bar=None,
+        shapes={"small": Shape(2000, 20), "medium": Shape(20_000, 20), "large": Shape(100_000, 20)},
+        data=interval_rules,
+        ours=lambda shape: RipperClassifier(random_state=1),
+        peers={},
+    ),
+    learner_case(
+        "rules",
+        "covering by FOIL's gain",
+        bar=None,
+        shapes=_NOMINAL,
+        data=nominal_rules,
+        ours=lambda shape: SequentialCoveringClassifier(
+            gain="foil", categorical_features=range(shape.n_columns)
+        ),
+        peers={},
+    ),
+]

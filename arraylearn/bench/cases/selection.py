@@ -1,0 +1,121 @@
+"""Choosing and judging models: many fits in one go beside loops over single fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arraylearn.backend.namespace import Place, from_host
+from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
+from arraylearn.bench.case import Case, Contest, Run
+from arraylearn.bench.data import Rows, Shape, machine_rows, normal
+from arraylearn.bench.peers import load_peer
+from arraylearn.selection import GridSearch, cross_validate, leave_one_out
+from arraylearn.svm import SVC
+from arraylearn.tree import DecisionTreeClassifier
+
+__all__ = ["CASES"]
+
+_LOOPED = 10  # rows that the loop of a leave-one-out is timed on
+
+
+def _search(shape: Shape, n_threads: int) -> Contest:
+    """Five folds of eight prices, without the final fit."""
+    rows = machine_rows(shape)
+    grid = {"C": [0.1 * 10 ** (3 * i / 7) for i in range(8)], "gamma": [1.0 / shape.n_columns]}
+
+    def ours(place: Place) -> Run:
+        X, y = from_host(rows.X, place), from_host(rows.y, place)
+        return lambda: GridSearch(SVC(), grid, cv=5, refit=False, progress=False).fit(X, y)
+
+    def peer() -> Run:
+        search, machine = (
+            load_peer("sklearn.model_selection", "GridSearchCV"),
+            load_peer("sklearn.svm", "SVC"),
+        )
+        return lambda: search(machine(), grid, cv=5, refit=False).fit(rows.X, rows.y)
+
+    return Contest(ours, {"libsvm": peer}, _best_score)
+
+
+def _depths(shape: Shape, n_threads: int) -> Contest:
+    """Five folds of eight depths; the peer grows a tree for each."""
+    rows = normal(shape)
+    grid = {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12]}
+
+    def ours(place: Place) -> Run:
+        X, y = from_host(rows.X, place), from_host(rows.y, place)
+        return lambda: GridSearch(DecisionTreeClassifier(), grid, cv=5, refit=False, progress=False).fit(X, y)
+
+    def peer() -> Run:
+        search = load_peer("sklearn.model_selection", "GridSearchCV")
+        tree = load_peer("sklearn.tree", "DecisionTreeClassifier")
+        return lambda: search(tree(random_state=0), grid, cv=5, refit=False).fit(rows.X, rows.y)
+
+    return Contest(ours, {"scikit-learn": peer}, _best_score)
+
+
+def _best_score(search: Any) -> float:
+    return float(search.cv_results_["mean_test_score"].max())
+
+
+def _left_out(kind: Any) -> Any:
+    def prepare(shape: Shape, n_threads: int) -> Contest:
+        """Leave each row out in turn; the loop does so for ten rows only, and its time is multiplied."""
+        rows = normal(shape)
+
+        def ours(place: Place) -> Run:
+            X, y = from_host(rows.X, place), from_host(rows.y, place)
+            return lambda: leave_one_out(kind(), X, y, refit=False, progress=False)
+
+        shares = {"loop": _LOOPED / shape.n_rows}
+        return Contest(ours, {"loop": lambda: _loop(kind, rows)}, _accuracy_of_all, shares)
+
+    return prepare
+
+
+def _accuracy_of_all(report: Any) -> float:
+    """Judge by the accuracy over all rows; ten rows say nothing."""
+    return float("nan") if len(report.errors) == _LOOPED else 1.0 - float(report.error)
+
+
+def _loop(kind: Any, rows: Rows) -> Run:
+    splitter = load_peer("sklearn.model_selection", "PredefinedSplit")
+    fold = [i if i < _LOOPED else -1 for i in range(rows.X.shape[0])]
+    return lambda: cross_validate(
+        kind(), rows.X, rows.y, cv=splitter(fold), refit=False, progress=False, fast=False
+    )
+
+
+CASES = [
+    Case(
+        "selection",
+        "SVC: 5 folds x 8 prices",
+        "machine search",
+        {"small": Shape(500, 20), "medium": Shape(2000, 20), "large": Shape(5000, 20)},
+        ("libsvm",),
+        _search,
+        n_rows=lambda shape: 5 * 8 * shape.n_rows,
+        quality="best score",
+    ),
+    Case(
+        "selection",
+        "tree: 5 folds x 8 depths",
+        None,
+        {"small": Shape(2000, 20), "medium": Shape(10_000, 20), "large": Shape(100_000, 20)},
+        ("scikit-learn",),
+        _depths,
+        n_rows=lambda shape: 5 * 8 * shape.n_rows,
+        quality="best score",
+    ),
+]
+for _name, _kind in (("naive", NaiveBayesClassifier), ("full", FullBayesClassifier)):
+    CASES.append(
+        Case(
+            "selection",
+            f"leave-one-out, {_name} Bayes",
+            None,
+            {"small": Shape(2000, 20, 3), "medium": Shape(10_000, 20, 3), "large": Shape(10_000, 50, 10)},
+            ("loop",),
+            _left_out(_kind),
+        )
+    )

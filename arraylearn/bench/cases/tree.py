@@ -1,0 +1,68 @@
+"""Decision trees beside scikit-learn's: exact and binned growth, and prediction."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from arraylearn.bench.case import Case, Size, learner_case
+from arraylearn.bench.data import Shape, curved
+from arraylearn.bench.peers import load_peer
+from arraylearn.tree import DecisionTreeClassifier
+
+__all__ = ["CASES"]
+
+
+def _shapes(n_classes: int) -> dict[Size, Shape]:
+    return {
+        "small": Shape(10_000, 20, n_classes),
+        "medium": Shape(100_000, 20, n_classes),
+        "large": Shape(1_000_000, 20, n_classes),
+    }
+
+
+def _peer(shape: Shape, n_threads: int, **settings: Any) -> Any:
+    return load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0, **settings)
+
+
+def _exact(name: str, bar: str, n_classes: int, n_values: int | None = None) -> Case:
+    return learner_case(
+        "tree",
+        name,
+        bar=bar,
+        shapes=_shapes(n_classes),
+        data=partial(curved, n_values=n_values),
+        ours=lambda shape: DecisionTreeClassifier(splitter="exact"),
+        peers={"scikit-learn": _peer},
+    )
+
+
+CASES = [
+    _exact("exact tree, 2 classes", "exact tree", 2),
+    _exact("exact tree, 3 classes", "exact tree", 3),
+    _exact("exact tree, 10 classes", "exact tree, hard", 10),
+    _exact("exact tree, 16 values", "exact tree, hard", 2, 16),
+    learner_case(
+        "tree",
+        "binned tree, depth 8",
+        bar="binned tree",
+        shapes={
+            "small": Shape(50_000, 20, 2),
+            "medium": Shape(200_000, 20, 2),
+            "large": Shape(1_000_000, 20, 2),
+        },
+        data=curved,
+        ours=lambda shape: DecisionTreeClassifier(splitter="hist", max_depth=8),
+        peers={"scikit-learn": partial(_peer, max_depth=8)},
+    ),
+    learner_case(
+        "tree",
+        "full tree",
+        bar="tree prediction",
+        shapes=_shapes(2),
+        data=curved,
+        ours=lambda shape: DecisionTreeClassifier(splitter="exact"),
+        peers={"scikit-learn": _peer},
+        job="predict",
+    ),
+]

@@ -1,0 +1,244 @@
+r"""How cost grows: each learner at four sizes, and the slope of time and memory on logarithmic axes.
+
+A slope of 1 means twice the time for twice the rows, 2 four times the time:
+:math:`\log t = a + b \log n`, with b by least squares over the four sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arraylearn.backend.namespace import HOST, Place, from_host, synchronize
+from arraylearn.backend.peak import measure_peak
+from arraylearn.backend.selector import resolve
+from arraylearn.bench.cases import FAMILIES
+from arraylearn.bench.data import Rows, Shape, curved, interval_rules, machine_rows, noise, normal
+from arraylearn.bench.harness import race_turns
+from arraylearn.bench.machine import describe_machine, load, quiet, threads
+
+__all__ = ["AXES", "Growth", "GrowthReport", "measure_growth", "print_growth", "save_growth", "slope"]
+
+AXES = ("n_rows", "n_columns", "n_classes")
+_WORDS = {"n_rows": "rows", "n_columns": "columns", "n_classes": "classes"}
+
+
+class _Subject(NamedTuple):
+    """A learner and the table that its growth starts from."""
+
+    family: str
+    name: str
+    base: Shape
+    data: Callable[[Shape], Rows]
+    make: Callable[[], Any]
+    axes: tuple[str, ...] = AXES
+
+
+@dataclass
+class Growth:
+    """Time and memory of one learner's fit along one axis."""
+
+    family: str
+    learner: str
+    axis: str
+    sizes: list[int]
+    seconds: list[float]
+    peak_bytes: list[int]
+    time_slope: float
+    memory_slope: float
+
+
+@dataclass
+class GrowthReport:
+    """All that was measured, and where."""
+
+    machine: dict[str, Any]
+    backend: str
+    threads: int
+    load_before: float | None
+    quiet: bool | None
+    growths: list[Growth]
+
+
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Return the least-squares slope of log(values) over log(sizes).
+
+    >>> round(slope([1, 2, 4, 8], [3, 12, 48, 192]), 6)
+    2.0
+    """
+    x, y = [math.log(size) for size in sizes], [math.log(max(value, 1e-12)) for value in values]
+    x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((a - x_mean) ** 2 for a in x)
+    return sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True)) / spread
+
+
+def _subjects() -> list[_Subject]:
+    import arraylearn as al
+    from arraylearn.tree.pruning import cost_complexity_path
+
+    class Pruned:  # a fit whose cost is the tree's and the path's
+        def fit(self, X: Any, y: Any) -> Any:
+            return cost_complexity_path(al.DecisionTreeClassifier().fit(X, y).tree_)
+
+    class Gram:
+        def fit(self, X: Any, y: Any) -> Any:
+            return al.kernels.gram(X, gamma=0.01)
+
+    class Search:
+        def fit(self, X: Any, y: Any) -> Any:
+            grid = {"C": [0.1, 1.0, 10.0]}
+            return al.GridSearch(al.SVC(gamma=0.05), grid, cv=3, refit=False, progress=False).fit(X, y)
+
+    rows_and_columns = ("n_rows", "n_columns")
+    return [
+        _Subject("bayes", "naive Bayes", Shape(20_000, 10, 2), normal, al.NaiveBayesClassifier),
+        _Subject("bayes", "full Bayes", Shape(20_000, 10, 2), normal, al.FullBayesClassifier),
+        _Subject(
+            "tree",
+            "exact tree",
+            Shape(5000, 8, 2),
+            curved,
+            lambda: al.DecisionTreeClassifier(splitter="exact"),
+        ),
+        _Subject(
+            "tree",
+            "binned tree, depth 8",
+            Shape(20_000, 8, 2),
+            curved,
+            lambda: al.DecisionTreeClassifier(splitter="hist", max_depth=8),
+        ),
+        _Subject("pruning", "grow and weakest links", Shape(1000, 4, 2), noise, Pruned),
+        _Subject(
+            "ensemble",
+            "boosting, 10 rounds",
+            Shape(10_000, 8, 2),
+            curved,
+            lambda: al.GradientBoostingClassifier(n_estimators=10),
+        ),
+        _Subject(
+            "ensemble",
+            "forest, 10 trees",
+            Shape(2000, 8, 2),
+            curved,
+            lambda: al.RandomForestClassifier(n_estimators=10, random_state=0),
+        ),
+        _Subject("svm", "SVC, gaussian", Shape(500, 20, 2), machine_rows, al.SVC),
+        _Subject("svm", "SVC, linear", Shape(500, 20, 2), machine_rows, lambda: al.SVC(kernel="linear")),
+        _Subject(
+            "rules",
+            "RIPPER",
+            Shape(1000, 10, 2),
+            interval_rules,
+            lambda: al.RipperClassifier(random_state=1),
+            rows_and_columns,
+        ),
+        _Subject("selection", "SVC: 3 folds x 3 prices", Shape(200, 20, 2), machine_rows, Search),
+        _Subject("kernels", "gaussian gram", Shape(500, 20, 2), machine_rows, Gram, rows_and_columns),
+    ]
+
+
+def measure_growth(
+    families: Sequence[str] = (),
+    *,
+    backend: str = "numpy",
+    n_threads: int = 1,
+    size: str = "small",
+    only: str = "",
+    tell: Callable[[str], None] | None = None,
+) -> GrowthReport:
+    """Fit each learner at four sizes along each axis: 1, 2, 4 and 8 times the base.
+
+    `size` "medium" starts from four times as many rows, "large" from sixteen times as many.
+    """
+    unknown = [name for name in families if name not in FAMILIES]
+    if unknown:
+        known = ", ".join(FAMILIES)
+        raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
+    place, before = resolve(backend), load()
+    factor = {"small": 1, "medium": 4, "large": 16}[size]
+    growths = []
+    with threads(n_threads):
+        for one in _subjects():
+            if (families and one.family not in families) or only not in one.name:
+                continue
+            base = one.base._replace(n_rows=one.base.n_rows * factor)
+            growths += [_along(one, base, axis, place) for axis in one.axes]
+            if tell is not None:
+                tell(one.name)
+    return GrowthReport(describe_machine(), backend, n_threads, before, quiet(before), growths)
+
+
+def _along(one: _Subject, base: Shape, axis: str, place: Place) -> Growth:
+    sizes = [getattr(base, axis) * step for step in (1, 2, 4, 8)]
+    runs = {str(size): _fit(one, base._replace(**{axis: size}), place) for size in sizes}
+    timed = race_turns(runs, turns=3, budget=6.0)
+    seconds = [min(timed[str(size)]) for size in sizes]
+    peaks = [_peak(runs[str(size)], place) for size in sizes]
+    return Growth(
+        one.family, one.name, axis, sizes, seconds, peaks, slope(sizes, seconds), slope(sizes, peaks)
+    )
+
+
+def _fit(one: _Subject, shape: Shape, place: Place) -> Callable[[], Any]:
+    rows = one.data(shape)
+    X, y = from_host(rows.X, place), from_host(rows.y, place)
+
+    def run() -> Any:
+        fitted = one.make().fit(X, y)
+        synchronize(place)
+        return fitted
+
+    return run
+
+
+def _peak(run: Callable[[], Any], place: Place) -> int:
+    with measure_peak(place, traced=place is HOST) as peak:
+        run()
+    return peak.n_bytes
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 1e6:.3g} MB"
+
+
+def growth_rows(growths: Iterable[Growth]) -> list[tuple[str, ...]]:
+    """Return a row of text for each learner and axis."""
+    return [
+        (
+            one.family,
+            one.learner,
+            _WORDS[one.axis],
+            f"{one.sizes[0]} - {one.sizes[-1]}",
+            f"{one.seconds[0] * 1e3:.3g} - {one.seconds[-1] * 1e3:.3g} ms",
+            f"{one.time_slope:.2f}",
+            f"{_size(one.peak_bytes[0])} - {_size(one.peak_bytes[-1])}",
+            f"{one.memory_slope:.2f}",
+        )
+        for one in growths
+    ]
+
+
+def print_growth(report: GrowthReport, console: Any = None) -> None:
+    """Print the slopes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = console or Console()
+    title = f"Growth of a fit on {report.backend}, {report.threads} thread(s): log-log slopes over four sizes"
+    table = Table(title=title, title_justify="left")
+    for heading in ("family", "learner", "along", "sizes", "time", "slope", "memory", "slope"):
+        table.add_column(heading, justify="right" if heading == "slope" else "left", overflow="fold")
+    for row in growth_rows(report.growths):
+        table.add_row(*row)
+    console.print(table)
+    state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
+    console.print(f"Machine {state}, load {report.load_before} before.", highlight=False)
+
+
+def save_growth(report: GrowthReport, path: str | Path) -> None:
+    """Write the figures as JSON."""
+    Path(path).write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")

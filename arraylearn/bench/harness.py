@@ -1,0 +1,113 @@
+"""Fair timings on a machine that wanders: contestants take turns in one process, the best turn counts.
+
+>>> from arraylearn.bench.harness import race
+>>> times = race({"ours": lambda: sum(range(100)), "bare": lambda: sum(range(100))}, turns=3)
+>>> sorted(times)
+['bare', 'ours']
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+__all__ = ["Ratio", "compare_turns", "geometric_mean", "race", "race_turns"]
+
+_LEAST_TURN = 0.02  # seconds: shorter work is repeated within its turn
+_MOST_REPEATS = 1000
+
+
+def race_turns(
+    contestants: Mapping[str, Callable[[], Any]],
+    *,
+    turns: int = 5,
+    budget: float = 60.0,
+    clock: Callable[[], float] = time.perf_counter,
+    warm_up: bool = True,
+) -> dict[str, list[float]]:
+    """Run all contestants in turns; return the seconds of one call, turn by turn.
+
+    Everyone runs once before the clock counts (imports, compiled kernels, caches). The order is reversed
+    every other turn, so that none profits from its place. There is one turn at least; another one begins if
+    it would end within `budget` seconds. Work of less than 20 ms is repeated within its turn.
+    """
+    repeats = dict.fromkeys(contestants, 1)
+    began = time.perf_counter()
+    if warm_up:
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            repeats[name] = min(_MOST_REPEATS, math.ceil(_LEAST_TURN / (time.perf_counter() - start + 1e-9)))
+        began = time.perf_counter()
+    names = list(contestants)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(turns):
+        spent = time.perf_counter() - began
+        if turn >= 1 and spent / turn * (turn + 1) > budget:
+            break
+        for name in names if turn % 2 == 0 else reversed(names):
+            found[name].append(_time(contestants[name], repeats[name], clock))
+    return found
+
+
+def _time(run: Callable[[], Any], n_repeats: int, clock: Callable[[], float]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        start = clock()
+        for _ in range(n_repeats):
+            result = run()
+        elapsed = clock() - start
+    finally:
+        gc.enable()
+    del result
+    return elapsed / n_repeats
+
+
+def race(
+    contestants: Mapping[str, Callable[[], Any]],
+    *,
+    turns: int = 5,
+    budget: float = 60.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """Run all contestants in turns and return the least time of each, in seconds.
+
+    ``clock=time.process_time`` counts the time on our cores only: for one thread each on a machine that
+    others use, too.
+    """
+    found = race_turns(contestants, turns=turns, budget=budget, clock=clock, warm_up=False)
+    return {name: min(times) for name, times in found.items()}
+
+
+class Ratio(NamedTuple):
+    """A peer's time over ours, with its spread over the turns."""
+
+    best: float  # of the best turns of both: the figure to quote
+    median: float  # of the turns, each a pair timed one after the other
+    low: float
+    high: float
+
+
+def compare_turns(ours: list[float], peer: list[float]) -> Ratio:
+    """Compare two contestants of one race.
+
+    >>> compare_turns([1.0, 2.0], [4.0, 6.0])
+    Ratio(best=4.0, median=3.5, low=3.0, high=4.0)
+    """
+    pairs = [theirs / mine for mine, theirs in zip(ours, peer, strict=True)]
+    return Ratio(min(peer) / min(ours), median(pairs), min(pairs), max(pairs))
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean of positive numbers.
+
+    >>> geometric_mean([2.0, 8.0])
+    4.0
+    """
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))

@@ -1,0 +1,108 @@
+"""The machine: what it is, whether it is quiet, and equal threads for all who run on it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from arraylearn._version import __version__
+from arraylearn.backend.threads import same_threads
+from arraylearn.bench.peers import pin_peers
+
+__all__ = ["describe_machine", "load", "n_cores", "quiet", "threads"]
+
+_TASKS = Path("/proc/self/task")
+_VERSIONS = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "scikit-learn-intelex",
+    "lightgbm",
+    "xgboost",
+    "wittgenstein",
+)
+
+
+def n_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load() -> float | None:
+    """Return how many processes wanted a core in the last minute, where the system tells."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def quiet(before: float | None) -> bool | None:
+    """Whether others left the machine alone before the run began; None where the system does not tell."""
+    return None if before is None else before < 0.3
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, system and versions, as they stand beside every result."""
+    versions = {"python": platform.python_version(), "arraylearn": __version__}
+    for name in _VERSIONS:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "usable_cores": n_cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+    }
+
+
+def _processor() -> str:
+    about = Path("/proc/cpuinfo")
+    if about.exists():
+        for line in about.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Give everyone `n` threads: our pool, BLAS, OpenMP, torch, the peers; and `n` cores, where Linux can."""
+    if n < 1 or n > n_cores():
+        raise ValueError(
+            f"`threads` must be from 1 to {n_cores()}, the cores this process may use; got {n}. "
+            "Contestants would wait for each other."
+        )
+    pin_peers(n)
+    with same_threads(n), _on_cores(n):
+        yield
+
+
+@contextmanager
+def _on_cores(n: int) -> Iterator[None]:
+    """Bind every thread of this process to the first `n` of its cores: pools that others made as well."""
+    if sys.platform != "linux" or not _TASKS.exists():
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    _bind(set(sorted(allowed)[:n]))
+    try:
+        yield
+    finally:
+        _bind(allowed)
+
+
+def _bind(cores: set[int]) -> None:
+    for task in _TASKS.iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), cores)
+        except (OSError, ProcessLookupError):  # a thread that has just ended
+            continue

@@ -1,0 +1,324 @@
+"""Run cases: ours on every chosen backend and the peers, interleaved; results as plain numbers for a file."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from arraylearn.backend.namespace import HOST, Place, synchronize
+from arraylearn.backend.peak import measure_peak
+from arraylearn.backend.selector import resolve
+from arraylearn.bench.bars import BARS, Against
+from arraylearn.bench.case import SIZES, Case, Contest, Run, Size
+from arraylearn.bench.cases import all_cases
+from arraylearn.bench.harness import compare_turns, geometric_mean, race_turns
+from arraylearn.bench.machine import describe_machine, load, quiet, threads
+from arraylearn.bench.peers import installed_peers, missing_peers
+
+__all__ = ["Contestant", "Report", "Result", "Summary", "Versus", "run_bench", "summarize"]
+
+# seconds of turns per case, after a first round that does not count
+BUDGET: dict[Size, float] = {"small": 2.5, "medium": 15.0, "large": 60.0}
+TURNS: dict[Size, int] = {"small": 5, "medium": 5, "large": 3}
+
+
+@dataclass
+class Contestant:
+    """What one program did in a case."""
+
+    seconds: float  # of the best turn
+    turns: list[float]
+    rows_per_second: float
+    peak_bytes: int  # beyond what was held before, in a run of its own
+    quality: float | None
+
+
+@dataclass
+class Versus:
+    """A peer beside ours: the peer's time over ours, with its spread over the turns."""
+
+    ratio: float
+    median: float
+    low: float
+    high: float
+
+
+@dataclass
+class Result:
+    """One case at one size, with one number of threads, on one backend."""
+
+    family: str
+    case: str
+    size: Size
+    n_rows: int
+    n_columns: int
+    n_classes: int
+    threads: int
+    backend: str
+    quality_name: str
+    bar: str | None  # key of `bars.BARS`
+    bars: dict[str, float]  # peers, joined by " or " -> the least ratio
+    ours: Contestant
+    peers: dict[str, Contestant] = field(default_factory=dict)
+    ratios: dict[str, Versus] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """A whole run: the machine, the results, what was left out and why."""
+
+    machine: dict[str, Any]
+    clock: str
+    began: str
+    load_before: float | None
+    load_after: float | None
+    quiet: bool | None
+    seconds: float
+    results: list[Result]
+    skipped: dict[str, str]
+
+    def save(self, path: str | Path) -> None:
+        """Write the run as JSON."""
+        Path(path).write_text(json.dumps(asdict(self), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Report:
+        """Read a run that `save` wrote."""
+        raw = json.loads(Path(path).read_text(encoding="utf-8"))
+        raw["results"] = [_read_result(result) for result in raw["results"]]
+        return cls(**raw)
+
+
+def _read_result(raw: dict[str, Any]) -> Result:
+    return Result(
+        **{
+            **raw,
+            "ours": Contestant(**raw["ours"]),
+            "peers": {name: Contestant(**peer) for name, peer in raw["peers"].items()},
+            "ratios": {name: Versus(**ratio) for name, ratio in raw["ratios"].items()},
+        }
+    )
+
+
+def run_bench(
+    families: Sequence[str] = (),
+    *,
+    sizes: Sequence[Size] = ("small",),
+    backends: Sequence[str] = ("numpy",),
+    n_threads: Sequence[int] = (1,),
+    with_peers: bool = True,
+    clock: Literal["wall", "cpu"] = "wall",
+    only: str = "",
+    turns: int | None = None,
+    tell: Callable[[Result], None] | None = None,
+) -> Report:
+    """Time the cases of some families (default: all) and return a report.
+
+    Parameters
+    ----------
+    families : sequence of str
+        Of `arraylearn.bench.FAMILIES`.
+    sizes : sequence of {"small", "medium", "large"}
+        How many rows.
+    backends : sequence of str
+        As in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`.
+    n_threads : sequence of int
+        CPU threads for everyone, one run for each number.
+    with_peers : bool
+        Whether to time the peers that are installed.
+    clock : {"wall", "cpu"}
+        "cpu" counts the time on our own cores, for one thread on a machine that others use, too.
+    only : str
+        Cases whose name contains this text.
+    turns : int, optional
+        At most so many turns per case.
+    tell : callable, optional
+        Called with each result as it comes.
+    """
+    places = {name: resolve(name) for name in backends}
+    cases = [case for case in all_cases(tuple(families)) if only in case.name]
+    unknown = [size for size in sizes if size not in SIZES]
+    if unknown:
+        raise ValueError(f"`size` must be 'small', 'medium' or 'large'; got {unknown[0]!r}.")
+    before, began = load(), time.perf_counter()
+    results: list[Result] = []
+    skipped: dict[str, str] = {}
+    asked = {name for case in cases for name in case.peers}
+    if with_peers:
+        missing = missing_peers()
+        skipped = {name: f"not installed: {missing[name]}" for name in sorted(asked & set(missing))}
+    else:
+        skipped = {"peers": "not asked for"}
+    here = installed_peers() if with_peers else frozenset()
+    for n in n_threads:
+        with threads(n), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for case in cases:
+                for size in sizes:
+                    try:
+                        found = _run_case(case, size, n, places, here, clock, turns)
+                    except Exception as error:  # one program that fails must not cost the results of all
+                        skipped[f"{case.name}, {size}"] = f"failed: {type(error).__name__}: {error}"
+                        continue
+                    results += found
+                    for result in found:
+                        if tell is not None:
+                            tell(result)
+    return Report(
+        machine=describe_machine(),
+        clock=clock,
+        began=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        load_before=before,
+        load_after=load(),
+        quiet=quiet(before),
+        seconds=round(time.perf_counter() - began, 1),
+        results=results,
+        skipped=skipped,
+    )
+
+
+def _run_case(
+    case: Case,
+    size: Size,
+    n_threads: int,
+    places: dict[str, Place],
+    here: frozenset[str],
+    clock: str,
+    turns: int | None,
+) -> list[Result]:
+    """Race ours on each backend with the peers that are here."""
+    shape = case.shapes[size]
+    contest = case.prepare(shape, n_threads)
+    if case.host_only:
+        places = {"numpy": HOST}
+    runs = {f"ours on {name}": _waiting(contest.ours(place), place) for name, place in places.items()}
+    runs |= {name: make() for name, make in contest.peers.items() if name in here}
+    timed = race_turns(
+        runs,
+        turns=turns or TURNS[size],
+        budget=BUDGET[size],
+        clock=time.perf_counter if clock == "wall" else time.process_time,
+    )
+    n_rows = case.n_rows(shape)
+    where = {f"ours on {name}": place for name, place in places.items()}
+    told = {
+        name: _contestant(
+            run, timed[name], where.get(name, HOST), n_rows, contest, contest.shares.get(name, 1)
+        )
+        for name, run in runs.items()
+    }
+    bar = case.bar_of(size)
+    results = []
+    for backend in places:
+        ours = told[f"ours on {backend}"]
+        result = Result(
+            case.family,
+            case.name,
+            size,
+            *shape,
+            n_threads,
+            backend,
+            case.quality,
+            bar,
+            {} if bar is None else {" or ".join(one.peers): one.least for one in BARS[bar].against},
+            ours,
+            peers={name: told[name] for name in runs if name not in where},
+            ratios={
+                name: Versus(*compare_turns(ours.turns, told[name].turns))
+                for name in runs
+                if name not in where
+            },
+        )
+        results.append(result)
+    return results
+
+
+def _waiting(run: Run, place: Place) -> Run:
+    """Let the device finish before the clock stops."""
+
+    def work() -> Any:
+        result = run()
+        synchronize(place)
+        return result
+
+    return work
+
+
+def _contestant(
+    run: Run, turns: list[float], place: Place, n_rows: int, contest: Contest, share: float
+) -> Contestant:
+    gc.collect()
+    with measure_peak(place) as peak:
+        result = run()
+    quality = None if contest.judge is None else contest.judge(result)
+    whole = [seconds / share for seconds in turns]
+    best = min(whole)
+    return Contestant(
+        best,
+        whole,
+        n_rows / best,
+        peak.n_bytes,
+        None if quality is None or math.isnan(quality) else quality,
+    )
+
+
+@dataclass
+class Summary:
+    """A bar and what the cases of its job reached together."""
+
+    job: str
+    threads: int
+    backend: str
+    sizes: str
+    peers: str
+    n_cases: int
+    mean: float  # geometric mean of the ratios to the fastest of the peers
+    least: float
+    goal: float
+    is_its_size: bool  # whether the bar was set for these sizes
+
+    @property
+    def verdict(self) -> str:
+        """Whether the bar is reached."""
+        reached = "reached" if self.mean >= self.least else "MISSED"
+        return reached if self.is_its_size else f"{reached.lower()} below its size"
+
+
+def summarize(results: Sequence[Result]) -> list[Summary]:
+    """Compare the geometric mean of each job's ratios with its bar."""
+    groups: dict[tuple[str, int, str, Against, bool], list[Result]] = {}
+    for result in results:
+        if result.bar is None:
+            continue
+        bar = BARS[result.bar]
+        for against in bar.against:
+            if any(peer in result.ratios for peer in against.peers):
+                key = (result.bar, result.threads, result.backend, against, result.size in bar.sizes)
+                groups.setdefault(key, []).append(result)
+    return [
+        Summary(
+            BARS[name].job,
+            n_threads,
+            backend,
+            ", ".join(size for size in SIZES if any(one.size == size for one in found)),
+            " or ".join(peer for peer in against.peers if any(peer in one.ratios for one in found)),
+            len(found),
+            geometric_mean(_slowest_lead(one, against) for one in found),
+            against.least,
+            against.goal,
+            is_its_size,
+        )
+        for (name, n_threads, backend, against, is_its_size), found in groups.items()
+    ]
+
+
+def _slowest_lead(result: Result, against: Against) -> float:
+    """Return the ratio to the fastest of the peers that ran."""
+    return min(result.ratios[peer].ratio for peer in against.peers if peer in result.ratios)

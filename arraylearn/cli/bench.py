@@ -1,0 +1,141 @@
+"""``bench``: throughput on this machine, beside the peers that are installed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_commands"]
+
+_ABOUT = """Time the learners on this machine, interleaved with the peers that are installed, and print rows
+per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out, and the table
+says so."""
+_EXAMPLES = """examples:
+  arraylearn bench                                     every family, small, NumPy, one thread
+  arraylearn bench svm tree --size medium --threads 1 2
+  arraylearn bench ensemble --backend numpy torch torch:cuda cupy --no-peers
+  arraylearn bench --json run.json --chart run.png     keep the figures; draw them
+  arraylearn bench --read run.json --chart run.svg     draw or print an earlier run
+  arraylearn bench --growth bayes                      how time and memory grow with rows, columns, classes
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser's."""
+    parser = commands.add_parser(
+        "bench",
+        help="time the learners on this machine, beside peers",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "families",
+        nargs="*",
+        metavar="family",
+        help="bayes, tree, pruning, ensemble, svm, rules, selection, kernels (default: all)",
+    )
+    add("--backend", nargs="+", default=["numpy"], help="one or more, such as numpy torch cupy torch:cuda:0")
+    add("--size", nargs="+", default=["small"], choices=["small", "medium", "large"])
+    add("--threads", nargs="+", type=int, default=[1], help="CPU threads for everyone (default: 1)")
+    add("--only", default="", metavar="TEXT", help="cases whose name contains this text")
+    add("--turns", type=int, help="at most so many turns per case")
+    add("--no-peers", action="store_true", help="ours only")
+    add("--cpu-time", action="store_true", help="time on our own cores: for one thread on a busy machine")
+    add("--json", type=Path, metavar="FILE", help="write all figures here")
+    add("--read", type=Path, metavar="FILE", help="show an earlier run instead of making one")
+    add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
+    add("--results", type=Path, metavar="FILE", help="rewrite the marked section of this Markdown file")
+    add("--growth", action="store_true", help="fit how time and memory grow, instead of comparing with peers")
+    parser.set_defaults(run=_bench)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    _refuse_early(options)
+    return _growth(options) if options.growth else _compare(options)
+
+
+def _refuse_early(options: argparse.Namespace) -> None:
+    """Find out before the long run whether its results can be written."""
+    for name in ("json", "chart", "results"):
+        path = getattr(options, name)
+        if path is not None and not path.resolve().parent.is_dir():
+            raise ValueError(f"`--{name}`: there is no folder {path.resolve().parent}. Make it first.")
+    if options.chart is not None:
+        from arraylearn.plot.benchmark import refuse_without_matplotlib
+
+        refuse_without_matplotlib("--chart")
+    if options.growth and (options.results or options.read):
+        raise ValueError("`--growth` has a table of its own: leave out `--results` and `--read`.")
+    if options.turns is not None and options.turns < 1:
+        raise ValueError(f"`--turns` must be at least 1; got {options.turns}.")
+    if options.results is not None:
+        from arraylearn.bench.show import refuse_without_section
+
+        refuse_without_section(options.results)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from arraylearn.bench.run import Report
+    from arraylearn.bench.show import print_report, rewrite_section
+
+    report = _run(options) if options.read is None else Report.read(options.read)
+    if options.json is not None:
+        report.save(options.json)
+    print_report(report)
+    if options.chart is not None:
+        from arraylearn.plot.benchmark import plot_bench
+
+        plot_bench(report).savefig(options.chart)
+    if options.results is not None:
+        rewrite_section(options.results, report)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> Any:
+    from rich.console import Console
+
+    from arraylearn.bench import run_bench
+
+    console = Console(stderr=True)
+    with console.status("the first case ...") as status:
+        return run_bench(
+            options.families,
+            sizes=options.size,
+            backends=options.backend,
+            n_threads=options.threads,
+            with_peers=not options.no_peers,
+            clock="cpu" if options.cpu_time else "wall",
+            only=options.only,
+            turns=options.turns,
+            tell=lambda result: status.update(f"done: {result.family}: {result.case}, {result.size} ..."),
+        )
+
+
+def _growth(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from arraylearn.bench.growth import measure_growth, print_growth, save_growth
+
+    if len(options.backend) > 1 or len(options.threads) > 1:
+        raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
+    console = Console(stderr=True)
+    with console.status("the first learner ...") as status:
+        found = measure_growth(
+            options.families,
+            backend=options.backend[0],
+            n_threads=options.threads[0],
+            size=options.size[0],
+            only=options.only,
+            tell=lambda name: status.update(f"done: {name} ..."),
+        )
+    print_growth(found)
+    if options.json is not None:
+        save_growth(found, options.json)
+    if options.chart is not None:
+        from arraylearn.plot.benchmark import plot_growth
+
+        plot_growth(found).savefig(options.chart)
+    return 0

@@ -1,0 +1,264 @@
+"""A run: results, ratios, bars, files, tables, charts."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from arraylearn import cli
+from arraylearn.backend import probe
+from arraylearn.bench import growth, run, show
+from arraylearn.bench.case import SIZES, Case, Contest, Shape
+from arraylearn.bench.data import noise
+from arraylearn.bench.run import Contestant, Report, Result, Versus, run_bench, summarize
+from tests.bench.test_cases import CASES, tiny
+
+
+def sleeping(seconds, result):
+    def work():
+        time.sleep(seconds)
+        return result
+
+    return work
+
+
+def invented(prepare=None, **changes):
+    """A case whose times are known: ours sleeps 4 ms, LIBSVM 40 ms, oneDAL fails to be there."""
+
+    def known(shape, n_threads):
+        return Contest(
+            lambda place: sleeping(0.004, 0.75),
+            {"libsvm": lambda: sleeping(0.04, 0.5), "onedal": lambda: sleeping(0.0, 1.0)},
+            float,
+        )
+
+    shapes = dict.fromkeys(SIZES, Shape(100, 7, 2))
+    settings = {"family": "svm", "name": "sleep", "bar": "gaussian machine", "shapes": shapes}
+    settings |= {"peers": ("libsvm", "onedal"), "prepare": prepare or known}
+    return Case(**{**settings, **changes})
+
+
+@pytest.fixture
+def known_peers(monkeypatch):
+    monkeypatch.setattr(run, "installed_peers", lambda: frozenset({"libsvm"}))
+    monkeypatch.setattr(run, "missing_peers", lambda: {"onedal": "pip install scikit-learn-intelex"})
+
+
+@pytest.fixture
+def report(monkeypatch, known_peers):
+    monkeypatch.setattr(run, "all_cases", lambda families: [invented()])
+    return run_bench(sizes=["medium"], turns=2)
+
+
+def test_a_run(report):
+    (one,) = report.results
+    assert (one.case, one.size, one.n_rows, one.threads, one.backend) == ("sleep", "medium", 100, 1, "numpy")
+    assert (one.ours.quality, one.peers["libsvm"].quality) == (0.75, 0.5)
+    assert len(one.ours.turns) == 2
+    assert one.ours.rows_per_second == pytest.approx(100 / one.ours.seconds)
+    # sleeps last at least what they were asked for; how much longer is the machine's affair
+    assert one.ours.seconds >= 0.004
+    assert one.peers["libsvm"].seconds >= 0.04
+    ratio = one.ratios["libsvm"]
+    assert ratio.ratio == pytest.approx(one.peers["libsvm"].seconds / one.ours.seconds)
+    assert ratio.low <= ratio.median <= ratio.high
+    assert report.skipped == {"onedal": "not installed: pip install scikit-learn-intelex"}
+
+
+def test_the_file_holds_everything(report, tmp_path):
+    path = tmp_path / "run.json"
+    report.save(path)
+    assert Report.read(path) == report
+    assert json.loads(path.read_text())["results"][0]["ratios"]["libsvm"]["ratio"] > 0
+
+
+def test_a_case_that_fails_costs_nothing_else(monkeypatch, known_peers):
+    def broken(shape, n_threads):
+        raise RuntimeError("no rows today")
+
+    cases = [invented(broken, name="broken"), invented()]
+    monkeypatch.setattr(run, "all_cases", lambda families: cases)
+    told = []
+    report = run_bench(turns=1, tell=told.append)
+    assert [one.case for one in report.results] == [one.case for one in told] == ["sleep"]
+    assert "no rows today" in report.skipped["broken, small"]
+
+
+def test_without_peers_and_with_a_part_of_the_work(monkeypatch, known_peers):
+    def part(shape, n_threads):
+        return Contest(
+            lambda place: sleeping(0.001, 1), {"libsvm": lambda: sleeping(0.02, 1)}, None, {"libsvm": 0.1}
+        )
+
+    monkeypatch.setattr(run, "all_cases", lambda families: [invented(part)])
+    (alone,) = run_bench(with_peers=False, turns=1).results
+    assert alone.peers == {}
+    (beside,) = run_bench(turns=1).results
+    assert beside.peers["libsvm"].seconds >= 0.2  # a tenth of the work took 20 ms
+    assert beside.ours.quality is None
+
+
+def test_wrong_choices_are_refused():
+    with pytest.raises(ValueError, match="`size` must be 'small', 'medium' or 'large'; got 'huge'"):
+        run_bench(sizes=["huge"])
+    with pytest.raises(ValueError, match="`family`"):
+        run_bench(["trees"])
+
+
+def result(bar, size, backend="numpy", **ratios):
+    one = Contestant(1.0, [1.0], 100.0, 0, None)
+    against = {name: Versus(value, value, value, value) for name, value in ratios.items()}
+    peers = dict.fromkeys(ratios, one)
+    return Result("f", "c", size, 1, 1, 2, 1, backend, "accuracy", bar, {}, one, peers, against)
+
+
+def test_bars_take_the_geometric_mean_beside_the_fastest_peer():
+    found = summarize(
+        [
+            result("boosting", "medium", lightgbm=4.0, xgboost=1.0),
+            result("boosting", "large", lightgbm=4.0, xgboost=9.0),
+            result(None, "large", lightgbm=0.1),
+        ]
+    )
+    (one,) = found
+    assert one.mean == pytest.approx(2.0)  # of 1 and 4
+    assert (one.sizes, one.n_cases, one.verdict) == ("medium, large", 2, "reached")
+
+
+def test_a_bar_speaks_of_the_sizes_it_was_set_for():
+    small, medium = summarize(
+        [result("gaussian machine", "small", libsvm=1.0), result("gaussian machine", "medium", libsvm=1.0)]
+    )
+    assert small.verdict == "missed below its size"
+    assert medium.verdict == "MISSED"
+
+
+def test_tables_and_page_say_the_same(report, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    show.print_report(report)
+    told = capsys.readouterr().out
+    page = show.markdown(report)
+    for text in ("sleep", "libsvm", "0.75", "scikit-learn-intelex", "reached"):
+        assert text in told
+        assert text in page
+    assert "peer's memory" in page
+
+
+def test_the_page_keeps_what_was_written_by_hand(report, tmp_path):
+    path = tmp_path / "RESULTS.md"
+    path.write_text(f"by hand\n{show._BEGIN}\nold tables\n{show._END}\nalso by hand\n")
+    show.rewrite_section(path, report)
+    text = path.read_text()
+    assert text.startswith("by hand\n")
+    assert text.endswith("also by hand\n")
+    assert "old tables" not in text
+    assert "| svm | sleep |" in text
+    show.rewrite_section(path, report)
+    assert path.read_text() == text
+    other = tmp_path / "other.md"
+    other.write_text("nothing marked")
+    with pytest.raises(ValueError, match="has no section to rewrite"):
+        show.rewrite_section(other, report)
+    assert other.read_text() == "nothing marked"
+
+
+def test_charts(report, tmp_path):
+    pytest.importorskip("matplotlib")
+    from arraylearn.plot.benchmark import plot_bench, plot_growth
+
+    left, right = plot_bench(report).axes
+    assert left.get_xscale() == right.get_xscale() == "log"
+    assert "svm: sleep" in left.get_yticklabels()[0].get_text()
+    drawn = growth.Growth("svm", "SVC", "n_rows", [1, 2, 4, 8], [1, 2, 4, 8], [5, 5, 5, 5], 1.0, 0.0)
+    figure = plot_growth(growth.GrowthReport({}, "numpy", 1, None, None, [drawn]))
+    assert figure.axes[0].get_legend_handles_labels()[1] == ["SVC: 1.00"]
+
+
+# ---- the command
+
+
+def test_the_command_writes_everything(monkeypatch, known_peers, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(run, "all_cases", lambda families: [invented()])
+    kept = {name: tmp_path / f"run.{name}" for name in ("json", "svg", "md")}
+    names = ["--json", str(kept["json"]), "--chart", str(kept["svg"]), "--results", str(kept["md"])]
+    assert cli.main(["bench", "svm", "--turns", "1", *names]) == 0
+    assert "sleep" in capsys.readouterr().out
+    assert all(path.stat().st_size > 100 for path in kept.values())
+    monkeypatch.setattr(run, "all_cases", lambda families: pytest.fail("ran again"))
+    assert cli.main(["bench", "--read", str(kept["json"])]) == 0
+    assert "sleep" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["trees"], "`family` must be one of"),
+        (["--threads", "4000"], "`threads` must be from 1 to"),
+        (["--backend", "torch:cuda:77"], "not available here"),
+        (["--json", "/no/such/folder/run.json"], "there is no folder"),
+        (["--turns", "0"], "`--turns` must be at least 1"),
+        (["--growth", "--threads", "1", "2"], "one number of `--threads`"),
+        (["--growth", "--results", "x.md"], "a table of its own"),
+        (["--read", "no_such_file.json"], "no_such_file.json"),
+    ],
+)
+def test_the_command_refuses(options, told, capsys):
+    assert cli.main(["bench", *options]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_command_on_the_rung(rung, monkeypatch, capsys):
+    """What a user with a GPU types, on the devices that stand in for one."""
+    name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy"}.get(rung.name)
+    if name is None:
+        pytest.skip("has no backend of its own")
+    cases = [tiny(case, 60) for case in CASES if case.family == "bayes"]
+    monkeypatch.setattr(run, "all_cases", lambda families: cases)
+    probe.forget_probes()
+    try:
+        assert cli.main(["bench", "bayes", "--backend", "numpy", name, "--turns", "1"]) == 0
+    finally:
+        probe.forget_probes()
+    told = capsys.readouterr().out
+    assert told.count(name.split(":")[0]) >= len(cases)
+    assert "failed" not in told
+
+
+# ---- growth
+
+
+def test_slopes():
+    assert growth.slope([1, 2, 4], [5, 5, 5]) == pytest.approx(0.0)
+    assert growth.slope([10, 20, 40, 80], [3 * n**1.5 for n in (10, 20, 40, 80)]) == pytest.approx(1.5)
+
+
+def test_growth_of_what_is_known(monkeypatch, capsys):
+    class Square:
+        def fit(self, X, y):
+            return np.ones((X.shape[0], X.shape[0]))
+
+    known = growth._Subject("kernels", "square", Shape(200, 3, 2), noise, Square, ("n_rows", "n_columns"))
+    monkeypatch.setattr(growth, "_subjects", lambda: [known])
+    monkeypatch.setenv("COLUMNS", "200")
+    found = growth.measure_growth()
+    by_axis = {one.axis: one for one in found.growths}
+    assert by_axis["n_rows"].sizes == [200, 400, 800, 1600]
+    assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.1)
+    assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
+    assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.1)
+    growth.print_growth(found)
+    assert "square" in capsys.readouterr().out
+
+
+def test_every_learner_of_the_growth_fits():
+    for one in growth._subjects():
+        rows = one.data(Shape(60, max(10, one.base.n_columns), 2))
+        assert one.make().fit(rows.X, rows.y) is not None
+        assert set(one.axes) <= set(growth.AXES)
+    with pytest.raises(ValueError, match="`family`"):
+        growth.measure_growth(["forests"])
+    assert np.isfinite(growth.slope([1, 2], [0, 0]))
