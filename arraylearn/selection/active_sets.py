@@ -18,19 +18,19 @@ for the support vector machine", JMLR 5, 2004.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import cholesky, put, solve_triangular
+from arraylearn.selection.moving_factor import MovingFactor, Solver
+from arraylearn.selection.together import Request, Worker, run_together
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import classification_problem, find_offset
 from arraylearn.svm.rows import WholeMatrix
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.tasks import rescale_start
 
-__all__ = ["Point", "follow_path"]
+__all__ = ["Point", "follow_paths"]
 
 Host = Any  # a NumPy array
 
@@ -60,17 +60,11 @@ class Problem(NamedTuple):
     tol: float
     level: float  # mean diagonal of the matrix
 
-    def multiply(self, rows: Host, weights: Host) -> Host:
-        """Return the weighted sum of kernel rows."""
-        place = self.store.matrix.place
-        idx = from_host(rows, place, place.xp.int64)
-        return to_host(self.store.combine(idx, from_host(weights, place, accumulator_dtype(place))))
 
-
-def follow_path(
-    store: WholeMatrix, sign: Host, share: Host, prices: Sequence[float], settings: Settings
-) -> list[Point]:
-    """Solve for each of the ascending prices, each from those before.
+def follow_paths(
+    store: WholeMatrix, sign: Host, shares: Sequence[Host], prices: Sequence[float], settings: Settings
+) -> Iterator[list[Point]]:
+    """Solve problems that differ in their bounds, side by side, for each of the ascending prices.
 
     Parameters
     ----------
@@ -78,31 +72,88 @@ def follow_path(
         The kernel matrix (n, n), where reading a number costs nothing.
     sign : NumPy array (n,)
         +1.0 or -1.0.
-    share : NumPy array (n,)
-        The bound of each multiplier in units of the price; 0 for a row that takes no part.
+    shares : NumPy arrays (n,)
+        For each problem the bound of each multiplier in units of the price; 0 for a row that takes no part.
     prices : ascending floats
         The values of C.
     settings : Settings
         When to stop.
+
+    Yields
+    ------
+    list of Point
+        For each price the solutions of all problems.
     """
     xp = store.matrix.place.xp
     level = float(xp.mean(xp.linalg.diagonal(store.matrix.x)))
-    points: list[Point] = []
-    traces: list[Host] = []
+    paths = [_Path(store, sign, share, level, settings) for share in shares]
     for price in prices:
-        problem = Problem(store, sign, price * share, settings.tol, level)
+        first = [] if paths[0].points else run_together(store, [paths[0].solve(price, None)])
+        # the other problems begin where the first one is
+        hint = paths[0].traces[-1] if first else None
+        rest = run_together(store, [path.solve(price, hint) for path in paths[len(first) :]])
+        yield first + rest
+
+
+class _Path:
+    """One problem on its way along the prices."""
+
+    def __init__(
+        self, store: WholeMatrix, sign: Host, share: Host, level: float, settings: Settings
+    ) -> None:
+        self.store, self.sign, self.share = store, sign, share
+        self.level, self.settings = level, settings
+        self.factor = MovingFactor(store)
+        self.pinned = _Pinned(sign * share)
+        self.price = 0.0
+        self.points: list[Point] = []  # the last one
+        self.traces: list[Host] = []  # the last two
+
+    def solve(self, price: float, hint: Host | None) -> Worker[Point]:
+        """Go on to a price; `hint` is the trace of a problem like this one."""
+        problem = Problem(self.store, self.sign, price * self.share, self.settings.tol, self.level)
         point = None
-        if points and not _meets_bound(points[-1], prices[len(points) - 1] * share):
-            point = points[-1]  # a bound that no multiplier reaches can rise without effect
-        elif traces:
-            ahead = traces[-1] if len(traces) < 2 else traces[-1] + _AHEAD * (traces[-1] - traces[-2])
-            point = _newton(problem, _sets_of(ahead))
+        if self.points and not _meets_bound(self.points[-1], self.price * self.share):
+            point = self.points[-1]  # a bound that no multiplier reaches can rise without effect
+        else:
+            ahead = hint
+            if len(self.traces) == 2:
+                ahead = self.traces[-1] + _AHEAD * (self.traces[-1] - self.traces[-2])
+            elif self.traces:
+                ahead = self.traces[-1]
+            if ahead is not None:
+                point = yield from _newton(problem, price, self.factor, self.pinned, _sets_of(ahead))
         if point is None:
-            last = points[-1].beta if points else None
-            point = _decompose(problem, last, prices[len(points) - 1] * share, settings)
-        points.append(point)
-        traces.append(_trace(problem, point))
-    return points
+            last = self.points[-1].beta if self.points else None
+            point = _decompose(problem, last, self.price * self.share, self.settings)
+        self.price, self.points = price, [point]
+        self.traces = [*self.traces[-1:], _trace(problem, point)]
+        return point
+
+
+class _Pinned:
+    """K times the multipliers at their bounds, for a price of 1; rows that come and go are added to it."""
+
+    def __init__(self, weight: Host) -> None:
+        self.weight = weight  # (n,): of a row at its bound
+        self.is_high = weight != weight
+        self.product = HOST.xp.zeros(weight.shape[0])
+        self.n_changed = 0
+
+    def at(self, is_high: Host) -> Worker[Host]:
+        """Return the product where these rows are at their bounds."""
+        changed = (is_high != self.is_high).nonzero()[0]
+        n_high = int(is_high.sum())
+        self.n_changed += changed.shape[0]
+        if self.n_changed > max(n_high, 1):
+            # rounding must not add up, and this costs no more than the changes did
+            rows = is_high.nonzero()[0]
+            self.product, self.n_changed = (yield Request(rows, self.weight[rows])), 0
+        elif changed.shape[0]:
+            weight = HOST.xp.where(is_high[changed], self.weight[changed], -self.weight[changed])
+            self.product = self.product + (yield Request(changed, weight))
+        self.is_high = is_high
+        return self.product
 
 
 def _meets_bound(point: Point, bound: Host) -> bool:
@@ -134,27 +185,33 @@ def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: S
     return Point(to_host(found.beta), problem.sign - to_host(found.gradient), offset)
 
 
-def _newton(problem: Problem, sets: Host) -> Point | None:
+def _newton(
+    problem: Problem, price: float, factor: MovingFactor, pins: _Pinned, sets: Host
+) -> Worker[Point | None]:
     """Correct the sets until they are right; None where that does not come to an end."""
     sign, bound = problem.sign, problem.bound
     is_part = bound > 0
-    pinned: Host | None = None
-    is_high: Host | None = None
     fewest, n_vain = bound.shape[0], 0
     for _ in range(_MOST_STEPS):
         free = ((sets == _FREE) & is_part).nonzero()[0]
-        was_high, is_high = is_high, (sets == _HIGH) & is_part
+        is_high = (sets == _HIGH) & is_part
         if free.shape[0] == 0:
             return None
-        pinned = _pinned_product(problem, pinned, was_high, is_high)
-        step = _solve_free(problem, free, pinned, float((sign * bound)[is_high].sum()))
+        pinned = price * (yield from pins.at(is_high))
+        total = float((sign * bound)[is_high].sum())
+        step = yield from _solve_free(problem, free, pinned, total, factor.at(free))
+        if step is None:
+            factor.forget()  # a bordered factor is less exact than a new one
+            step = yield from _solve_free(problem, free, pinned, total, factor.at(free))
         if step is None:
             return None
         beta, product, offset = step
         slack = 1.0 - sign * (product + offset)
         wrong = _wrong_sides(sets, slack, is_part)
-        if wrong.max() <= problem.tol and (point := _rounded(problem, free, is_high, step)) is not None:
-            return point
+        if wrong.max() <= problem.tol:
+            point = yield from _rounded(problem, free, is_high, step)
+            if point is not None:
+                return point
         share = sign[free] * beta / bound[free]
         outside = HOST.xp.maximum(-share, share - 1.0)
         n_wrong = int((wrong > 0.4 * problem.tol).sum() + (outside > 0).sum())
@@ -177,71 +234,35 @@ def _wrong_sides(sets: Host, slack: Host, is_part: Host) -> Host:
     return HOST.xp.where(is_part & (amount > 0), amount, 0.0)
 
 
-def _pinned_product(problem: Problem, old: Host | None, was_high: Host | None, is_high: Host) -> Host:
-    """Return K times the multipliers at their bounds, from the last one where there is one."""
-    full = problem.sign * problem.bound
-    if old is None or was_high is None:
-        rows = is_high.nonzero()[0]
-        return problem.multiply(rows, full[rows])
-    rows = (is_high != was_high).nonzero()[0]
-    if rows.shape[0] == 0:
-        return old
-    return old + problem.multiply(rows, HOST.xp.where(is_high[rows], full[rows], -full[rows]))
-
-
-def _solve_free(problem: Problem, free: Host, pinned: Host, total: float) -> tuple[Host, Host, float] | None:
+def _solve_free(
+    problem: Problem, free: Host, pinned: Host, total: float, system: Solver | None
+) -> Worker[tuple[Host, Host, float] | None]:
     """Solve for the free multipliers: return them, K times all multipliers, and the offset."""
-    factored = _factor(problem.store, free)
-    if factored is None:
+    if system is None:
         return None
     target = (problem.sign - pinned)[free]
     ones = HOST.xp.ones(free.shape[0])
-    solved = _solve(problem.store, factored, HOST.xp.stack([target, ones], axis=1))
+    solved = system.solve(HOST.xp.stack([target, ones], axis=1))
     across = solved[:, 1].sum()
     offset = float((solved[:, 0].sum() + total) / across)
     beta = solved[:, 0] - offset * solved[:, 1]
     # the factor is of low precision: correct by what it leaves
     for n_corrections in range(_MOST_CORRECTIONS + 1):
-        product = pinned + problem.multiply(free, beta)
+        product = pinned + (yield Request(free, beta))
         rest = problem.sign[free] - product[free] - offset
         excess = float(beta.sum() + total)
         if abs(rest).max() <= 0.3 * problem.tol and abs(excess) <= 1e-9 * abs(problem.bound).sum():
             return beta, product, offset
         if n_corrections < _MOST_CORRECTIONS:
-            move = _solve(problem.store, factored, rest[:, None])[:, 0]
+            move = system.solve(rest[:, None])[:, 0]
             shift = float((move.sum() + excess) / across)
             beta, offset = beta + move - shift * solved[:, 1], offset + shift
     return None
 
 
-def _factor(store: WholeMatrix, free: Host) -> Array | None:
-    """Factor the kernel matrix between the free rows, in the store's precision or else in the widest."""
-    place = store.matrix.place
-    xp = place.xp
-    idx = from_host(free, place, xp.int64)
-    block = store.block(idx, idx)
-    m = free.shape[0]
-    at = xp.arange(m, dtype=xp.int64, device=place.device) * (m + 1)
-    diagonal = xp.linalg.diagonal(block)
-    level = float(xp.max(diagonal))
-    for dtype, ridge in ((block.dtype, 1e-6), (accumulator_dtype(place), 1e-9)):
-        wide = xp.reshape(xp.astype(block, dtype, copy=False), (-1,))
-        lifted = put(xp, wide, at, xp.astype(diagonal, dtype) + ridge * level)
-        factor, is_definite = cholesky(xp, xp.reshape(lifted, (m, m)))
-        if bool(is_definite):
-            return factor
-    return None
-
-
-def _solve(store: WholeMatrix, factor: Array, right: Host) -> Host:
-    place = store.matrix.place
-    xp = place.xp
-    halfway = solve_triangular(xp, factor, from_host(right, place, factor.dtype))
-    solved = solve_triangular(xp, xp.matrix_transpose(factor), halfway, upper=True)
-    return to_host(solved).astype("float64")
-
-
-def _rounded(problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host, float]) -> Point | None:
+def _rounded(
+    problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host, float]
+) -> Worker[Point | None]:
     """Clip the multipliers to their box; None where that is no solution within the tolerance."""
     xp, sign, bound = HOST.xp, problem.sign, problem.bound
     beta, product, _ = step
@@ -257,7 +278,7 @@ def _rounded(problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host
     inside = inside - (excess / room.sum() if excess else 0.0) * room
     moved = (inside != beta).nonzero()[0]
     if moved.shape[0]:
-        product = product + problem.multiply(free[moved], (inside - beta)[moved])
+        product = product + (yield Request(free[moved], (inside - beta)[moved]))
     whole = xp.where(is_high, sign * bound, 0.0)
     whole[free] = inside
     lower, upper = xp.where(sign < 0, -bound, 0.0), xp.where(sign > 0, bound, 0.0)

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from arraylearn._typing import Array
 from arraylearn.backend.memory import get_memory_budget
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
-from arraylearn.backend.ops import reads_are_free
+from arraylearn.backend.ops import reads_are_free, scratch
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.selection.active_sets import follow_path
+from arraylearn.selection.active_sets import follow_paths
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.svm import SVC
@@ -33,6 +33,7 @@ Candidate = dict[str, Any]
 _LARGE_PRICE = 1e6
 # Pairs of classes with fewer rows are solved faster one by one than along the prices.
 _LEAST_ROWS = 500
+_STRIP = 256  # rows of the kernel matrix that are made at a time
 
 
 class Group(NamedTuple):
@@ -61,16 +62,10 @@ def judge_svc_folds(
     pairs of classes, and what does not fit the memory.
     """
     for group in _open_groups(estimator, candidates, sample):
-        kept: Matrices | None = None
         usable = [f for f, fold in enumerate(folds) if _knows_all_classes(sample, fold)]
-        if not reads_are_free(group.batch.place.device):
-            yield from _judge_at_once(group, sample, folds, usable)
-            continue
-        for f in usable:
-            kernel = _kernel_of(group, folds[f])
-            if kept is None or kept.kernel != kernel:
-                kept = Matrices(group.batch.place, kernel, _gram(group, kernel))
-            yield from _judge_fold(group, sample, folds[f], f, kept)
+        judge = _judge_along if reads_are_free(group.batch.place.device) else _judge_at_once
+        for kernel, some in _by_kernel(group, folds, usable):
+            yield from judge(group, sample, folds, some, _gram(group, kernel))
 
 
 # ---- which candidates share what
@@ -125,6 +120,18 @@ def _knows_all_classes(sample: Sample, fold: Fold) -> bool:
 # ---- what they share
 
 
+def _by_kernel(group: Group, folds: Sequence[Fold], usable: list[int]) -> list[tuple[Kernel, list[int]]]:
+    """Group the folds that share a kernel."""
+    kernels: list[tuple[Kernel, list[int]]] = []
+    for f in usable:
+        kernel = _kernel_of(group, folds[f])
+        if kernels and kernels[-1][0] == kernel:
+            kernels[-1][1].append(f)
+        else:
+            kernels.append((kernel, [f]))
+    return kernels
+
+
 def _kernel_of(group: Group, fold: Fold) -> Kernel:
     """Return the kernel that the training rows of a fold make."""
     model, place = group.model, group.batch.place
@@ -138,13 +145,20 @@ def _kernel_of(group: Group, fold: Fold) -> Kernel:
 
 
 def _gram(group: Group, kernel: Kernel) -> Array:
-    """Compute the kernel matrix of all rows; in the precision that the prices need."""
+    """Compute the kernel matrix of all rows in strips; it is kept in the precision that the prices need."""
     xp, place = group.batch.place.xp, group.batch.place
-    x = xp.astype(group.batch.table.numeric, accumulator_dtype(place), copy=False)
-    matrix = kernel.gram(xp, x, x)
-    level = float(xp.mean(xp.linalg.diagonal(matrix)))
+    wide = accumulator_dtype(place)
+    x = xp.astype(group.batch.table.numeric, wide, copy=False)
+    level = float(xp.mean(kernel.diagonal(xp, x)))
     is_small = group.prices[-1] * level < _LARGE_PRICE * group.model.tol
-    return xp.astype(matrix, xp.float32) if is_small else matrix
+    n = x.shape[0]
+    matrix = scratch(xp, (n, n), xp.float32 if is_small else wide, place.device)
+    for start in range(0, n, _STRIP):
+        stop = min(start + _STRIP, n)
+        strip = xp.astype(kernel.gram(xp, x[start:stop, :], x[start:, :]), matrix.dtype, copy=False)
+        matrix[start:stop, start:] = strip
+        matrix[stop:, start:stop] = xp.matrix_transpose(strip[:, stop - start :])
+    return matrix
 
 
 def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host]]:
@@ -166,42 +180,42 @@ def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host
 # ---- where the host decides: along the prices
 
 
-def _judge_fold(
-    group: Group, sample: Sample, fold: Fold, f: int, matrices: Matrices
+def _judge_along(
+    group: Group, sample: Sample, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
-    """Solve the tasks of one fold for all prices."""
+    """Solve the tasks of all folds side by side, price after price."""
     settings = make_settings(group.model)
-    decisions: list[list[Host]] = [[] for _ in group.prices]
-    for t, (task, share) in enumerate(_tasks_of(group, sample, fold)):
-        rows = task.rows
-        store = matrices.part(t, rows)
-        points = follow_path(store, task.sign[rows], share[rows], group.prices, settings)
-        for values, point in zip(decisions, points, strict=True):
-            product = point.product
-            if rows.shape[0] < sample.n_rows:
-                product = matrices.multiply(rows, point.beta)
-            values.append(product.take(fold.test) + point.offset)
-    for c, values in zip(group.members, decisions, strict=True):
-        yield c, f, _answers(group.model, HOST.xp.stack(values, axis=1))
+    matrices = Matrices(group.batch.place, matrix)
+    tasks = [_tasks_of(group, sample, folds[f]) for f in some]
+    paths = []
+    for t, (task, _) in enumerate(tasks[0]):
+        shares = [fold[t][1][task.rows] for fold in tasks]
+        store = matrices.part(task.rows)
+        paths.append(follow_paths(store, task.sign[task.rows], shares, group.prices, settings))
+    for c, points in zip(group.members, zip(*paths, strict=True), strict=True):
+        for i, f in enumerate(some):
+            values = []
+            for (task, _), found in zip(tasks[0], points, strict=True):
+                product = found[i].product
+                if task.rows.shape[0] < sample.n_rows:
+                    product = matrices.multiply(task.rows, found[i].beta)
+                values.append(product.take(folds[f].test) + found[i].offset)
+            yield c, f, _answers(group.model, HOST.xp.stack(values, axis=1))
 
 
 class Matrices:
     """The kernel matrix of all rows, and its parts between the rows of each task."""
 
-    def __init__(self, place: Place, kernel: Kernel, matrix: Array) -> None:
-        self.kernel = kernel
+    def __init__(self, place: Place, matrix: Array) -> None:
         self.whole = WholeMatrix(place, matrix, matrix.dtype)
-        self.parts: dict[int, WholeMatrix] = {}
 
-    def part(self, t: int, rows: Host) -> WholeMatrix:
-        """Return the matrix between the rows of task `t`, which are the same in every fold."""
+    def part(self, rows: Host) -> WholeMatrix:
+        """Return the matrix between some rows."""
         place = self.whole.matrix.place
         if rows.shape[0] == self.whole.matrix.n:
             return self.whole
-        if t not in self.parts:
-            idx = from_host(rows, place, place.xp.int64)
-            self.parts[t] = WholeMatrix(place, self.whole.block(idx, idx), self.whole.dtype)
-        return self.parts[t]
+        idx = from_host(rows, place, place.xp.int64)
+        return WholeMatrix(place, self.whole.block(idx, idx), self.whole.dtype)
 
     def multiply(self, rows: Host, weights: Host) -> Host:
         """Return the weighted sum of some rows of the whole matrix."""
@@ -217,31 +231,22 @@ class Matrices:
 
 
 def _judge_at_once(
-    group: Group, sample: Sample, folds: Sequence[Fold], usable: list[int]
+    group: Group, sample: Sample, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve all folds that share a kernel, for all prices and tasks, as one batch."""
     place, settings = group.batch.place, make_settings(group.model)
-    kernels: list[tuple[Kernel, list[int]]] = []
-    for f in usable:
-        kernel = _kernel_of(group, folds[f])
-        if kernels and kernels[-1][0] == kernel:
-            kernels[-1][1].append(f)
-        else:
-            kernels.append((kernel, [f]))
-    for kernel, some in kernels:
-        matrix = _gram(group, kernel)
-        tasks = [_tasks_of(group, sample, folds[f]) for f in some]
-        problems = [
-            (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
-        ]
-        sign, bound = (HOST.xp.stack([problem[i] for problem in problems]) for i in (0, 1))
-        found = solve_columns(place, matrix, sign, bound, settings)
-        wide = place.xp.astype(matrix, found.beta.dtype, copy=False)
-        values = to_host(found.beta @ wide + found.offset[:, None])
-        values = values.reshape(len(some), len(group.prices), len(tasks[0]), -1)
-        for i, f in enumerate(some):
-            for j, c in enumerate(group.members):
-                yield c, f, _answers(group.model, values[i, j].take(folds[f].test, axis=1).T)
+    tasks = [_tasks_of(group, sample, folds[f]) for f in some]
+    problems = [
+        (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
+    ]
+    sign, bound = (HOST.xp.stack([problem[i] for problem in problems]) for i in (0, 1))
+    found = solve_columns(place, matrix, sign, bound, settings)
+    wide = place.xp.astype(matrix, found.beta.dtype, copy=False)
+    values = to_host(found.beta @ wide + found.offset[:, None])
+    values = values.reshape(len(some), len(group.prices), len(tasks[0]), -1)
+    for i, f in enumerate(some):
+        for j, c in enumerate(group.members):
+            yield c, f, _answers(group.model, values[i, j].take(folds[f].test, axis=1).T)
 
 
 def _answers(model: Any, decisions: Host) -> Answers:

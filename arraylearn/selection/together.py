@@ -1,0 +1,73 @@
+"""Workers that need products of one kernel matrix, run side by side: each round reads the rows once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.backend.ops import small_products
+from arraylearn.svm.rows import WholeMatrix
+
+__all__ = ["Request", "Worker", "run_together"]
+
+Host = Any  # a NumPy array
+Result = TypeVar("Result")
+
+_CHUNK_ROWS = 32  # kernel rows that stay in the cache while they are used
+
+
+class Request(NamedTuple):
+    """A worker asks for the weighted sum of some rows of the matrix."""
+
+    rows: Host  # (m,) ascending
+    weights: Host  # (m,)
+
+
+# It yields requests, is sent their answers (n,), and returns its result.
+Worker = Generator[Request, Host, Result]
+
+
+def run_together(store: WholeMatrix, workers: Sequence[Worker[Result]]) -> list[Result]:
+    """Run all workers to their ends; return their results in their order."""
+    results: dict[int, Result] = {}
+    waiting: dict[int, Request] = {}
+    answers: dict[int, Host] = dict.fromkeys(range(len(workers)))
+    while answers:
+        for w, answer in answers.items():
+            try:
+                waiting[w] = workers[w].send(answer)
+            except StopIteration as end:
+                results[w] = end.value
+        found = _multiply(store, list(waiting.values()))
+        answers = dict(zip(waiting, found, strict=True))
+        waiting = {}
+    return [results[w] for w in range(len(workers))]
+
+
+def _multiply(store: WholeMatrix, requests: Sequence[Request]) -> list[Host]:
+    """Answer requests: the rows that any of them names are read once."""
+    place = store.matrix.place
+    xp, wide = place.xp, accumulator_dtype(place)
+    if not requests:
+        return []
+    if len(requests) == 1:
+        rows, weights = requests[0]
+        found = store.combine(from_host(rows, place, xp.int64), from_host(weights, place, wide))
+        return [to_host(found)]
+    is_asked = HOST.xp.zeros(store.matrix.n, dtype=bool)
+    for request in requests:
+        is_asked[request.rows] = True
+    union = is_asked.nonzero()[0]
+    weights = HOST.xp.zeros((len(requests), union.shape[0]))
+    position = HOST.xp.cumsum(is_asked) - 1
+    for k, request in enumerate(requests):
+        weights[k, position[request.rows]] = request.weights
+    matrix = store.matrix.x
+    idx, narrow = from_host(union, place, xp.int64), from_host(weights, place, matrix.dtype)
+    total = xp.zeros((len(requests), store.matrix.n), dtype=wide, device=place.device)
+    with small_products(xp):
+        for start in range(0, union.shape[0], _CHUNK_ROWS):
+            some = slice(start, start + _CHUNK_ROWS)
+            total += narrow[:, some] @ xp.take(matrix, idx[some], axis=0)
+    return list(to_host(total))
