@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.selection.moving_factor import MovingFactor, Solver
+from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.selection.together import Request, Worker, run_together
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import classification_problem, find_offset
-from arraylearn.svm.rows import WholeMatrix
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.tasks import rescale_start
 
@@ -36,6 +36,8 @@ Host = Any  # a NumPy array
 
 _MOST_STEPS = 40
 _PATIENCE = 3  # steps without fewer errors
+# After these steps with more errors than this share of the free rows, working sets are the shorter way.
+_TRIAL_STEPS, _HOPELESS = 3, 0.8
 _MOST_CORRECTIONS = 3
 _AHEAD = 0.7  # how far the sets are extrapolated along the path
 # Multipliers that must move by more than this many tolerances in all are not worth an exact check.
@@ -54,7 +56,7 @@ class Point(NamedTuple):
 class Problem(NamedTuple):
     """A two-class problem at one price."""
 
-    store: WholeMatrix
+    store: SharedMatrix
     sign: Host  # (n,)
     bound: Host  # (n,); 0 for rows that take no part
     tol: float
@@ -62,13 +64,13 @@ class Problem(NamedTuple):
 
 
 def follow_paths(
-    store: WholeMatrix, sign: Host, shares: Sequence[Host], prices: Sequence[float], settings: Settings
+    store: SharedMatrix, sign: Host, shares: Sequence[Host], prices: Sequence[float], settings: Settings
 ) -> Iterator[list[Point]]:
     """Solve problems that differ in their bounds, side by side, for each of the ascending prices.
 
     Parameters
     ----------
-    store : WholeMatrix
+    store : SharedMatrix
         The kernel matrix (n, n), where reading a number costs nothing.
     sign : NumPy array (n,)
         +1.0 or -1.0.
@@ -99,7 +101,7 @@ class _Path:
     """One problem on its way along the prices."""
 
     def __init__(
-        self, store: WholeMatrix, sign: Host, share: Host, level: float, settings: Settings
+        self, store: SharedMatrix, sign: Host, share: Host, level: float, settings: Settings
     ) -> None:
         self.store, self.sign, self.share = store, sign, share
         self.level, self.settings = level, settings
@@ -192,7 +194,7 @@ def _newton(
     sign, bound = problem.sign, problem.bound
     is_part = bound > 0
     fewest, n_vain = bound.shape[0], 0
-    for _ in range(_MOST_STEPS):
+    for n_steps in range(1, _MOST_STEPS + 1):
         free = ((sets == _FREE) & is_part).nonzero()[0]
         is_high = (sets == _HIGH) & is_part
         if free.shape[0] == 0:
@@ -216,6 +218,8 @@ def _newton(
         outside = HOST.xp.maximum(-share, share - 1.0)
         n_wrong = int((wrong > 0.4 * problem.tol).sum() + (outside > 0).sum())
         if n_wrong == 0:
+            return None
+        if n_steps >= _TRIAL_STEPS and n_wrong > _HOPELESS * free.shape[0]:
             return None
         n_vain = 0 if n_wrong < fewest else n_vain + 1
         fewest = min(fewest, n_wrong)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import cholesky, put, solve_triangular
-from arraylearn.svm.rows import WholeMatrix
+from arraylearn.selection.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]
 
@@ -71,9 +71,7 @@ class Solver(NamedTuple):
             rest = from_host(right[self.joined], place, wide) - xp.matrix_transpose(came) @ wide_z
             rest = rest + xp.matrix_transpose(across) @ share
             x_joined = _solve_factored(xp, schur, rest)
-            held = solve_triangular(
-                xp, xp.matrix_transpose(own), share - across @ x_joined, upper=True
-            )
+            held = solve_triangular(xp, xp.matrix_transpose(own), share - across @ x_joined, upper=True)
             z = xp.astype(wide_z - came @ x_joined - went @ held, dtype)
             result[self.joined] = to_host(x_joined)
         found = to_host(solve_triangular(xp, upper, z, upper=True))
@@ -86,11 +84,11 @@ class MovingFactor:
 
     Parameters
     ----------
-    store : WholeMatrix
+    store : SharedMatrix
         The kernel matrix.
     """
 
-    def __init__(self, store: WholeMatrix) -> None:
+    def __init__(self, store: SharedMatrix) -> None:
         self.store = store
         self.place = store.matrix.place
         self.base: Base | None = None
@@ -98,7 +96,7 @@ class MovingFactor:
         self.n_factored = 0
 
     def at(self, free: Host) -> Solver | None:
-        """Return a solver for the matrix between the rows `free`, ascending; None where it is not definite."""
+        """Return a solver for the matrix between the ascending rows `free`; None if it is not definite."""
         if self.base is not None:
             changes = self._changes(free)
             if self._is_cheaper(free, changes) and (solver := self._update(free, changes)) is not None:
@@ -172,7 +170,7 @@ class MovingFactor:
         wide = accumulator_dtype(place)
         columns = tuple(xp.astype(xp.take(base.border, part, axis=1), wide) for part in (came, went))
         where = HOST.xp.searchsorted(base.rows, free[kept])
-        return Solver(place, base, kept, where, is_joined.nonzero()[0], columns, small)  # type: ignore[arg-type]
+        return Solver(place, base, kept, where, is_joined.nonzero()[0], columns, small)
 
     def _extend(self, joined: Host, left: Host) -> Base:
         """Compute the columns of the border that are not known yet."""
@@ -186,7 +184,10 @@ class MovingFactor:
         units = HOST.xp.zeros((n_base, len(fresh_out)))
         units[HOST.xp.searchsorted(base.rows, fresh_out), HOST.xp.arange(len(fresh_out))] = 1.0
         rows, columns = (from_host(part, place, xp.int64) for part in (fresh_in, base.rows))
-        right = [xp.matrix_transpose(self.store.block(rows, columns)), from_host(units, place, base.border.dtype)]
+        right = [
+            xp.matrix_transpose(self.store.block(rows, columns)),
+            from_host(units, place, base.border.dtype),
+        ]
         right = [xp.astype(part, base.border.dtype, copy=False) for part in right]
         more = solve_triangular(xp, base.factor, xp.concat(right, axis=1))
         border = xp.concat([base.border, more], axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -9,22 +10,24 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend.memory import get_memory_budget
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
+from arraylearn.backend.memory import get_memory_budget, row_chunks
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.backend.ops import reads_are_free, scratch
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.selection.active_sets import follow_paths
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
+from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.svm import SVC
 from arraylearn.svm.batched import solve_columns
 from arraylearn.svm.machine import one_vs_rest_scores
 from arraylearn.svm.parameters import make_settings
-from arraylearn.svm.rows import WholeMatrix
 from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
 
 __all__ = ["is_support_vector_classifier", "judge_svc_folds"]
+
+_log = logging.getLogger("arraylearn.selection")
 
 Host = Any  # a NumPy array
 Candidate = dict[str, Any]
@@ -33,6 +36,9 @@ Candidate = dict[str, Any]
 _LARGE_PRICE = 1e6
 # Pairs of classes with fewer rows are solved faster one by one than along the prices.
 _LEAST_ROWS = 500
+# Up to here all problems at once (by splitting) are faster than one path for each, on a CPU too.
+_TINY_ROWS = 700
+_BATCH_ARRAYS = 20  # arrays of the size of a batch's multipliers that solving it takes
 _STRIP = 256  # rows of the kernel matrix that are made at a time
 
 
@@ -63,9 +69,16 @@ def judge_svc_folds(
     """
     for group in _open_groups(estimator, candidates, sample):
         usable = [f for f, fold in enumerate(folds) if _knows_all_classes(sample, fold)]
-        judge = _judge_along if reads_are_free(group.batch.place.device) else _judge_at_once
+        is_along = reads_are_free(group.batch.place.device) and not _is_tiny(group, sample)
+        judge = _judge_along if is_along else _judge_at_once
         for kernel, some in _by_kernel(group, folds, usable):
             yield from judge(group, sample, folds, some, _gram(group, kernel))
+
+
+def _is_tiny(group: Group, sample: Sample) -> bool:
+    """Whether a step for all problems at once is so cheap that to follow each of them does not pay."""
+    is_whole = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
+    return is_whole and sample.n_rows <= _TINY_ROWS
 
 
 # ---- which candidates share what
@@ -90,8 +103,9 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Sample
             batch, _ = model._open_fit(sample.X, sample.y)
         except (TypeError, ValueError):
             continue
-        if not any(read_flags(batch.place, batch.is_bad)):
-            yield Group(model, batch, members, prices)
+        group = Group(model, batch, members, prices)
+        if not any(read_flags(batch.place, batch.is_bad)) and _fits_memory(group, sample):
+            yield group
 
 
 def _is_eligible(model: Any, sample: Sample) -> bool:
@@ -103,9 +117,26 @@ def _is_eligible(model: Any, sample: Sample) -> bool:
     n, k = sample.n_rows, sample.labels.classes.shape[0]
     if k > 2 and model.multiclass == "ovo" and 2 * n < k * _LEAST_ROWS:
         return False
-    # the matrix in float64 while it is made, in float32 when it is used, and its parts
-    is_small = 24 * n**2 <= get_memory_budget()
-    return bool(is_small and model.kernel not in ("linear", "precomputed"))
+    return model.kernel not in ("linear", "precomputed")
+
+
+def _fits_memory(group: Group, sample: Sample) -> bool:
+    """Whether the matrix and what is made of it fit the budget; where not, say so: the loop is slower."""
+    n, k = sample.n_rows, sample.labels.classes.shape[0]
+    if reads_are_free(group.batch.place.device):
+        # the matrix, its parts between pairs of classes, and as much again for the factors of all folds
+        cells = (4.0 if k > 2 and group.model.multiclass == "ovo" else 2.0) * n**2
+        needed = cells * (4 if _is_narrow(group) else 8)
+    else:
+        needed = 28.0 * n**2  # and in float64 its inverse, and room to make it
+    budget = get_memory_budget()
+    if needed > budget:
+        _log.warning(
+            "the SVC search fits one candidate at a time: a shared kernel matrix of %d rows takes %.1f GiB, "
+            "the memory budget is %.1f GiB. set_memory_budget('%.0fGB') would allow it.",
+            n, needed / 2**30, budget / 2**30, math.ceil(needed / 2**30),
+        )  # fmt: skip
+    return needed <= budget
 
 
 def _knows_all_classes(sample: Sample, fold: Fold) -> bool:
@@ -144,15 +175,19 @@ def _kernel_of(group: Group, fold: Fold) -> Kernel:
     return as_kernel(model.kernel, gamma=float(gamma), degree=model.degree, coef0=model.coef0)
 
 
+def _is_narrow(group: Group, level: float = 1.0) -> bool:
+    """Whether float32 is exact enough for the prices, on a kernel of this mean diagonal."""
+    return bool(group.prices[-1] * level < _LARGE_PRICE * group.model.tol)
+
+
 def _gram(group: Group, kernel: Kernel) -> Array:
     """Compute the kernel matrix of all rows in strips; it is kept in the precision that the prices need."""
     xp, place = group.batch.place.xp, group.batch.place
     wide = accumulator_dtype(place)
     x = xp.astype(group.batch.table.numeric, wide, copy=False)
-    level = float(xp.mean(kernel.diagonal(xp, x)))
-    is_small = group.prices[-1] * level < _LARGE_PRICE * group.model.tol
     n = x.shape[0]
-    matrix = scratch(xp, (n, n), xp.float32 if is_small else wide, place.device)
+    level = float(xp.mean(kernel.diagonal(xp, x)))
+    matrix = scratch(xp, (n, n), xp.float32 if _is_narrow(group, level) else wide, place.device)
     for start in range(0, n, _STRIP):
         stop = min(start + _STRIP, n)
         strip = xp.astype(kernel.gram(xp, x[start:stop, :], x[start:, :]), matrix.dtype, copy=False)
@@ -185,12 +220,12 @@ def _judge_along(
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve the tasks of all folds side by side, price after price."""
     settings = make_settings(group.model)
-    matrices = Matrices(group.batch.place, matrix)
+    whole = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
     paths = []
     for t, (task, _) in enumerate(tasks[0]):
         shares = [fold[t][1][task.rows] for fold in tasks]
-        store = matrices.part(task.rows)
+        store = whole.between(task.rows)
         paths.append(follow_paths(store, task.sign[task.rows], shares, group.prices, settings))
     for c, points in zip(group.members, zip(*paths, strict=True), strict=True):
         for i, f in enumerate(some):
@@ -198,55 +233,34 @@ def _judge_along(
             for (task, _), found in zip(tasks[0], points, strict=True):
                 product = found[i].product
                 if task.rows.shape[0] < sample.n_rows:
-                    product = matrices.multiply(task.rows, found[i].beta)
+                    product = whole.multiply(task.rows, found[i].beta)
                 values.append(product.take(folds[f].test) + found[i].offset)
             yield c, f, _answers(group.model, HOST.xp.stack(values, axis=1))
 
 
-class Matrices:
-    """The kernel matrix of all rows, and its parts between the rows of each task."""
-
-    def __init__(self, place: Place, matrix: Array) -> None:
-        self.whole = WholeMatrix(place, matrix, matrix.dtype)
-
-    def part(self, rows: Host) -> WholeMatrix:
-        """Return the matrix between some rows."""
-        place = self.whole.matrix.place
-        if rows.shape[0] == self.whole.matrix.n:
-            return self.whole
-        idx = from_host(rows, place, place.xp.int64)
-        return WholeMatrix(place, self.whole.block(idx, idx), self.whole.dtype)
-
-    def multiply(self, rows: Host, weights: Host) -> Host:
-        """Return the weighted sum of some rows of the whole matrix."""
-        place = self.whole.matrix.place
-        used = weights.nonzero()[0]
-        idx = from_host(rows.take(used), place, place.xp.int64)
-        return to_host(
-            self.whole.combine(idx, from_host(weights.take(used), place, accumulator_dtype(place)))
-        )
-
-
-# ---- where a decision costs a wait: everything in one batch
+# ---- where a decision costs a wait, or there are few rows: everything in one batch
 
 
 def _judge_at_once(
     group: Group, sample: Sample, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
-    """Solve all folds that share a kernel, for all prices and tasks, as one batch."""
+    """Solve folds that share a kernel, for all prices and tasks, in batches that fit the memory."""
     place, settings = group.batch.place, make_settings(group.model)
-    tasks = [_tasks_of(group, sample, folds[f]) for f in some]
-    problems = [
-        (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
-    ]
-    sign, bound = (HOST.xp.stack([problem[i] for problem in problems]) for i in (0, 1))
-    found = solve_columns(place, matrix, sign, bound, settings)
-    wide = place.xp.astype(matrix, found.beta.dtype, copy=False)
-    values = to_host(found.beta @ wide + found.offset[:, None])
-    values = values.reshape(len(some), len(group.prices), len(tasks[0]), -1)
-    for i, f in enumerate(some):
-        for j, c in enumerate(group.members):
-            yield c, f, _answers(group.model, values[i, j].take(folds[f].test, axis=1).T)
+    wide = place.xp.astype(matrix, accumulator_dtype(place), copy=False)
+    n_tasks = len(_tasks_of(group, sample, folds[some[0]]))
+    bytes_per_fold = _BATCH_ARRAYS * 8 * sample.n_rows * n_tasks * len(group.prices)
+    for chunk in row_chunks(len(some), bytes_per_fold):
+        tasks = [_tasks_of(group, sample, folds[f]) for f in some[chunk]]
+        problems = [
+            (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
+        ]
+        sign, bound = (HOST.xp.stack([problem[i] for problem in problems]) for i in (0, 1))
+        found = solve_columns(place, matrix, sign, bound, settings, method="splitting")
+        values = to_host(found.beta @ wide + found.offset[:, None])
+        values = values.reshape(len(tasks), len(group.prices), n_tasks, -1)
+        for i, f in enumerate(some[chunk]):
+            for j, c in enumerate(group.members):
+                yield c, f, _answers(group.model, values[i, j].take(folds[f].test, axis=1).T)
 
 
 def _answers(model: Any, decisions: Host) -> Answers:

@@ -1,4 +1,4 @@
-"""Workers that need products of one kernel matrix, run side by side: each round reads the rows once for all."""
+"""Workers that need products of one kernel matrix, side by side: each round reads the rows once for all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import small_products
-from arraylearn.svm.rows import WholeMatrix
+from arraylearn.selection.shared_matrix import SharedMatrix
 
 __all__ = ["Request", "Worker", "run_together"]
 
@@ -28,7 +28,7 @@ class Request(NamedTuple):
 Worker = Generator[Request, Host, Result]
 
 
-def run_together(store: WholeMatrix, workers: Sequence[Worker[Result]]) -> list[Result]:
+def run_together(store: SharedMatrix, workers: Sequence[Worker[Result]]) -> list[Result]:
     """Run all workers to their ends; return their results in their order."""
     results: dict[int, Result] = {}
     waiting: dict[int, Request] = {}
@@ -45,16 +45,14 @@ def run_together(store: WholeMatrix, workers: Sequence[Worker[Result]]) -> list[
     return [results[w] for w in range(len(workers))]
 
 
-def _multiply(store: WholeMatrix, requests: Sequence[Request]) -> list[Host]:
+def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
     """Answer requests: the rows that any of them names are read once."""
     place = store.matrix.place
     xp, wide = place.xp, accumulator_dtype(place)
     if not requests:
         return []
     if len(requests) == 1:
-        rows, weights = requests[0]
-        found = store.combine(from_host(rows, place, xp.int64), from_host(weights, place, wide))
-        return [to_host(found)]
+        return [store.multiply(*requests[0])]
     is_asked = HOST.xp.zeros(store.matrix.n, dtype=bool)
     for request in requests:
         is_asked[request.rows] = True

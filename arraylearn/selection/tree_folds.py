@@ -12,9 +12,12 @@ from arraylearn.ensemble.boosted import first_rounds
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.selection.rows import shallow_copy, take_rows
+from arraylearn.selection.shared_order import SharedOrder, sort_sample
 from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree.classifier import ROWS_FOR_BINS
 from arraylearn.tree.cut import collapse, cut_at
 from arraylearn.tree.nodes import Tree, tree_on_host
+from arraylearn.tree.rows import Rows
 
 __all__ = ["is_boosting", "is_tree", "judge_boosting_folds", "judge_tree_folds"]
 
@@ -55,26 +58,38 @@ def is_boosting(estimator: Any) -> bool:
 def judge_tree_folds(
     estimator: Any, candidates: Sequence[Candidate], sample: Sample, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield fitted trees that share their growth.
+    """Yield fitted trees that share what they can.
 
     A tree grows level by level, so that the one of depth D is the deeper one cut there, and every pruning
-    starts from the grown tree. Left to the loop: splits that are drawn at random, a limit on the number of
-    leaves (best first), and candidates that share with no other.
+    starts from the grown tree; trees that search sorted columns share the sorting. Left to the loop: splits
+    that are drawn at random, a limit on the number of leaves (best first), and what shares nothing.
     """
     models = [clone(estimator).set_params(**clone(candidate, safe=False)) for candidate in candidates]
+    order: SharedOrder | None = None
+    is_sorted = False
     for group in _alike(models, _AFTER_GROWTH):
-        if len(group) < 2 or not _grows_by_levels(models[group[0]]):
+        first = models[group[0]]
+        if not _grows_by_levels(first):
             continue
         depths = [models[c].max_depth for c in group]
         if not all(depth is None or isinstance(depth, int) for depth in depths):
+            continue
+        if _searches_lists(first, sample):
+            order, is_sorted = order if is_sorted else sort_sample(first, sample), True
+        elif len(group) < 2:
             continue
         deepest = None if None in depths else max(depths)
         for f, fold in enumerate(folds):
             grown: dict[bytes, Tree] = {}
             for c in group:
-                model = _fit_from(clone(models[c]), deepest, grown, sample, fold)
+                model = _fit_from(clone(models[c]), deepest, grown, sample, fold, order)
                 if model is not None:
                     yield c, f, model
+
+
+def _searches_lists(model: Any, sample: Sample) -> bool:
+    is_small = sample.n_rows <= ROWS_FOR_BINS or bool(model.penalize_thresholds)
+    return model.splitter == "exact" or (model.splitter == "auto" and is_small)
 
 
 def _grows_by_levels(model: Any) -> bool:
@@ -83,15 +98,23 @@ def _grows_by_levels(model: Any) -> bool:
 
 
 def _fit_from(
-    model: Any, deepest: int | None, grown: dict[bytes, Tree], sample: Sample, fold: Fold
+    model: Any,
+    deepest: int | None,
+    grown: dict[bytes, Tree],
+    sample: Sample,
+    fold: Fold,
+    order: SharedOrder | None,
 ) -> Any | None:
     """Fit a tree as usual, but take what was grown from the same weights before; None where it fails."""
+
+    def find_order(rows: Rows) -> Any:
+        return None if order is None else order.of_fold(fold.train, rows)
 
     def grow(rows: Any, weights: Any, generator: Any) -> Tree:
         key = b"" if weights is None else weights.tobytes()
         if key not in grown:
             deep = shallow_copy(model)
-            deep.max_depth, deep.collapse = deepest, False
+            deep.max_depth, deep.collapse, deep._find_order = deepest, False, find_order
             grown[key] = DecisionTreeClassifier._grow(deep, rows, weights, generator)
         tree = grown[key]
         if model.max_depth is not None and model.max_depth != deepest:

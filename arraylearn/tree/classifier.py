@@ -23,16 +23,16 @@ from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.held_out import read_sample
-from arraylearn.tree.rows import prepare_rows
+from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
 
-__all__ = ["DecisionTreeClassifier"]
+__all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 host = HOST.xp
 
 # With more rows than this, "auto" counts bins.
-_ROWS_FOR_BINS = 500_000
+ROWS_FOR_BINS = 500_000
 
 
 class DecisionTreeClassifier(FittedTree):
@@ -248,7 +248,7 @@ class DecisionTreeClassifier(FittedTree):
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
         total = float(table.n_rows if weights is None else weights.sum())
         settings = self._rule(total), self._limits(total), generator
-        is_large = table.n_rows > _ROWS_FOR_BINS and not self.penalize_thresholds
+        is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
         if self.splitter == "hist" or (self.splitter == "auto" and is_large):
             rows = bin_rows(place, table, sample.codes, n_classes, weights, self.n_bins)
             tree = grow_binned(place, rows, *settings)
@@ -260,8 +260,12 @@ class DecisionTreeClassifier(FittedTree):
                     place, rows, table, self.n_bins, is_estimating, *settings
                 )
             else:
-                tree = grow_exact(place, rows, *settings)
+                tree = grow_exact(place, rows, *settings, find_order=self._find_order)
         return collapse(tree) if self.collapse else tree
+
+    def _find_order(self, rows: Rows) -> Any:
+        """Return the order of the rows in every numeric column, where somebody knows it; else None."""
+        return None
 
     def _grow_and_prune(self, pruning: Pruning, sample: Sample, validation: Any, generator: Any) -> None:
         pruned = grow_and_prune(

@@ -91,8 +91,8 @@ def known_thresholds(
     return take_flat(xp, numeric.threshold, line, nodes), missing_left
 
 
-def presort(place: Place, rows: Rows) -> tuple[Array, tuple[bool, ...]]:
-    """Sort every numeric column once.
+def presort(place: Place, rows: Rows, order: Array | None = None) -> tuple[Array, tuple[bool, ...]]:
+    """Sort every numeric column once; `order` (d, n) is the stable order where it is known already.
 
     Returns
     -------
@@ -105,7 +105,8 @@ def presort(place: Place, rows: Rows) -> tuple[Array, tuple[bool, ...]]:
     xp = place.xp
     if rows.columns.shape[0] == 0:
         return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :], ()
-    order = ops.argsort_rows(xp, rows.columns)
+    if order is None:
+        order = ops.argsort_rows(xp, rows.columns)
     # some neighbours are enough to tell; a column taken for untied is looked at again where it matters
     step = max(1, rows.n_rows // _NEIGHBOURS)
     first = xp.take_along_axis(rows.columns, order[:, :-1:step], axis=-1)

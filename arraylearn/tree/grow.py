@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from arraylearn._typing import Array
@@ -100,14 +101,25 @@ def grow(
     return builder.finish(place)
 
 
-def grow_exact(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
-    """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`."""
+def grow_exact(
+    place: Place,
+    rows: Rows,
+    rule: Rule,
+    limits: Limits,
+    generator: Any = None,
+    *,
+    find_order: Callable[[Rows], Array | None] | None = None,
+) -> Tree:
+    """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`.
+
+    `find_order` may know the stable order of every numeric column, so that nothing need be sorted.
+    """
     if rows.columns.shape[0] and not rule.penalize_thresholds:
         distinct = find_distinct(place, rows)
         if distinct is not None:
             counting = DistinctFinder(place, rows, rule, *distinct)
             return grow(place, counting, counting.lists, rule, limits, generator)
-    lists, is_tied = presort(place, rows)
+    lists, is_tied = presort(place, rows, None if find_order is None else find_order(rows))
     if _is_multiway(rows, rule):
         is_tied = (True,) * len(is_tied)  # such a level waits twice anyway: leave nothing to look at again
     return grow(place, ExactFinder(place, rows, rule, is_tied), lists, rule, limits, generator)

@@ -11,11 +11,11 @@ from sklearn.svm import SVC as LIBSVM
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
 from arraylearn.selection import svm_folds
-from arraylearn.selection.active_sets import follow_path
+from arraylearn.selection.active_sets import follow_paths
 from arraylearn.selection.folds import make_folds, open_sample
 from arraylearn.selection.rows import take_rows
+from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.selection.svm_folds import judge_svc_folds
-from arraylearn.svm.rows import WholeMatrix
 from arraylearn.svm.settings import Settings
 
 PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
@@ -24,6 +24,7 @@ PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
 @pytest.fixture(autouse=True)
 def _share_small_pairs_too(monkeypatch):
     monkeypatch.setattr(svm_folds, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(svm_folds, "_TINY_ROWS", 0)
 
 
 def rows(n=120, k=2, seed=0):
@@ -47,8 +48,8 @@ def test_a_path_meets_the_optimality_conditions(dtype):
     sign = 2.0 * y - 1.0
     matrix = np.exp(-0.2 * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
     share = np.where(np.arange(300) % 5 == 0, 0.0, 1.0 + 0.5 * (y == 1))
-    store = WholeMatrix(HOST, matrix.astype(dtype), np.dtype(dtype))
-    points = follow_path(store, sign, share, PRICES, Settings(tol=1e-3))
+    store = SharedMatrix(HOST, matrix.astype(dtype), np.dtype(dtype))
+    points = [point for (point,) in follow_paths(store, sign, [share], PRICES, Settings(tol=1e-3))]
     for price, point in zip(PRICES, points, strict=True):
         bound = price * share
         assert abs(point.beta.sum()) < 1e-8 * bound.sum()
@@ -64,8 +65,9 @@ def test_a_path_meets_the_optimality_conditions(dtype):
 def test_a_bound_that_nothing_reaches_may_rise():
     X, y = rows(60)
     matrix = np.exp(-20 * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
-    store = WholeMatrix(HOST, matrix, matrix.dtype)
-    first, second = follow_path(store, 2.0 * y - 1.0, np.ones(60), [10.0, 20.0], Settings(tol=1e-6))
+    store = SharedMatrix(HOST, matrix, matrix.dtype)
+    paths = follow_paths(store, 2.0 * y - 1.0, [np.ones(60)], [10.0, 20.0], Settings(tol=1e-6))
+    (first,), (second,) = paths
     assert second is first
     assert abs(first.beta).max() < 10.0
 
@@ -93,6 +95,15 @@ def test_answers_are_those_of_the_loop(options, k):
 def test_ways_to_join_classes(options):
     X, y = rows(150, 4)
     check(al.SVC(gamma=0.2, tol=1e-5, **options), X, y, [{"C": price} for price in PRICES])
+
+
+@pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
+def test_few_rows_in_one_batch(options, monkeypatch):
+    """Solved by splitting, in as many batches as the memory asks for."""
+    monkeypatch.setattr(svm_folds, "_TINY_ROWS", 700)
+    monkeypatch.setattr(svm_folds, "_BATCH_ARRAYS", 20_000)
+    X, y = rows(150, 3 if "multiclass" in options else 2)
+    check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
 
 
 def test_weights():
@@ -144,7 +155,7 @@ def test_reports_on_every_rung(rung):
     )
 
 
-def test_what_is_left_to_the_loop():
+def test_what_is_left_to_the_loop(caplog):
     X, y = rows(60)
     sample = open_sample(X, y)
     folds = make_folds(sample, al.SVC(), 3)
@@ -160,6 +171,7 @@ def test_what_is_left_to_the_loop():
     al.set_memory_budget(1000)
     try:
         assert list(judge_svc_folds(al.SVC(), [{}], sample, folds)) == []
+        assert "one candidate at a time" in caplog.text
     finally:
         al.set_memory_budget(None)
     svm_folds._LEAST_ROWS = 500
@@ -177,21 +189,28 @@ def test_the_precomputed_kernel_is_cut_both_ways():
     np.testing.assert_array_equal(found.confusion, expected.confusion)
 
 
-def test_interrupted_search_keeps_the_folds_that_all_candidates_have(monkeypatch):
+@pytest.mark.parametrize(
+    ("gamma", "stop", "kept"),
+    [
+        (0.2, (1, 1), "1 of 2 candidates;"),  # all folds of a candidate side by side
+        ("scale", (0, 2), "2 of 2 candidates on 2 of 3 folds"),  # a kernel for each fold
+    ],
+)
+def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop, kept):
     X, y = rows(60)
     from arraylearn.selection import fast, search
 
     def interrupted(estimator, candidates, sample, folds):
         for found in judge_svc_folds(estimator, candidates, sample, folds):
-            if found[1] == 2:
+            if found[:2] == stop:
                 raise KeyboardInterrupt
             yield found
 
     path = fast.FastPath(lambda estimator: True, interrupted, gives_models=False)
     monkeypatch.setattr(fast, "_PATHS", (path,))
-    model = search.GridSearch(al.SVC(gamma=0.2), {"C": [0.5, 5.0]}, cv=3)
-    with pytest.warns(UserWarning, match="2 of 3 folds"):
+    model = search.GridSearch(al.SVC(gamma=gamma), {"C": [0.5, 5.0]}, cv=3)
+    with pytest.warns(UserWarning, match=kept):
         model.fit(X, y)
-    assert model.n_splits_ == 2
-    assert len(model.cv_results_["params"]) == 2
+    assert model.n_splits_ == (3 if gamma == 0.2 else 2)
+    assert len(model.cv_results_["params"]) == (1 if gamma == 0.2 else 2)
     assert not model.is_complete_

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 import arraylearn as al
+from arraylearn.backend import ops
 from arraylearn.selection.folds import make_folds, open_sample
 from arraylearn.selection.rows import take_rows
 from arraylearn.selection.tree_folds import judge_boosting_folds, judge_tree_folds
@@ -69,7 +70,7 @@ def test_depths_of_mixed_columns(missing):
 
 
 def test_prunings():
-    check(judge_tree_folds, al.DecisionTreeClassifier(), PRUNINGS, *rows(), n_left=1)  # another random state
+    check(judge_tree_folds, al.DecisionTreeClassifier(), PRUNINGS, *rows())
 
 
 def test_prunings_of_one_seed():
@@ -96,15 +97,40 @@ def test_one_tree_is_grown_per_fold(monkeypatch):
     assert found.best_params_ == expected.best_params_
 
 
+GROWTHS = [{"min_samples_leaf": 1}, {"min_samples_leaf": 6}, {"measure": "entropy", "max_depth": 3}]
+
+
+@pytest.mark.parametrize("data", [rows, mixed], ids=["numeric", "mixed"])
+def test_columns_are_sorted_once_for_all_folds(data, monkeypatch):
+    X, y = data()
+    check(judge_tree_folds, al.DecisionTreeClassifier(splitter="exact"), GROWTHS, X, y)
+    # many values in every column, or they would be counted instead
+    X = np.random.default_rng(0).normal(size=(600, 4)).round(3)
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.7).astype(int)
+    check(judge_tree_folds, al.DecisionTreeClassifier(), GROWTHS, X, y)
+    n_sorted = []
+    sort = ops.argsort_rows
+    monkeypatch.setattr(ops, "argsort_rows", lambda xp, values: n_sorted.append(1) or sort(xp, values))
+    al.GridSearch(al.DecisionTreeClassifier(), {"min_samples_leaf": [1, 6]}, cv=3, refit=False).fit(X, y)
+    assert len(n_sorted) == 1
+
+
+def test_folds_in_another_order_sort_for_themselves():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    splits = ShuffleSplit(3, test_size=0.3, random_state=0)
+    fast, loop = (al.cross_validate(al.DecisionTreeClassifier(), X, y, cv=splits, fast=f) for f in (1, 0))
+    np.testing.assert_array_equal(np.concatenate(fast.predictions), np.concatenate(loop.predictions))
+
+
 def test_what_is_left_to_the_loop():
     X, y = rows(60)
     sample = open_sample(X, y)
     folds = make_folds(sample, al.DecisionTreeClassifier(), 3)
     for options in ({"max_features": 2}, {"max_leaf_nodes": 4}, {"random_state": np.random.default_rng(0)}):
         assert not list(judge_tree_folds(al.DecisionTreeClassifier(**options), DEPTHS, sample, folds))
-    assert not list(
-        judge_tree_folds(al.DecisionTreeClassifier(), [{"max_depth": 2}, {"n_bins": 9}], sample, folds)
-    )
+    binned = [{"max_depth": 2, "splitter": "hist"}, {"n_bins": 9, "splitter": "hist"}]
+    assert not list(judge_tree_folds(al.DecisionTreeClassifier(), binned, sample, folds))
     boosting = al.GradientBoostingClassifier(early_stopping=True)
     assert not list(judge_boosting_folds(boosting, [{"n_estimators": 2}, {"n_estimators": 3}], sample, folds))
 
