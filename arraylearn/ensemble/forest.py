@@ -24,8 +24,9 @@ host = HOST.xp
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow together while their rows are no more than this.
-_ROWS_TOGETHER = 400_000
+# Trees grow together while their rows are no more than this: enough to share the work of a level, and so few
+# that there are trees for every thread.
+_ROWS_TOGETHER = 250_000
 # Class shares are whole numbers in these units, so that no sum depends on its order.
 _SHARE_BITS = 20
 
@@ -182,32 +183,39 @@ class RandomForestClassifier(ArrayClassifier):
             self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
             self.n_trees_ = 0
         bins = apply_binning(place.xp, old.binning, table)
-        groves = [*old.groves]
-        step = max(1, _ROWS_TOGETHER // table.n_rows)
-        generators = spawn(self.seed_, self.n_estimators)
-        with show_progress("growing", self.n_estimators - self.n_trees_, self.verbose) as report:
-            for first in range(self.n_trees_, self.n_estimators, step):
-                few = generators[first : first + step]
-                bags = _draw_bags(few, table.n_rows, weights, self.bootstrap)
-                grown = self._grow_few(place, bins, old.binning.n_bins, labels, bags)
-                groves.append(_make_grove(place, grown, old.binning.n_bins, int(bins.shape[0])))
-                for _ in few if report is not None else ():
-                    report(None)  # type: ignore[misc]
-        self.model_ = Forest(old.binning, tuple(groves))
+        groves = self._grow_groves(place, bins, old.binning.n_bins, labels, weights)
+        self.model_ = Forest(old.binning, (*old.groves, *groves))
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
         if self.oob_score:
             self._judge_out_of_bag(place, bins, labels, weights)
         return self
 
-    def _grow_few(self, place: Place, bins: Array, n_bins: int, labels: Labels, bags: Bags) -> GrownForest:
-        d = int(bins.shape[0])
+    def _grow_groves(
+        self, place: Place, bins: Array, n_bins: int, labels: Labels, weights: Any
+    ) -> list[Grove]:
+        """Grow the trees that are missing, few together."""
+        xp, (d, n) = place.xp, bins.shape
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
             _count_features(self.max_features, d),
         )
-        return grow_trees(place, bins, n_bins, labels.codes, len(self.classes_), bags, limits)
+        # row by row: the columns that a node looks at lie in one or two lines of the cache
+        lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
+        generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
+        step = max(1, _ROWS_TOGETHER // n)
+
+        def grow(few: list[Any]) -> Grove:
+            bags = _draw_bags(few, n, weights, self.bootstrap)
+            grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
+            for _ in few if report is not None else ():
+                report(None)  # type: ignore[misc]
+            return _make_grove(place, grown, n_bins, d)
+
+        with show_progress("growing", len(generators), self.verbose) as report:
+            parts = [generators[first : first + step] for first in range(0, len(generators), step)]
+            return ops.map_apart(xp, grow, parts)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Let each row be judged by the trees whose bags it is not in."""

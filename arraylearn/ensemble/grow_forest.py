@@ -16,6 +16,8 @@ host = HOST.xp
 # Draws of columns to choose from; each node takes one by the number that it has from its tree's seed.
 _DRAWS = 8_192
 _DRAW_SEED = 20_240_901
+# From so many rows per class on, a node looks at groups of bins.
+_MANY_PER_CLASS = 512
 
 
 class ForestLimits(NamedTuple):
@@ -54,55 +56,59 @@ class _Level(NamedTuple):
     sizes: Any  # (k,) host
     counts: Any  # (k, c) host
     seeds: Any  # (k,) host uint64
-    rows: Array  # (m,) int64
-    payload: Array  # (m,) int64
+    entries: Array  # (m,) int64: row, weight and class
+
+
+class _Cuts(NamedTuple):
+    """The best cut of each node, on the host."""
+
+    is_split: Any  # (k,)
+    feature: Any  # (k,)
+    cut: Any  # (k,)
+    sizes: Any  # (k, 2): rows on both sides
+    counts: Any  # (k, 2, c): weight of each class there
 
 
 def grow_trees(
     place: Place, bins: Array, n_bins: int, codes: Any, n_classes: int, bags: Bags, limits: ForestLimits
 ) -> GrownForest:
-    """Grow one tree per bag on `bins` (d, n); `codes` (n,) are the classes, on the host."""
+    """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
+    n_trees = bags.sizes.shape[0]
+    code = codes[bags.rows]
+    tree_at = host.repeat(host.arange(n_trees), bags.sizes)
+    counts = ops.histogram(host, tree_at * n_classes + code, n_trees * n_classes, bags.weights)
+    counts = counts.reshape(n_trees, n_classes)
     class_bits = max(1, (n_classes - 1).bit_length())
-    tree_at = host.repeat(host.arange(bags.sizes.shape[0]), bags.sizes)
-    counts = _count(tree_at * n_classes + codes[bags.rows], bags.sizes.shape[0], n_classes, bags.weights)
-    payload = (bags.weights << class_bits) + codes[bags.rows]
-    draws = _draw_columns(int(bins.shape[0]), limits.n_features)
-    parts = [_leaves(counts)]
-    level = _Level(
-        host.arange(bags.sizes.shape[0]),
-        bags.sizes,
-        counts,
-        bags.seeds,
-        from_host(bags.rows, place),
-        from_host(payload, place),
+    payload_bits = class_bits + int(bags.weights.max()).bit_length()
+    entries = (bags.rows << payload_bits) + (bags.weights << class_bits) + code
+    rules = ops.CutRules(
+        n_bins, class_bits, payload_bits, limits.min_samples_leaf, max(_MANY_PER_CLASS * n_classes, 1024)
     )
+    draws = _draw_columns(int(bins.shape[1]), limits.n_features)
+    parts = [_leaves(counts)]
+    level = _Level(host.arange(n_trees), bags.sizes, counts, bags.seeds, from_host(entries, place))
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
-    depth = 0
+    depth, first = 0, n_trees
     while level.ids.shape[0] and depth != limits.max_depth:
-        is_split, feature, cut = _find_cuts(place, bins, n_bins, level, draws, class_bits, limits)
-        right, child_counts, child_sizes = _route(place, bins, level, feature, cut, class_bits, n_classes)
-        first = sum(part["feature"].shape[0] for part in parts)
-        at = level.ids[is_split] - (first - parts[-1]["feature"].shape[0])
-        chosen = host.nonzero(is_split)[0]
-        parts[-1]["feature"][at] = feature[chosen]
-        parts[-1]["threshold"][at] = cut[chosen]
+        cuts = _find_cuts(place, bins, level, draws, rules)
+        at = level.ids[cuts.is_split] - (first - parts[-1]["feature"].shape[0])
+        chosen = host.nonzero(cuts.is_split)[0]
+        parts[-1]["feature"][at] = cuts.feature[chosen]
+        parts[-1]["threshold"][at] = cuts.cut[chosen]
         parts[-1]["left"][at] = first + 2 * host.arange(chosen.shape[0])
-        parts.append(_leaves(child_counts[chosen].reshape(-1, n_classes)))
+        parts.append(_leaves(cuts.counts[chosen].reshape(-1, n_classes)))
         if chosen.shape[0]:
             depth += 1
-        level = _descend(place, level, is_split, right, child_counts, child_sizes, first, limits)
+        level = _descend(place, bins, level, cuts, first, payload_bits, limits)
+        first += 2 * chosen.shape[0]
     joined = {name: host.concat([part[name] for part in parts]) for name in parts[0]}
-    return GrownForest(**joined, n_trees=bags.sizes.shape[0], depth=depth)
+    return GrownForest(**joined, n_trees=n_trees, depth=depth)
 
 
 def _leaves(counts: Any) -> dict[str, Any]:
     k = counts.shape[0]
     zeros = host.zeros(k, dtype=host.int64)
     return {"feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
-
-
-def _count(keys: Any, k: int, n_classes: int, weights: Any) -> Any:
-    return ops.histogram(host, keys, k * n_classes, weights).reshape(k, n_classes)
 
 
 def _draw_columns(d: int, n_features: int) -> Any:
@@ -134,101 +140,76 @@ def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     if bool(host.all(is_kept)):
         return level
     xp = place.xp
-    total = int(level.rows.shape[0])
-    block = ops.block_index(xp, from_host(level.sizes, place), total)
+    block = ops.block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
     keep = xp.take(from_host(is_kept, place), block, axis=0)
-    size = int(host.sum(level.sizes[is_kept]))
-    rows, payload = (ops.compress(xp, part, keep, size) for part in (level.rows, level.payload))
-    ids, sizes, counts, seeds = (part[is_kept] for part in level[:4])
-    return _Level(ids, sizes, counts, seeds, rows, payload)
+    entries = ops.compress(xp, level.entries, keep, int(host.sum(level.sizes[is_kept])))
+    return _Level(*(part[is_kept] for part in level[:4]), entries)
 
 
-def _find_cuts(
-    place: Place, bins: Array, n_bins: int, level: _Level, draws: Any, class_bits: int, limits: ForestLimits
-) -> tuple[Any, Any, Any]:
-    """Return whether each node is split, its column and its cut, on the host; two waits at most."""
-    d = int(bins.shape[0])
+def _find_cuts(place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules) -> _Cuts:
+    """Find the cuts of all nodes; the host waits once, or twice where drawn columns are of no use."""
+    d = int(bins.shape[1])
     drawn = draws[host.astype(level.seeds % host.asarray(draws.shape[0], dtype=host.uint64), host.int64)]
-    is_split, feature, cut = _cuts_of(place, bins, n_bins, level, drawn, class_bits, limits)
-    if drawn.shape[1] < d and not bool(host.all(is_split)):
-        # columns that are all constant in a node say nothing: look at the others, too
-        part = _keep(place, level, ~is_split)
-        every = host.broadcast_to(host.arange(d)[None, :], (part.ids.shape[0], d))
-        found = _cuts_of(place, bins, n_bins, part, every, class_bits, limits)
-        at = host.nonzero(~is_split)[0]
-        is_split[at], feature[at], cut[at] = found
-    return is_split, feature, cut
+    cuts = _cut_among(place, bins, level, drawn, rules)
+    if drawn.shape[1] == d or bool(host.all(cuts.is_split)):
+        return cuts
+    # columns that are all constant in a node say nothing: look at the others, too
+    part = _keep(place, level, ~cuts.is_split)
+    every = host.broadcast_to(host.arange(d)[None, :], (part.ids.shape[0], d))
+    found = _cut_among(place, bins, part, every, rules)
+    at = host.nonzero(~cuts.is_split)[0]
+    for whole, some in zip(cuts, found, strict=True):
+        whole[at] = some
+    return cuts
 
 
-def _cuts_of(
-    place: Place, bins: Array, n_bins: int, level: _Level, columns: Any, class_bits: int, limits: ForestLimits
-) -> tuple[Any, Any, Any]:
-    xp = place.xp
-    score, slot, cut = ops.best_cuts(
+def _cut_among(place: Place, bins: Array, level: _Level, columns: Any, rules: ops.CutRules) -> _Cuts:
+    """Find the cuts of nodes, each among columns (k, f) of its own; the host waits once."""
+    xp, k = place.xp, level.ids.shape[0]
+    score, slot, cut, n_left, left = ops.best_cuts(
         xp,
         bins,
-        level.rows,
-        level.payload,
+        level.entries,
         level.sizes.tolist(),
         from_host(columns, place, xp.int64),
         from_host(level.counts, place, xp.int64),
-        n_bins=n_bins,
-        class_bits=class_bits,
-        least=limits.min_samples_leaf,
+        rules,
     )
-    read = to_host(xp.concat((xp.astype(score > 0, xp.int64), slot, cut)))
-    is_split, slot, cut = read.reshape(3, -1)
-    return is_split > 0, columns[host.arange(slot.shape[0]), slot], cut.copy()
-
-
-def _route(
-    place: Place, bins: Array, level: _Level, feature: Any, cut: Any, class_bits: int, n_classes: int
-) -> tuple[Array, Any, Any]:
-    """Return whether each row goes right, and class weights (k, 2, c) and sizes (k, 2) of the children."""
-    xp = place.xp
-    k, m = level.ids.shape[0], int(level.rows.shape[0])
-    block = ops.block_index(xp, from_host(level.sizes, place), m)
-    column = xp.take(from_host(feature * int(bins.shape[1]), place), block, axis=0)
-    bin_at = xp.take(xp.reshape(bins, (-1,)), column + level.rows, axis=0)
-    limit = xp.take(from_host(cut, place, bins.dtype), block, axis=0)
-    right = bin_at > limit
-    child = 2 * block + xp.astype(right, xp.int64)
-    cell = child * n_classes + (level.payload & ((1 << class_bits) - 1))
-    counts = ops.histogram(xp, cell, 2 * k * n_classes, level.payload >> class_bits)
-    read = to_host(xp.concat((counts, ops.histogram(xp, child, 2 * k))))
-    cells = 2 * k * n_classes
-    return right, read[:cells].reshape(k, 2, n_classes), read[cells:].reshape(k, 2)
+    found = (xp.astype(score > 0, xp.int64), slot, cut, n_left, xp.reshape(left, (-1,)))
+    read = to_host(xp.concat(found))
+    is_split, slot, cut, n_left = read[: 4 * k].reshape(4, k)
+    left = read[4 * k :].reshape(level.counts.shape)
+    sizes = host.stack((n_left, level.sizes - n_left), axis=1)
+    counts = host.stack((left, level.counts - left), axis=1)
+    return _Cuts(is_split > 0, columns[host.arange(k), slot], cut, sizes, counts)
 
 
 def _descend(
-    place: Place,
-    level: _Level,
-    is_split: Any,
-    right: Array,
-    counts: Any,
-    sizes: Any,
-    first: int,
-    limits: ForestLimits,
+    place: Place, bins: Array, level: _Level, cuts: _Cuts, first: int, payload_bits: int, limits: ForestLimits
 ) -> _Level:
     """Lay out the rows of the children that may be split: left ones first, then right ones."""
     xp = place.xp
-    m = int(level.rows.shape[0])
-    rank = host.cumulative_sum(host.astype(is_split, host.int64)) - 1
-    is_live = is_split[:, None] & _may_split(counts, sizes, limits)
-    block = ops.block_index(xp, from_host(level.sizes, place), m)
-    parts = []
-    for side in (0, 1):
-        live = is_live[:, side]
-        takes = right if side else ~right
-        keep = takes & xp.take(from_host(live, place), block, axis=0)
-        size = int(host.sum(sizes[live, side]))
-        rows, payload = (ops.compress(xp, part, keep, size) for part in (level.rows, level.payload))
-        seeds = _mix(level.seeds[live] + host.asarray(side + 1, dtype=host.uint64))
-        ids = first + 2 * rank[live] + side
-        parts.append(_Level(ids, sizes[live, side], counts[live, side], seeds, rows, payload))
-    left, other = parts
-    ids, sizes_next, counts_next, seeds = (
-        host.concat((a, b)) for a, b in zip(left[:4], other[:4], strict=True)
+    is_live = (cuts.is_split[:, None] & _may_split(cuts.counts, cuts.sizes, limits)).T
+    rank = host.cumulative_sum(host.astype(cuts.is_split, host.int64)) - 1
+    n_kept = tuple(int(host.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
+    entries = ops.divide_rows(
+        xp,
+        bins,
+        level.entries,
+        level.sizes.tolist(),
+        from_host(cuts.feature, place, xp.int64),
+        from_host(cuts.cut, place, xp.int64),
+        from_host(is_live, place),
+        n_kept,
+        payload_bits,
     )
-    rows, payload = (xp.concat((a, b)) for a, b in zip(left[4:], other[4:], strict=True))
-    return _Level(ids, sizes_next, counts_next, seeds, rows, payload)
+    sides = [
+        (
+            first + 2 * rank[live] + side,
+            cuts.sizes[live, side],
+            cuts.counts[live, side],
+            _mix(level.seeds[live] + host.asarray(side + 1, dtype=host.uint64)),
+        )
+        for side, live in enumerate(is_live)
+    ]
+    return _Level(*(host.concat(both) for both in zip(*sides, strict=True)), entries)

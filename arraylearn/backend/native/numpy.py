@@ -32,9 +32,10 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
     count_rows,
     pack_cells,
 )
+from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
-from arraylearn.backend.native.numpy_forest import best_cuts, reach_leaves  # noqa: F401
+from arraylearn.backend.native.numpy_forest import reach_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
@@ -51,6 +52,7 @@ from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sum
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
 from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401
 
 Host = np.ndarray[Any, Any]
 

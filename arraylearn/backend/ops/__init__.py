@@ -5,6 +5,7 @@ shape. Out-of-range keys and segments are the caller's error; nothing here check
 wait for the device.
 """
 
+from arraylearn.backend.ops.apart import map_apart
 from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
 from arraylearn.backend.ops.bins import gini_bins
 from arraylearn.backend.ops.blocks import (
@@ -33,8 +34,9 @@ from arraylearn.backend.ops.boosting import (
     unpack,
 )
 from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
+from arraylearn.backend.ops.cuts import CutRules, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.descent import follow_thresholds
-from arraylearn.backend.ops.forest import best_cuts, reach_leaves
+from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
@@ -59,6 +61,7 @@ __all__ = [
     "GRADIENT_BITS",
     "SCORE_BITS",
     "BinnedTrees",
+    "CutRules",
     "Gradients",
     "Splits",
     "add_to_blocks",
@@ -76,7 +79,9 @@ __all__ = [
     "compress",
     "count_cells",
     "count_rows",
+    "cut_scores",
     "diagonal_squares",
+    "divide_rows",
     "first_best",
     "first_in_block",
     "follow_thresholds",
@@ -93,6 +98,7 @@ __all__ = [
     "inverse_definite",
     "log_loss_gradients",
     "logsumexp",
+    "map_apart",
     "merge_moments",
     "pack_cells",
     "pair_columns",
