@@ -26,7 +26,7 @@ host = HOST.xp
 _MAX_BINS = 4_094
 # Trees grow together while their rows are no more than this: enough to share the work of a level, and so few
 # that there are trees for every thread.
-_ROWS_TOGETHER = 250_000
+_ROWS_TOGETHER = 500_000
 # Class shares are whole numbers in these units, so that no sum depends on its order.
 _SHARE_BITS = 20
 

@@ -82,7 +82,7 @@ def grow_trees(
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
     entries = (bags.rows << payload_bits) + (bags.weights << class_bits) + code
     rules = ops.CutRules(
-        n_bins, class_bits, payload_bits, limits.min_samples_leaf, max(_MANY_PER_CLASS * n_classes, 1024)
+        n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )
     draws = _draw_columns(int(bins.shape[1]), limits.n_features)
     parts = [_leaves(counts)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.ops.cuts import GROUP_BITS, NO_GAIN, CutRules, cut_scores
+from arraylearn.backend.ops.cuts import NO_GAIN, CutRules, cut_scores, group_bits
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
@@ -23,7 +23,7 @@ Found = tuple[Host, Host, Host, Host, Host]
 __all__ = ["best_cuts", "divide_rows"]
 
 # Items (rows times columns) of one piece.
-_PIECE = 65_536
+_PIECE = 131_072
 # Below so many items a thread costs more than it brings.
 _WORTH_A_THREAD = 4 * _PIECE
 _FIELD_BITS = 16
@@ -66,8 +66,6 @@ def best_cuts(
 ) -> Found:
     (k, f), n_classes = features.shape, counts.shape[1]
     size = np.asarray(sizes, dtype=np.int64)
-    bounds = np.zeros(k + 1, dtype=np.int64)
-    np.cumsum(size, out=bounds[1:])
     found = (
         np.empty(k, dtype=np.float32),
         np.empty(k, dtype=np.int64),
@@ -75,24 +73,25 @@ def best_cuts(
         np.empty(k, dtype=np.int64),
         np.empty((k, n_classes), dtype=np.int64),
     )
-    is_many = size >= rules.many
-    is_counted = is_many | (counts.sum(axis=1) > _HEAVIEST)
     key_bits = 32 - rules.n_bins.bit_length() - rules.payload_bits
-    if key_bits < 0:
-        is_counted[:] = True
+    is_counted = (size >= rules.many) | (counts.sum(axis=1) > _HEAVIEST) | (key_bits < 0)
+    # nodes with as many groups of bins are counted together
+    kind = np.where(is_counted, np.maximum(np.log2(size), 1).astype(np.int64), 0)
     # classes are looked at one by one: fewer rows at a time if there are many
     limit = max(1, _PIECE // (f * max(1, n_classes // 8)))
-    kinds = is_many.astype(np.int8) + is_counted
-    pieces = _pieces(bounds, kinds, limit, 1 << max(key_bits, 0))
+    pieces = []
+    for each in np.unique(kind).tolist():
+        is_kind = kind == each
+        nodes = np.flatnonzero(is_kind)
+        part = entries if nodes.shape[0] == k else entries.compress(is_kind.repeat(size))
+        width = 1 << group_bits(int(size[nodes[0]]), rules) if each else 0
+        most = k if each else 1 << key_bits
+        pieces += [(nodes[few], part[rows], width) for few, rows in _pieces(size[nodes], limit, most)]
 
-    def run(nodes: slice) -> None:
-        part = entries[bounds[nodes.start] : bounds[nodes.stop]]
+    def run(piece: tuple[Host, Host, int]) -> None:
+        nodes, part, width = piece
         arguments = (bins, part, size[nodes], features[nodes], counts[nodes], rules)
-        if is_counted[nodes.start]:
-            width = 1 << GROUP_BITS if is_many[nodes.start] else rules.n_bins
-            results = _cut_by_counts(*arguments, min(width, rules.n_bins), limit)
-        else:
-            results = _cut_by_sort(*arguments)
+        results = _cut_by_counts(*arguments, width, limit) if width else _cut_by_sort(*arguments)
         for whole, result in zip(found, results, strict=True):
             whole[nodes] = result
 
@@ -104,16 +103,16 @@ def best_cuts(
     return found
 
 
-def _pieces(bounds: Host, kinds: Host, limit: int, most: int) -> Iterator[slice]:
-    """Yield runs of nodes of one kind with up to `limit` rows together, and no more than `most` nodes."""
-    k = kinds.shape[0]
-    changes = (np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist()
-    for first, end in zip([0, *changes], [*changes, k], strict=True):
-        while first < end:
-            last = int(np.searchsorted(bounds, bounds[first] + limit, side="right")) - 1
-            last = min(max(last, first + 1), first + most, end)
-            yield slice(first, last)
-            first = last
+def _pieces(size: Host, limit: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Yield runs of nodes with up to `limit` rows together, no more than `most` nodes, and their rows."""
+    k, first = size.shape[0], 0
+    bounds = np.zeros(k + 1, dtype=np.int64)
+    np.cumsum(size, out=bounds[1:])
+    while first < k:
+        last = int(np.searchsorted(bounds, bounds[first] + limit, side="right")) - 1
+        last = min(max(last, first + 1), first + most, k)
+        yield slice(first, last), slice(int(bounds[first]), int(bounds[last]))
+        first = last
 
 
 def _cut_by_sort(
@@ -284,7 +283,7 @@ def _cut_by_counts(
     width: int,
     limit: int,
 ) -> Found:
-    """Find the cuts of a few nodes from the weight of each class in up to `width` groups of bins."""
+    """Find the cuts of a few nodes from the weight of each class in up to `width` groups of bins, a power of two."""
     (k, f), m, n_classes = features.shape, entries.shape[0], counts.shape[1]
     bounds = np.concatenate(([0], np.cumsum(size)))
     parts = [slice(start, min(start + limit, m)) for start in range(0, m, limit)]
@@ -295,11 +294,10 @@ def _cut_by_counts(
         base *= bins.shape[1]
         found[:, part] = bins.reshape(-1).take(features.T.repeat(sizes, axis=1) + base, mode="wrap")
     low = np.minimum.reduceat(found, bounds[:-1], axis=1)
+    spread = np.maximum.reduceat(found, bounds[:-1], axis=1) - low
     shift = np.zeros_like(low)
-    if width < rules.n_bins:
-        spread = np.maximum.reduceat(found, bounds[:-1], axis=1) - low
-        for bit in range(GROUP_BITS, rules.n_bins.bit_length()):
-            shift += (spread >> bit) > 0
+    for bit in range(width.bit_length() - 1, rules.n_bins.bit_length()):
+        shift += (spread >> bit) > 0
     sums = np.zeros((f, k * n_classes * width))
     for part, sizes in zip(parts, inside, strict=True):
         payload = entries[part] & ((1 << rules.payload_bits) - 1)
@@ -339,12 +337,12 @@ def divide_rows(
     payload_bits: int,
 ) -> Host:
     size = np.asarray(sizes, dtype=np.int64)
-    bounds = np.concatenate(([0], np.cumsum(size)))
     limit = cut.astype(bins.dtype)
     flat = bins.reshape(-1)
 
-    def run(nodes: slice) -> tuple[Host, Host]:
-        part, inside = entries[bounds[nodes.start] : bounds[nodes.stop]], size[nodes]
+    def run(piece: tuple[slice, slice]) -> tuple[Host, Host]:
+        nodes, part = piece[0], entries[piece[1]]
+        inside = size[nodes]
         cell = part >> payload_bits
         cell *= bins.shape[1]
         cell += feature[nodes].repeat(inside)
@@ -354,7 +352,6 @@ def divide_rows(
         right &= is_kept[1, nodes].repeat(inside)
         return part.compress(left), part.compress(right)
 
-    pieces = list(_pieces(bounds, np.zeros(size.shape[0], dtype=np.int8), _PIECE, size.shape[0]))
-    sides = parallel_map(run, pieces)
+    sides = parallel_map(run, _pieces(size, _PIECE, size.shape[0]))
     result: Host = np.concatenate([side[0] for side in sides] + [side[1] for side in sides])
     return result

@@ -20,10 +20,11 @@ from arraylearn.backend.ops.blocks import block_index, block_max, first_in_block
 from arraylearn.backend.ops.order import compress
 from arraylearn.backend.ops.segments import histogram
 
-__all__ = ["GROUP_BITS", "NO_GAIN", "CutRules", "best_cuts", "cut_scores", "divide_rows"]
+__all__ = ["NO_GAIN", "CutRules", "best_cuts", "cut_scores", "divide_rows", "group_bits"]
 
-# A node of many rows looks at up to 2**8 groups of neighbouring bins.
-GROUP_BITS = 8
+# A node of many rows looks at up to 2**8 groups of neighbouring bins, of four rows or more on average.
+MOST_GROUP_BITS = 8
+_ROWS_PER_GROUP_BITS = 2
 # What a cut without gain scores: lost in the rounding of all others.
 NO_GAIN = 2.0**-100
 
@@ -36,6 +37,14 @@ class CutRules(NamedTuple):
     payload_bits: int  # of weight and class together
     least: int = 1  # least weight of a side
     many: int = 1 << 62  # nodes of so many rows look at groups of bins
+
+
+def group_bits(size: int, rules: CutRules) -> int:
+    """Return how many bits tell the groups of bins apart that a node of so many rows looks at."""
+    bin_bits = rules.n_bins.bit_length()
+    if size < rules.many:
+        return bin_bits
+    return min(MOST_GROUP_BITS, size.bit_length() - 1 - _ROWS_PER_GROUP_BITS, bin_bits)
 
 
 def best_cuts(
@@ -56,7 +65,7 @@ def best_cuts(
     they are made of whole numbers, each rounded to float32 once, so that all backends find the same cuts.
 
     A node of ``rules.many`` rows or more looks at cuts between groups of bins only: equal runs of bins from
-    its least bin on, as short as 256 groups allow.
+    its least bin on, as short as its number of groups allows (see `group_bits`).
 
     Parameters
     ----------
@@ -95,8 +104,9 @@ def best_cuts(
     m, (k, f) = entries.shape[0], features.shape
     size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
     block = block_index(xp, size, m)
+    widths = xp.asarray([group_bits(part, rules) for part in sizes], dtype=xp.int64, device=device)
     found = [
-        _cut_columns(xp, bins, entries, size, block, features[:, few], counts, rules)
+        _cut_columns(xp, bins, entries, size, widths, block, features[:, few], counts, rules)
         for few in row_chunks(f, (80 + 48 * counts.shape[1]) * m)
     ]
     best, cuts = (xp.concat([part[i] for part in found], axis=0) for i in (0, 1))
@@ -151,6 +161,7 @@ def _cut_columns(
     bins: Array,
     entries: Array,
     size: Array,
+    widths: Array,
     block: Array,
     features: Array,
     counts: Array,
@@ -170,10 +181,10 @@ def _cut_columns(
     # the node of a position is the same in every sorted line
     low = xp.take(bin_at, starts, axis=1)
     spread = xp.take(bin_at, starts + size - 1, axis=1) - low
-    shift = xp.zeros_like(spread)
-    for bit in range(GROUP_BITS, bin_bits):
-        shift = shift + xp.astype((spread >> bit) > 0, xp.int64)
-    shift = xp.where((size >= rules.many)[None, :], shift, xp.zeros_like(shift))
+    spread_bits = sum(
+        (xp.astype((spread >> bit) > 0, xp.int64) for bit in range(1, bin_bits)), xp.astype(spread > 0, xp.int64)
+    )
+    shift = xp.maximum(spread_bits - widths, xp.zeros_like(spread_bits))
     group = (bin_at - xp.take(low, block, axis=1)) >> xp.take(shift, block, axis=1)
     classes = xp.arange(counts.shape[1], dtype=xp.int64, device=device)[:, None, None]
     left = xp.where(code == classes, weight, xp.zeros_like(weight))  # (c, f, m)
