@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
+from arraylearn.backend.threads import get_num_threads
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories
-from arraylearn.ensemble.grow_forest import Bags, ForestLimits, GrownForest, grow_trees
+from arraylearn.ensemble.grow_forest import Bags, ForestLimits, GrownForest, grow_trees, join_forests
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch
@@ -24,8 +26,7 @@ host = HOST.xp
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow together while their rows are no more than this: enough to share the work of a level, and so few
-# that there are trees for every thread.
+# Trees grow together while their rows are no more than this.
 _ROWS_TOGETHER = 500_000
 # Class shares are whole numbers in these units, so that no sum depends on its order.
 _SHARE_BITS = 20
@@ -183,17 +184,20 @@ class RandomForestClassifier(ArrayClassifier):
             self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
             self.n_trees_ = 0
         bins = apply_binning(place.xp, old.binning, table)
-        groves = self._grow_groves(place, bins, old.binning.n_bins, labels, weights)
-        self.model_ = Forest(old.binning, (*old.groves, *groves))
+        groves = old.groves
+        if self.n_estimators > self.n_trees_:
+            grown = self._grow_missing(place, bins, old.binning.n_bins, labels, weights)
+            groves = (*groves, _make_grove(place, grown, old.binning.n_bins, int(bins.shape[0])))
+        self.model_ = Forest(old.binning, groves)
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
         if self.oob_score:
             self._judge_out_of_bag(place, bins, labels, weights)
         return self
 
-    def _grow_groves(
+    def _grow_missing(
         self, place: Place, bins: Array, n_bins: int, labels: Labels, weights: Any
-    ) -> list[Grove]:
-        """Grow the trees that are missing, few together."""
+    ) -> GrownForest:
+        """Grow the trees that are missing."""
         xp, (d, n) = place.xp, bins.shape
         limits = ForestLimits(
             self.max_depth,
@@ -204,18 +208,16 @@ class RandomForestClassifier(ArrayClassifier):
         # row by row: the columns that a node looks at lie in one or two lines of the cache
         lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
-        step = max(1, _ROWS_TOGETHER // n)
 
-        def grow(few: list[Any]) -> Grove:
-            bags = _draw_bags(few, n, weights, self.bootstrap)
+        def grow(few: slice) -> GrownForest:
+            bags = _draw_bags(generators[few], n, weights, self.bootstrap)
             grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
-            for _ in few if report is not None else ():
+            for _ in range(few.start, few.stop) if report is not None else ():
                 report(None)  # type: ignore[misc]
-            return _make_grove(place, grown, n_bins, d)
+            return grown
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = [generators[first : first + step] for first in range(0, len(generators), step)]
-            return ops.map_apart(xp, grow, parts)
+            return join_forests(ops.map_apart(xp, grow, _share(len(generators), n)))
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Let each row be judged by the trees whose bags it is not in."""
@@ -324,6 +326,15 @@ def _draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> 
     return Bags(host.concat(rows), host.concat(drawn), sizes, host.asarray(seeds, dtype=host.uint64))
 
 
+def _share(n_trees: int, n_rows: int) -> list[slice]:
+    """Cut a number of trees into parts of about the same size, some for every thread."""
+    n_threads = get_num_threads()
+    n_parts = -(-n_trees * n_rows // _ROWS_TOGETHER)
+    n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)
+    ends = [n_trees * i // n_parts for i in range(n_parts + 1)]
+    return [slice(start, end) for start, end in pairwise(ends)]
+
+
 def _make_grove(place: Place, grown: GrownForest, n_bins: int, d: int) -> Grove:
     """Bring grown trees to the place, and sum up what each column gained."""
     xp = place.xp
@@ -345,7 +356,7 @@ def _make_grove(place: Place, grown: GrownForest, n_bins: int, d: int) -> Grove:
         from_host(left, place, xp.int32),
         from_host(host.where(is_leaf, here, left + 1), place, xp.int32),
         from_host(host.zeros(here.shape[0]), place, xp.int32),
-        from_host(host.arange(grown.n_trees), place, xp.int32),
+        from_host(grown.roots, place, xp.int32),
         grown.depth,
     )
     return Grove(trees, from_host(shares, place, xp.int32), gains)

@@ -9,7 +9,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import as_generator
 
-__all__ = ["Bags", "ForestLimits", "GrownForest", "grow_trees"]
+__all__ = ["Bags", "ForestLimits", "GrownForest", "grow_trees", "join_forests"]
 
 host = HOST.xp
 
@@ -39,13 +39,13 @@ class Bags(NamedTuple):
 
 
 class GrownForest(NamedTuple):
-    """Several trees on the host; the first nodes are the roots, siblings are neighbours."""
+    """Several trees on the host, one after the other, each from its root on; siblings are neighbours."""
 
     feature: Any  # (m,) int64
     threshold: Any  # (m,) int64: larger bins go right
     left: Any  # (m,) int64; -1 at a leaf
     counts: Any  # (m, c) int64: weight of the training rows by class
-    n_trees: int
+    roots: Any  # (t,) int64
     depth: int
 
 
@@ -53,6 +53,7 @@ class _Level(NamedTuple):
     """Nodes that may be split, and their rows side by side."""
 
     ids: Any  # (k,) host
+    trees: Any  # (k,) host
     sizes: Any  # (k,) host
     counts: Any  # (k, c) host
     seeds: Any  # (k,) host uint64
@@ -85,8 +86,9 @@ def grow_trees(
         n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )
     draws = _draw_columns(int(bins.shape[1]), limits.n_features)
-    parts = [_leaves(counts)]
-    level = _Level(host.arange(n_trees), bags.sizes, counts, bags.seeds, from_host(entries, place))
+    trees = host.arange(n_trees)
+    parts = [_leaves(trees, counts)]
+    level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
     depth, first = 0, n_trees
     while level.ids.shape[0] and depth != limits.max_depth:
@@ -96,19 +98,44 @@ def grow_trees(
         parts[-1]["feature"][at] = cuts.feature[chosen]
         parts[-1]["threshold"][at] = cuts.cut[chosen]
         parts[-1]["left"][at] = first + 2 * host.arange(chosen.shape[0])
-        parts.append(_leaves(cuts.counts[chosen].reshape(-1, n_classes)))
+        parts.append(_leaves(host.repeat(level.trees[chosen], 2), cuts.counts[chosen].reshape(-1, n_classes)))
         if chosen.shape[0]:
             depth += 1
         level = _descend(place, bins, level, cuts, first, payload_bits, limits)
         first += 2 * chosen.shape[0]
     joined = {name: host.concat([part[name] for part in parts]) for name in parts[0]}
-    return GrownForest(**joined, n_trees=n_trees, depth=depth)
+    return _tree_by_tree(joined, n_trees, depth)
 
 
-def _leaves(counts: Any) -> dict[str, Any]:
-    k = counts.shape[0]
-    zeros = host.zeros(k, dtype=host.int64)
-    return {"feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
+def _leaves(trees: Any, counts: Any) -> dict[str, Any]:
+    zeros = host.zeros(trees.shape[0], dtype=host.int64)
+    return {"tree": trees, "feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
+
+
+def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownForest:
+    """Put the nodes of each tree together: what a tree looks like does not depend on those it grew with."""
+    tree = host.astype(nodes["tree"], host.int16 if n_trees < 2**15 else host.int64)
+    order = host.argsort(tree, stable=True)
+    rank = host.empty(order.shape[0], dtype=host.int64)
+    rank[order] = host.arange(order.shape[0])
+    feature, threshold, left, counts = (
+        nodes[name][order] for name in ("feature", "threshold", "left", "counts")
+    )
+    left = host.where(left < 0, -1, rank[left])
+    return GrownForest(feature, threshold, left, counts, rank[:n_trees], depth)
+
+
+def join_forests(parts: list[GrownForest]) -> GrownForest:
+    """Put the trees of several forests into one."""
+    sizes = [part.left.shape[0] for part in parts]
+    first = [sum(sizes[:i]) for i in range(len(parts))]
+    left = [host.where(p.left < 0, -1, p.left + start) for p, start in zip(parts, first, strict=True)]
+    roots = [part.roots + start for part, start in zip(parts, first, strict=True)]
+    feature, threshold, counts = (
+        host.concat([getattr(part, name) for part in parts]) for name in ("feature", "threshold", "counts")
+    )
+    depth = max(part.depth for part in parts)
+    return GrownForest(feature, threshold, host.concat(left), counts, host.concat(roots), depth)
 
 
 def _draw_columns(d: int, n_features: int) -> Any:
@@ -143,7 +170,7 @@ def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     block = ops.block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
     keep = xp.take(from_host(is_kept, place), block, axis=0)
     entries = ops.compress(xp, level.entries, keep, int(host.sum(level.sizes[is_kept])))
-    return _Level(*(part[is_kept] for part in level[:4]), entries)
+    return _Level(*(part[is_kept] for part in level[:-1]), entries)
 
 
 def _find_cuts(place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules) -> _Cuts:
@@ -206,6 +233,7 @@ def _descend(
     sides = [
         (
             first + 2 * rank[live] + side,
+            level.trees[live],
             cuts.sizes[live, side],
             cuts.counts[live, side],
             _mix(level.seeds[live] + host.asarray(side + 1, dtype=host.uint64)),

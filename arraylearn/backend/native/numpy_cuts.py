@@ -57,7 +57,7 @@ def _accumulate(values: Host) -> Host:
 
     Into neighbouring cells each addition would wait for the one before to be written: five times slower.
     """
-    spaced = _workspace.get("spaced", (*values.shape, 2), values.dtype)[..., 0]
+    spaced = _workspace.get("wide", (*values.shape, 2), values.dtype)[..., 0]
     return np.add.accumulate(values, axis=-1, dtype=values.dtype, out=spaced)
 
 
@@ -125,13 +125,13 @@ def _cut_by_sort(
     get = _workspace.get
     key = _sorted_keys(bins, entries, size, features, rules)
     lefts = _class_weights(key, starts, counts, rules)
-    n_left = get("n_left", shape, np.int32)
+    n_left, n_right = get("wide", (2, *shape), np.int32)
     np.add(lefts[0], lefts[1] if n_classes > 1 else 0, out=n_left)
     for left in lefts[2:]:
         n_left += left
     total = counts.sum(axis=1).astype(np.int32).repeat(size)
-    n_right = np.subtract(total, n_left, out=get("n_right", shape, np.int32))
-    is_allowed = get("is_allowed", shape, np.bool_)
+    np.subtract(total, n_left, out=n_right)
+    is_allowed = get("bins", shape, np.bool_)
     key >>= np.uint32(rules.payload_bits)
     np.not_equal(key[:, 1:], key[:, :-1], out=is_allowed[:, :-1])
     is_allowed[:, -1] = False
@@ -200,7 +200,7 @@ def _sorted_keys(
     low, bin_bits = rules.payload_bits, rules.n_bins.bit_length()
     base = entries >> low
     base *= bins.shape[1]
-    cell = _workspace.get("spaced", shape, np.int64)
+    cell = _workspace.get("wide", shape, np.int64)
     np.add(features.T.repeat(size, axis=1), base, out=cell)
     found = _workspace.get("bins", shape, bins.dtype)
     bins.reshape(-1).take(cell, out=found, mode="wrap")
@@ -225,34 +225,39 @@ def _class_weights(key: Host, starts: Host, counts: Host, rules: CutRules) -> li
     weight = np.right_shift(key, np.uint32(rules.class_bits), out=get("weight", shape, np.uint32))
     weight &= np.uint32((1 << (rules.payload_bits - rules.class_bits)) - 1)
     code *= np.uint32(_FIELD_BITS)
-    kind: Any = np.uint32 if n_classes <= 2 else np.uint64
-    n_fields = 2 if n_classes <= 2 else 4
     lefts = []
-    for first in range(0, n_classes, n_fields):
-        classes = range(first, min(first + n_fields, n_classes))
-        fields = get("fields", shape, kind)
-        if n_classes <= n_fields:
-            np.left_shift(weight, code, out=fields, dtype=kind)
+    if n_classes <= 2:
+        weight <<= code
+        sums = _sum_fields(weight, starts, counts)
+        np.bitwise_and(sums, np.uint32(_FIELD), out=code)
+        np.right_shift(sums, np.uint32(_FIELD_BITS), out=weight)
+        return [code.view(np.int32), weight.view(np.int32)]
+    for first in range(0, n_classes, 4):
+        fields = get("fields", shape, np.uint64)
+        if n_classes <= 4:
+            np.left_shift(weight, code, out=fields, dtype=np.uint64)
         else:  # shifts by 64 bits or more would mean something else
             shift = code - np.uint32(first * _FIELD_BITS)
-            np.left_shift(weight, shift & np.uint32(63), out=fields, dtype=kind)
+            np.left_shift(weight, shift & np.uint32(63), out=fields, dtype=np.uint64)
             fields *= shift < np.uint32(64)
-        whole = np.zeros(starts.shape[0], dtype=kind)
-        for i, c in enumerate(classes):
-            whole += counts[:, c].astype(kind) << kind(i * _FIELD_BITS)
-        fields[:, starts[1:]] -= whole[:-1]  # so that the sums begin again at each node
-        sums = _accumulate(fields)
-        for i, c in enumerate(classes):
-            left = get(f"left {c}", shape, np.uint32)
-            if kind is np.uint64:
-                np.copyto(left, sums >> kind(i * _FIELD_BITS) if i else sums, casting="unsafe")
-                left &= np.uint32(_FIELD)
-            elif i:
-                np.right_shift(sums, np.uint32(_FIELD_BITS), out=left)
-            else:
-                np.bitwise_and(sums, np.uint32(_FIELD), out=left)
+        few = counts[:, first : first + 4]
+        sums = _sum_fields(fields, starts, few)
+        for i in range(few.shape[1]):
+            left = get(f"left {first + i}", shape, np.uint32)
+            np.copyto(left, sums >> np.uint64(i * _FIELD_BITS) if i else sums, casting="unsafe")
+            left &= np.uint32(_FIELD)
             lefts.append(left.view(np.int32))
     return lefts
+
+
+def _sum_fields(fields: Host, starts: Host, counts: Host) -> Host:
+    """Return the running sums of fields (f, m), which begin again at each node; `fields` is used up."""
+    kind = fields.dtype.type
+    whole = np.zeros(starts.shape[0], dtype=kind)
+    for i in range(counts.shape[1]):
+        whole += counts[:, i].astype(kind) << kind(i * _FIELD_BITS)
+    fields[:, starts[1:]] -= whole[:-1]
+    return _accumulate(fields)
 
 
 def _first_best(scores: Host, starts: Host, size: Host) -> tuple[Host, Host, Host, Host]:
@@ -298,32 +303,35 @@ def _cut_by_counts(
     shift = np.zeros_like(low)
     for bit in range(width.bit_length() - 1, rules.n_bins.bit_length()):
         shift += (spread >> bit) > 0
-    sums = np.zeros((f, k * n_classes * width))
+    sums = np.zeros((f, n_classes * k * width))
     for part, sizes in zip(parts, inside, strict=True):
         payload = entries[part] & ((1 << rules.payload_bits) - 1)
         weight = (payload >> rules.class_bits).astype(np.float64)
         payload &= (1 << rules.class_bits) - 1
-        payload += np.arange(0, k * n_classes, n_classes).repeat(sizes)
-        payload *= width
+        payload *= k * width
+        payload += np.arange(0, k * width, width).repeat(sizes)
         for j in range(f):
             group = found[j, part] - low[j].repeat(sizes)
             group >>= shift[j].repeat(sizes)
             sums[j] += np.bincount(payload + group, weight, minlength=sums.shape[1])
-    left = np.cumsum(sums.reshape(f, k, n_classes, width), axis=-1).astype(np.int64)
-    n_left = left.sum(axis=2)
-    scores = cut_scores(_standard, np.moveaxis(left, 2, 0), counts.T[:, None, :, None])
-    scores *= (n_left >= rules.least) & (counts.sum(axis=1)[:, None] - n_left >= rules.least)
+    left = _accumulate(sums.reshape(f, n_classes, k, width)).astype(np.int64)
+    scores = cut_scores(_standard, left.swapaxes(0, 1), counts.T[:, None, :, None])
+    n_left = left.sum(axis=1)
+    if rules.least > 1:
+        scores *= (n_left >= rules.least) & (counts.sum(axis=1)[:, None] - n_left >= rules.least)
     at = scores.argmax(axis=2)
-    line, node = np.arange(f)[:, None], np.arange(k)
-    best = scores[line, node, at]
+    node = np.arange(k)
+    best = np.take_along_axis(scores, at[:, :, None], axis=2)[:, :, 0]
     slot = best.argmax(axis=0)
     score, here = best[slot, node], at[slot, node]
     weights = n_left[slot, node]
     after = (weights > weights[node, here][:, None]).argmax(axis=1)
     cut = low[slot, node] + (((here + after) // 2 + 1) << shift[slot, node].astype(np.int64)) - 1
-    is_left = found[slot.repeat(size), np.arange(m)] <= cut.repeat(size)
+    winner = (slot * m).repeat(size)
+    winner += np.arange(m)
+    is_left = found.reshape(-1).take(winner) <= cut.astype(found.dtype).repeat(size)
     rows_left = np.add.reduceat(is_left, bounds[:-1], dtype=np.int64)
-    return score, slot, cut, rows_left, left[slot, node, :, here]
+    return score, slot, cut, rows_left, left[slot, :, node, here]
 
 
 def divide_rows(
