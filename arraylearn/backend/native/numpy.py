@@ -253,13 +253,13 @@ class _LookupTable:
 
     _SIZES = (8_192, 65_536)
 
+    first: Host  # (size,) edges below each cell
+
     def __init__(self, edges: Host, size: int = 0) -> None:
         self.edges, self.size = edges, size
         if size:
             self.low = edges[0]
             self.scale = edges.dtype.type((size - 2) / (float(edges[-1]) - float(edges[0])))
-            cells = self._cells(edges)
-            self.first = np.searchsorted(cells, np.arange(size)).astype(np.int32)
             self.bounds = np.append(edges, edges.dtype.type(np.inf))
 
     @classmethod
@@ -273,7 +273,9 @@ class _LookupTable:
             if not spread < largest or not 0 < (size - 2) / spread < largest:
                 break
             table = cls(edges, size)
-            if np.all(np.diff(table._cells(edges)) > 0):
+            cells = table._cells(edges)
+            if np.all(cells[1:] > cells[:-1]):
+                table.first = np.searchsorted(cells, np.arange(size)).astype(np.int32)
                 return table
         return cls(edges)
 

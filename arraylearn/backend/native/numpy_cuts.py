@@ -23,7 +23,7 @@ Found = tuple[Host, Host, Host, Host, Host]
 __all__ = ["best_cuts", "divide_rows"]
 
 # Items (rows times columns) of one piece.
-_PIECE = 131_072
+_PIECE = 262_144
 # Below so many items a thread costs more than it brings.
 _WORTH_A_THREAD = 4 * _PIECE
 _FIELD_BITS = 16
@@ -119,8 +119,8 @@ def _cut_by_sort(
     bins: Host, entries: Host, size: Host, features: Host, counts: Host, rules: CutRules
 ) -> Found:
     """Find the cuts of a few nodes from sorted keys node | bin | payload of 32 bits."""
-    (k, f), m, n_classes = features.shape, entries.shape[0], counts.shape[1]
-    shape = (f, m)
+    n_classes = counts.shape[1]
+    shape = (features.shape[1], entries.shape[0])
     starts = np.cumsum(size) - size
     get = _workspace.get
     key = _sorted_keys(bins, entries, size, features, rules)
@@ -192,9 +192,7 @@ def _score_positions(
     return scores
 
 
-def _sorted_keys(
-    bins: Host, entries: Host, size: Host, features: Host, rules: CutRules
-) -> Host:
+def _sorted_keys(bins: Host, entries: Host, size: Host, features: Host, rules: CutRules) -> Host:
     """Return the keys (f, m) of the rows, each line in order."""
     shape = (features.shape[1], entries.shape[0])
     low, bin_bits = rules.payload_bits, rules.n_bins.bit_length()
@@ -261,7 +259,7 @@ def _sum_fields(fields: Host, starts: Host, counts: Host) -> Host:
 
 
 def _first_best(scores: Host, starts: Host, size: Host) -> tuple[Host, Host, Host, Host]:
-    """Return the best score of each node, the first line that has it, and where: in all lines, in the line."""
+    """Return the best score of each node, the first line that has it, and its place: in all lines, in one."""
     k, m = starts.shape[0], scores.shape[1]
     ordered = scores.view(np.int32)  # in the same order, since none is negative, and faster to compare
     best = np.maximum.reduceat(ordered, starts, axis=1)
@@ -288,7 +286,7 @@ def _cut_by_counts(
     width: int,
     limit: int,
 ) -> Found:
-    """Find the cuts of a few nodes from the weight of each class in up to `width` groups of bins, a power of two."""
+    """Find the cuts of a few nodes from the weight of each class in up to `width` groups of bins."""
     (k, f), m, n_classes = features.shape, entries.shape[0], counts.shape[1]
     bounds = np.concatenate(([0], np.cumsum(size)))
     parts = [slice(start, min(start + limit, m)) for start in range(0, m, limit)]

@@ -14,9 +14,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_apart(
-    xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]
-) -> list[Result]:
+def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function`, which computes with arrays of `xp` and changes nothing else, to each item.
 
     NumPy's body uses our threads; the other libraries bring threads or streams of their own, which get the

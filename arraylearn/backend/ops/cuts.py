@@ -181,9 +181,9 @@ def _cut_columns(
     # the node of a position is the same in every sorted line
     low = xp.take(bin_at, starts, axis=1)
     spread = xp.take(bin_at, starts + size - 1, axis=1) - low
-    spread_bits = sum(
-        (xp.astype((spread >> bit) > 0, xp.int64) for bit in range(1, bin_bits)), xp.astype(spread > 0, xp.int64)
-    )
+    spread_bits = xp.astype(spread > 0, xp.int64)
+    for bit in range(1, bin_bits):
+        spread_bits = spread_bits + xp.astype((spread >> bit) > 0, xp.int64)
     shift = xp.maximum(spread_bits - widths, xp.zeros_like(spread_bits))
     group = (bin_at - xp.take(low, block, axis=1)) >> xp.take(shift, block, axis=1)
     classes = xp.arange(counts.shape[1], dtype=xp.int64, device=device)[:, None, None]
@@ -259,7 +259,5 @@ def divide_rows(
     parts = []
     for side in (0, 1):
         takes = right if side else ~right
-        parts.append(
-            compress(xp, entries, takes & xp.take(is_kept[side, :], block, axis=0), n_kept[side])
-        )
+        parts.append(compress(xp, entries, takes & xp.take(is_kept[side, :], block, axis=0), n_kept[side]))
     return xp.concat(parts)

@@ -11,6 +11,7 @@ from arraylearn.backend.ops.binned_trees import BinnedTrees
 
 __all__ = ["reach_leaves"]
 
+
 def reach_leaves(xp: Namespace, bins: Array, trees: BinnedTrees) -> Array:
     """Find the leaf that each row reaches in each tree of thresholds.
 
