@@ -57,12 +57,7 @@ TREES = {
         {**_SPREAD, "launches by classes": "sums the classes one by one"},
         splitter="clouds",
     ),
-    "forest": subject(
-        al.RandomForestClassifier,
-        {"launches by classes": "counts the classes one by one"},
-        n_estimators=4,
-        random_state=0,
-    ),
+    "forest": subject(al.RandomForestClassifier, n_estimators=4, random_state=0),
 }
 BOOSTED = {
     "boosting": subject(al.GradientBoostingClassifier, n_estimators=3, max_depth=3, min_samples_leaf=2),

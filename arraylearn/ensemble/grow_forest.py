@@ -170,7 +170,7 @@ def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     block = ops.block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
     keep = xp.take(from_host(is_kept, place), block, axis=0)
     entries = ops.compress(xp, level.entries, keep, int(host.sum(level.sizes[is_kept])))
-    return _Level(*(part[is_kept] for part in level[:-1]), entries)
+    return _Level._make((*(part[is_kept] for part in level[:-1]), entries))
 
 
 def _find_cuts(place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules) -> _Cuts:
@@ -218,7 +218,7 @@ def _descend(
     xp = place.xp
     is_live = (cuts.is_split[:, None] & _may_split(cuts.counts, cuts.sizes, limits)).T
     rank = host.cumulative_sum(host.astype(cuts.is_split, host.int64)) - 1
-    n_kept = tuple(int(host.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
+    n_left, n_right = (int(host.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
     entries = ops.divide_rows(
         xp,
         bins,
@@ -227,7 +227,7 @@ def _descend(
         from_host(cuts.feature, place, xp.int64),
         from_host(cuts.cut, place, xp.int64),
         from_host(is_live, place),
-        n_kept,
+        (n_left, n_right),
         payload_bits,
     )
     sides = [
@@ -240,4 +240,4 @@ def _descend(
         )
         for side, live in enumerate(is_live)
     ]
-    return _Level(*(host.concat(both) for both in zip(*sides, strict=True)), entries)
+    return _Level._make((*(host.concat(both) for both in zip(*sides, strict=True)), entries))
