@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from arraylearn.cli import about, bench
+from arraylearn.cli import about, bench, learn
 
 __all__ = ["main"]
 
@@ -27,5 +27,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers.")
     commands = parser.add_subparsers(required=True, metavar="command")
     about.add_commands(commands)
+    learn.add_commands(commands)
     bench.add_commands(commands)
     return parser
