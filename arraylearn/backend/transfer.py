@@ -8,7 +8,7 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 
-__all__ = ["read_together"]
+__all__ = ["copy_together", "read_together"]
 
 
 def read_together(place: Place, *arrays: Array) -> list[Any]:
@@ -28,3 +28,10 @@ def read_together(place: Place, *arrays: Array) -> list[Any]:
         parts.append(numbers[start:stop].reshape(array.shape))
         start = stop
     return parts
+
+
+def copy_together(place: Place, *arrays: Array) -> list[Any]:
+    """Copy arrays of one place to the host in their own dtypes, as `read_together` does."""
+    names = [str(array.dtype).rpartition(".")[2] for array in arrays]
+    numbers = read_together(place, *arrays)
+    return [part.astype(name, copy=False) for part, name in zip(numbers, names, strict=True)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, Place, is_array, locate, move, to_host
+from arraylearn.backend.namespace import Place, is_array, locate, move, supports_float64, to_host
 from arraylearn.backend.selector import choose_place
+from arraylearn.backend.transfer import copy_together
 
 __all__ = ["LEAF", "NOMINAL", "NUMERIC", "Surrogates", "Tree", "tree_at", "tree_on_host"]
 
 # Values of `Tree.kind`.
 LEAF, NUMERIC, NOMINAL = 0, 1, 2
+# Whole numbers up to here are exact in float32, in which a device without float64 sends them.
+_EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Surrogates(NamedTuple):
@@ -77,19 +81,29 @@ class Tree(NamedTuple):
 
 def tree_at(tree: Tree, place: Place) -> Tree:
     """Bring a tree to a place."""
-    moved: Tree = _move_fields(tree, place)
+    moved: Tree = _map_fields(tree, lambda field: move(field, place))
     return moved
 
 
 def tree_on_host(tree: Tree) -> Tree:
-    """Copy a tree to the host; on a GPU the host waits here."""
-    moved: Tree = _move_fields(tree, HOST)
-    return moved
+    """Copy a tree to the host; on a GPU the host waits here, once."""
+    place = locate(tree.kind)
+    if place.library == "numpy":
+        return tree
+    if not supports_float64(place) and tree.n_nodes > _EXACT_IN_FLOAT32:
+        moved: Tree = _map_fields(tree, to_host)
+        return moved
+    fields: list[Array] = []
+    _map_fields(tree, fields.append)
+    copies = iter(copy_together(place, *fields))
+    copied: Tree = _map_fields(tree, lambda _: next(copies))
+    return copied
 
 
-def _move_fields(part: Any, place: Place) -> Any:
+def _map_fields(part: Any, function: Callable[[Array], Any]) -> Any:
+    """Call a function for every array of a tree, in their order, and put the results in their places."""
     if part is None:
         return None
     if is_array(part):
-        return to_host(part) if place is HOST else move(part, place)
-    return type(part)(*(_move_fields(field, place) for field in part))
+        return function(part)
+    return type(part)(*(_map_fields(field, function) for field in part))

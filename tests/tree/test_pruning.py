@@ -311,7 +311,8 @@ def test_waits_do_not_grow_with_the_tree(rung):
         before = rung.counts()["syncs"]
         pruning.prune_confidence(tree)
         waits.append(rung.counts()["syncs"] - before)
-    assert waits[1] <= waits[0]
+    # the errors, and the tree in one copy
+    assert waits[1] <= waits[0] <= 3
 
 
 def test_report():
