@@ -13,12 +13,15 @@ from sklearn.tree import DecisionTreeClassifier as Peer
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree import pruning
+from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, tree_at, tree_on_host
 from arraylearn.tree.pruning.alpha import choose_alpha
+from arraylearn.tree.pruning.confidence import confidence_cuts
 from arraylearn.tree.pruning.errors import c45_limit, normal_limit
 from arraylearn.tree.pruning.independence import chi2_statistics
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds, sum_upward
 from arraylearn.tree.pruning.mdl import leaf_bits, split_bits
+from arraylearn.tree.pruning.pessimistic import pessimistic_cuts
 from arraylearn.tree.pruning.weakest_link import weakest_links
 from tests.backends.assertions import assert_close
 from tests.tree.small_trees import (
@@ -325,6 +328,28 @@ def test_report():
     assert str(report).splitlines()[1].split() == ["before", "7", "4", "4"]
     with pytest.raises(ValueError, match="its splits differ"):
         pruning.pruning_report(pruning.prune_pessimistic(grown, penalty=1), grown)
+
+
+@pytest.mark.parametrize("settings", [{"pruning": "pessimistic", "penalty": 2.0}, {"pruning": "confidence"}])
+def test_report_of_a_fit_shows_every_step(settings):
+    """Also the cuts below nodes that were cut later: sizes as if each level were pruned for itself."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(300, 3)), 1)
+    y = (X[:, 0] > 0) ^ (rng.random(300) < 0.2)
+    grown = al.DecisionTreeClassifier().fit(X, y).tree_
+    report = al.DecisionTreeClassifier(**settings).fit(X, y).pruning_report_
+    depths = [step.depth for step in report.steps]
+    assert depths == sorted(depths, reverse=True)
+    assert report.steps[-1].size == report.after
+    is_cut = pessimistic_cuts(grown, penalty=2.0) if "penalty" in settings else confidence_cuts(grown)
+    assert sum(step.n_cut for step in report.steps) == is_cut.sum()
+    by_hand = [
+        pruning.pruning_report(grown, cut_at(grown, is_cut & (grown.depth >= depth))).after
+        for depth in depths
+    ]
+    assert [step.size for step in report.steps] == by_hand
+    seen = pruning.pruning_report(grown, cut_at(grown, is_cut))
+    assert len(seen.steps) < len(report.steps)  # some cuts went with later ones
 
 
 def test_pruning_keeps_the_tree_it_is_given(rung):

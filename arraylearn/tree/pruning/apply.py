@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from arraylearn.backend.namespace import HOST
 from arraylearn.measures import IMPURITIES
+from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.pruning.alpha import AlphaChoice, choose_alpha
 from arraylearn.tree.pruning.checks import check_choice, check_folds, check_inside, check_not_negative
@@ -15,18 +16,24 @@ from arraylearn.tree.pruning.confidence import (
     SLACK,
     Limit,
     check_confidence,
+    confidence_cuts,
     limited_errors,
     prune_confidence,
 )
-from arraylearn.tree.pruning.cost_complexity import Risk, cost_complexity_path, prune_cost_complexity
+from arraylearn.tree.pruning.cost_complexity import (
+    Risk,
+    cost_complexity_cuts,
+    cost_complexity_path,
+    prune_cost_complexity,
+)
 from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.held_out import node_counts
 from arraylearn.tree.pruning.independence import prune_chi2
-from arraylearn.tree.pruning.mdl import prune_mdl
-from arraylearn.tree.pruning.pessimistic import charged_errors, prune_pessimistic
+from arraylearn.tree.pruning.mdl import mdl_cuts, prune_mdl
+from arraylearn.tree.pruning.pessimistic import charged_errors, pessimistic_cuts, prune_pessimistic
 from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
-from arraylearn.tree.pruning.reduced_error import prune_reduced_error
-from arraylearn.tree.pruning.report import PruningReport, pruning_report, size_of
+from arraylearn.tree.pruning.reduced_error import prune_reduced_error, reduced_error_cuts
+from arraylearn.tree.pruning.report import PruningReport, pruning_report, report_cuts, size_of
 
 __all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
 
@@ -139,25 +146,29 @@ def grow_and_prune(
     choice = None
     if pruning.method == "cost_complexity" and pruning.alpha is None:
         choice = _cross_validate(pruning, sample, grow_significant, tree, generator)
-    made = _cut(pruning, tree, sample, held_out, choice)
-    return Pruned(made, pruning_report(tree, made), choice)
+    cuts = _choose_cuts(pruning, tree, sample, held_out, choice)
+    if cuts is None:
+        return Pruned(tree, pruning_report(tree, tree), choice)
+    made = cut_at(tree, cuts)
+    return Pruned(made, report_cuts(tree, cuts, made), choice)
 
 
-def _cut(
+def _choose_cuts(
     pruning: Pruning, tree: Tree, sample: Sample, held_out: Sample | None, choice: AlphaChoice | None
-) -> Tree:
+) -> Any:
+    """Choose the nodes that become leaves: bool (t,) on the host, None for none."""
     if pruning.method == "pessimistic":
-        return prune_pessimistic(tree, penalty=pruning.penalty)
+        return pessimistic_cuts(tree, penalty=pruning.penalty)
     if pruning.method == "confidence":
-        return prune_confidence(tree, confidence=pruning.confidence, limit=pruning.confidence_limit)
+        return confidence_cuts(tree, confidence=pruning.confidence, limit=pruning.confidence_limit)
     if pruning.method == "mdl":
-        return prune_mdl(tree, n_values=_n_values(sample))
+        return mdl_cuts(tree, n_values=_n_values(sample))
     if pruning.method == "cost_complexity":
         alpha = choice.alpha if choice is not None else pruning.alpha or 0.0
-        return prune_cost_complexity(tree, alpha=alpha, risk=pruning.alpha_risk)
+        return cost_complexity_cuts(tree, alpha=alpha, risk=pruning.alpha_risk)
     if pruning.method == "reduced_error" and held_out is not None:
-        return prune_reduced_error(tree, node_counts(*_at(held_out, tree)))
-    return tree
+        return reduced_error_cuts(tree, node_counts(*_at(held_out, tree)))
+    return None
 
 
 def _at(sample: Sample, tree: Tree) -> tuple[Any, ...]:

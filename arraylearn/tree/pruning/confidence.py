@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
@@ -12,7 +12,7 @@ from arraylearn.tree.pruning.checks import check_choice, check_inside, check_tre
 from arraylearn.tree.pruning.errors import c45_limit, count_errors, normal_limit
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["LIMITS", "SLACK", "check_confidence", "limited_errors", "prune_confidence"]
+__all__ = ["LIMITS", "SLACK", "check_confidence", "confidence_cuts", "limited_errors", "prune_confidence"]
 
 Limit = Literal["c45", "normal"]
 LIMITS = {"c45": c45_limit, "normal": normal_limit}
@@ -67,7 +67,12 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
     >>> tree.n_nodes, prune_confidence(tree).n_nodes
     (5, 1)
     """
+    return cut_at(tree, confidence_cuts(tree, confidence=confidence, limit=limit))
+
+
+def confidence_cuts(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c45") -> Any:
+    """Choose the nodes (t,) that `prune_confidence` turns into leaves, on the host."""
     confidence = check_confidence(confidence, limit)
     xp = locate(check_tree(tree).kind).xp
     cost = limited_errors(xp, tree.counts, confidence=confidence, limit=limit)
-    return cut_at(tree, to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[limit])))
+    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[limit]))

@@ -129,14 +129,14 @@ def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") 
     >>> prune_cost_complexity(tree, alpha=0.1).n_nodes, prune_cost_complexity(tree, alpha=0.2).n_nodes
     (5, 1)
     """
+    return cut_at(tree, cost_complexity_cuts(tree, alpha=alpha, risk=risk))
+
+
+def cost_complexity_cuts(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Any:
+    """Choose the nodes (t,) that `prune_cost_complexity` turns into leaves, on the host."""
     alpha = check_not_negative("alpha", alpha)
     place = locate(check_tree(tree).kind)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
-    return cut_links(place, tree, links, alpha)
-
-
-def cut_links(place: Place, tree: Tree, links: Links, alpha: float) -> Tree:
-    """Cut the links of at most this price."""
     (prices,) = read_together(place, links.alpha)
     rounding = 64 * float(host.finfo(prices.dtype).eps)
-    return cut_at(tree, prices <= alpha * (1 + rounding) + rounding)
+    return prices <= alpha * (1 + rounding) + rounding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
@@ -13,7 +14,7 @@ from arraylearn.tree.pruning.checks import check_tree
 from arraylearn.tree.pruning.errors import count_errors
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["leaf_bits", "prune_mdl", "split_bits"]
+__all__ = ["leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
 
 
 def leaf_bits(xp: Namespace, counts: Array) -> Array:
@@ -91,10 +92,14 @@ def prune_mdl(tree: Tree, *, n_values: Sequence[int]) -> Tree:
     >>> tree.n_nodes, prune_mdl(tree, n_values=[0]).n_nodes
     (5, 1)
     """
+    return cut_at(tree, mdl_cuts(tree, n_values=n_values))
+
+
+def mdl_cuts(tree: Tree, *, n_values: Sequence[int]) -> Any:
+    """Choose the nodes (t,) that `prune_mdl` turns into leaves, on the host."""
     place = locate(check_tree(tree).kind)
     if not n_values or any(n < 0 for n in n_values):
         raise ValueError(f"`n_values` must have a number of at least 0 for each column; got {n_values!r}.")
     xp = place.xp
     leaf = leaf_bits(xp, xp.astype(tree.counts, accumulator_dtype(place)))
-    cuts = choose_cuts(xp, tree, read_bounds(tree), leaf, split_bits(place, tree, n_values))
-    return cut_at(tree, to_host(cuts))
+    return to_host(choose_cuts(xp, tree, read_bounds(tree), leaf, split_bits(place, tree, n_values)))

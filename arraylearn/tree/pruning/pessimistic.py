@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.tree.cut import cut_at
@@ -10,7 +12,7 @@ from arraylearn.tree.pruning.checks import check_not_negative, check_tree
 from arraylearn.tree.pruning.errors import count_errors
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["charged_errors", "prune_pessimistic"]
+__all__ = ["charged_errors", "pessimistic_cuts", "prune_pessimistic"]
 
 
 def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
@@ -47,7 +49,12 @@ def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
     >>> tree.n_nodes, prune_pessimistic(tree, penalty=1.0).n_nodes
     (5, 1)
     """
+    return cut_at(tree, pessimistic_cuts(tree, penalty=penalty))
+
+
+def pessimistic_cuts(tree: Tree, *, penalty: float = 0.5) -> Any:
+    """Choose the nodes (t,) that `prune_pessimistic` turns into leaves, on the host."""
     penalty = check_not_negative("penalty", penalty)
     xp = locate(check_tree(tree).kind).xp
     cost = charged_errors(xp, tree.counts, penalty=penalty)
-    return cut_at(tree, to_host(choose_cuts(xp, tree, read_bounds(tree), cost)))
+    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))

@@ -13,7 +13,7 @@ from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.checks import check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["held_out_errors", "prune_reduced_error"]
+__all__ = ["held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
 
 
 def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array:
@@ -54,6 +54,11 @@ def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
     >>> prune_reduced_error(model.tree_, counts).n_nodes
     1
     """
+    return cut_at(tree, reduced_error_cuts(tree, held_out))
+
+
+def reduced_error_cuts(tree: Tree, held_out: Any) -> Any:
+    """Choose the nodes (t,) that `prune_reduced_error` turns into leaves, on the host."""
     place = locate(check_tree(tree).kind)
     counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)
     if tuple(counts.shape) != (tree.n_nodes, tree.n_classes):
@@ -63,4 +68,4 @@ def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
         )
     xp = place.xp
     cost = held_out_errors(xp, tree.probability, xp.astype(counts, accumulator_dtype(place)))
-    return cut_at(tree, to_host(choose_cuts(xp, tree, read_bounds(tree), cost)))
+    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree.cut import leaf_errors
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.pruning.checks import check_tree
 from arraylearn.tree.pruning.layout import Layout, children_of, find_levels
+from arraylearn.tree.pruning.levels import read_bounds
 
-__all__ = ["PruningReport", "PruningStep", "Size", "pruning_report", "size_of", "size_of_layout"]
+__all__ = [
+    "PruningReport",
+    "PruningStep",
+    "Size",
+    "pruning_report",
+    "report_cuts",
+    "size_of",
+    "size_of_layout",
+]
 
 host = HOST.xp
 
@@ -66,8 +76,9 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     Returns
     -------
     PruningReport
-        With ``str(report)`` as a table. The steps are the cuts that show, the deepest first. Errors are the
-        weight of the training rows that leaves get wrong.
+        With ``str(report)`` as a table. The steps are the cuts that show, the deepest first; those below
+        them are in the report of a fit, ``pruning_report_``, only. Errors are the weight of the training rows
+        that leaves get wrong.
 
     Examples
     --------
@@ -82,6 +93,12 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     """
     old, new = tree_on_host(check_tree(before)), tree_on_host(check_tree(after))
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, _find_cuts(old, new))))
+
+
+def report_cuts(before: Tree, is_cut: Any, after: Tree) -> PruningReport:
+    """Report what turning the nodes `is_cut` (t,) into leaves did, also below nodes that were cut later."""
+    old, new = tree_on_host(before), tree_on_host(after)
+    return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, is_cut)))
 
 
 def size_of(tree: Tree) -> Size:
@@ -122,14 +139,30 @@ def _find_cuts(old: Tree, new: Tree) -> Any:
 
 
 def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
-    """Cut the marked nodes level by level, the deepest first."""
-    layout, steps = _layout(tree), []
-    depths = sorted(set(tree.depth[is_cut].tolist()), reverse=True)
-    for depth in depths:
-        nodes = host.nonzero(is_cut & (tree.depth == depth))[0]
-        layout = layout.cut(nodes)
-        size = size_of_layout(layout, leaf_errors(tree))
-        steps.append(PruningStep(int(depth), int(nodes.shape[0]), 0, size))
+    """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
+    # of what hangs below each node by then, itself included: nodes, leaves, errors
+    as_leaf = host.stack((host.ones(tree.n_nodes), host.ones(tree.n_nodes), leaf_errors(tree)))
+    below = host.where(tree.kind == LEAF, as_leaf, 0.0)
+    whole = size_of(tree)
+    size = host.asarray([float(number) for number in whole])
+    bounds = read_bounds(tree)
+    steps: list[PruningStep] = []
+    for depth in reversed(range(len(bounds) - 1)):
+        nodes = host.arange(bounds[depth], bounds[depth + 1])
+        inner = nodes[tree.kind[nodes] != LEAF]
+        if depth + 2 < len(bounds):
+            children = slice(bounds[depth + 1], bounds[depth + 2])
+            owner = host.broadcast_to(
+                tree.parent[children] - bounds[depth], (3, children.stop - children.start)
+            )
+            below[:, nodes] += ops.histogram(host, owner, nodes.shape[0], below[:, children])
+            below[0, inner] += 1
+        cut = inner[is_cut[inner]]
+        if cut.shape[0]:
+            size = size + host.sum(as_leaf[:, cut] - below[:, cut], axis=1)
+            below[:, cut] = as_leaf[:, cut]
+            now = Size(int(size[0]), int(size[1]), _plain(size[2]))
+            steps.append(PruningStep(depth, int(cut.shape[0]), 0, now))
     return steps
 
 
