@@ -33,10 +33,10 @@ class Columns(NamedTuple):
     """Binned training columns, numeric ones first."""
 
     bins: Array  # (d, n) uint8
-    pairs: Array  # what histograms are summed from
+    cells: Array  # what histograms are summed from
     n_bins: int
     n_numeric: int
-    has_missing: tuple[bool, ...]  # of each column
+    missing: tuple[int, ...]  # the columns with missing values
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
@@ -110,6 +110,7 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
 def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
     """Make training columns of bins; the host waits to learn which columns have missing values."""
     xp = place.xp
-    is_missing = to_host(xp.any(bins == binning.n_bins - 1, axis=1)).tolist()
-    pairs = ops.pair_columns(xp, bins, binning.n_bins)
-    return Columns(bins, pairs, binning.n_bins, int(binning.edges.shape[0]), tuple(is_missing))
+    is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
+    missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
+    cells = ops.histogram_cells(xp, bins, binning.n_bins)
+    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing)

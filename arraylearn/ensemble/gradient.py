@@ -17,8 +17,8 @@ from arraylearn.ensemble.boosted import (
     score_table,
     sum_gains,
 )
+from arraylearn.ensemble.boosted_nodes import Limits
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, prepare_columns
-from arraylearn.ensemble.grow_boosted import Limits
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.rounds import Boosting, Holdout, Plan, boost
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights

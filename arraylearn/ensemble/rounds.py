@@ -9,8 +9,9 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.ensemble.boosted import join_trees
+from arraylearn.ensemble.boosted_nodes import GrownTree, Limits
 from arraylearn.ensemble.columns import Columns
-from arraylearn.ensemble.grow_boosted import GrownTree, Growth, Limits, grow_tree
+from arraylearn.ensemble.grow_boosted import grow_tree
 from arraylearn.ensemble.loss import mean_log_loss, start_scores
 
 __all__ = ["Boosting", "Holdout", "Plan", "boost"]
@@ -69,8 +70,9 @@ def boost(
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[GrownTree] = []
+    tables = ops.gradient_tables(xp, place.device, len(start))
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, columns, codes, weights, scores, plan, generator)
+        grown, scores = _add_round(place, columns, tables, codes, weights, scores, plan, generator)
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -107,6 +109,7 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 def _add_round(
     place: Place,
     columns: Columns,
+    tables: ops.GradientTables,
     codes: Array,
     weights: Array | None,
     scores: Array,
@@ -115,7 +118,7 @@ def _add_round(
 ) -> tuple[list[GrownTree], Array]:
     """Grow one tree for each output, and return the trees and the new scores, drawn rows or not."""
     xp = place.xp
-    gradients = ops.log_loss_gradients(xp, scores, codes, weights)
+    gradients = ops.log_loss_gradients(xp, tables, scores, codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
     rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
@@ -129,18 +132,13 @@ def _add_round(
             used = set(generator.permutation(d)[: plan.n_features].tolist())
             is_used = xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device)
         order = xp.asarray(rows, copy=True)
-        shifts = gradients.shifts[:, c]
-        growth = grow_tree(place, columns, gradients.packed[c, :], shifts, order, plan.limits, is_used)
+        shift = gradients.shifts[c : c + 1]
+        growth = grow_tree(place, columns, gradients.packed[c, :], shift, order, plan.limits, is_used)
         trees.append(growth.tree)
         if rows.shape[0] == n:
-            scores[c, :] = _move_line(place, scores[c, :], growth)
+            line = scores[c, :]
+            scores[c, :] = ops.add_to_sides(xp, line, columns.bins, growth.order, growth.splits, growth.steps)
     if rows.shape[0] < n:
         joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
         scores = scores + ops.sum_leaves(xp, columns.bins, joined, scores.shape[0])
     return trees, scores
-
-
-def _move_line(place: Place, line: Array, growth: Growth) -> Array:
-    """Add the leaves of a tree to the scores of the rows that it was grown on."""
-    blocks = (growth.starts, growth.sizes, growth.tree.value[growth.leaves])
-    return ops.add_to_blocks(place.xp, line, growth.order, *(part.tolist() for part in blocks))

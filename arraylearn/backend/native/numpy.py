@@ -19,11 +19,9 @@ from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     split_lists,
 )
 from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
-    add_to_blocks,
+    add_to_sides,
     block_histograms,
-    log_loss_gradients,
-    pair_columns,
-    search_splits,
+    histogram_cells,
     split_blocks,
 )
 from arraylearn.backend.native.numpy_cells import (  # noqa: F401
@@ -37,6 +35,7 @@ from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_forest import reach_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
+from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
@@ -49,6 +48,7 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
+from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
 from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.threads import get_num_threads, parallel_map

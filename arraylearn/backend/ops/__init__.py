@@ -21,23 +21,26 @@ from arraylearn.backend.ops.blocks import (
     steps,
 )
 from arraylearn.backend.ops.boosting import (
-    GRADIENT_BITS,
-    SCORE_BITS,
-    Gradients,
-    Splits,
-    add_to_blocks,
-    best_splits,
+    BlockSplits,
+    add_to_sides,
     block_histograms,
-    log_loss_gradients,
-    pair_columns,
+    histogram_cells,
     split_blocks,
-    unpack,
 )
 from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
 from arraylearn.backend.ops.cuts import CutRules, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
+from arraylearn.backend.ops.gradients import (
+    GRADIENT_BITS,
+    SCORE_BITS,
+    GradientTables,
+    Gradients,
+    gradient_tables,
+    log_loss_gradients,
+    unpack,
+)
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
@@ -54,6 +57,7 @@ from arraylearn.backend.ops.quadratic import (
     solve_box_block,
 )
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
+from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 
@@ -61,10 +65,13 @@ __all__ = [
     "GRADIENT_BITS",
     "SCORE_BITS",
     "BinnedTrees",
+    "BlockSplits",
+    "Constraint",
     "CutRules",
+    "GradientTables",
     "Gradients",
     "Splits",
-    "add_to_blocks",
+    "add_to_sides",
     "argsort_rows",
     "best_cells",
     "best_cuts",
@@ -92,8 +99,10 @@ __all__ = [
     "gini_gains",
     "gini_scan",
     "gini_scores",
+    "gradient_tables",
     "grouped_moments",
     "histogram",
+    "histogram_cells",
     "inverse_curvature_roots",
     "inverse_definite",
     "log_loss_gradients",
@@ -101,7 +110,6 @@ __all__ = [
     "map_apart",
     "merge_moments",
     "pack_cells",
-    "pair_columns",
     "paired_histogram",
     "partition",
     "pick_in_lines",

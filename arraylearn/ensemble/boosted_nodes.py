@@ -1,0 +1,210 @@
+"""The nodes of a boosted tree while it grows, and the tree that comes of them; on the host."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple
+
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST
+
+__all__ = [
+    "GrownTree",
+    "Limits",
+    "Nodes",
+    "SplitsRead",
+    "best_first",
+    "cut_back",
+    "leaf_steps",
+    "side_values",
+]
+
+host = HOST.xp
+
+# One step of a tree moves a score by no more than this, in units of the log odds.
+_LONGEST_STEP = 16.0
+
+
+class Limits(NamedTuple):
+    """What stops a tree, and the size of its steps."""
+
+    max_depth: int | None
+    max_leaf_nodes: int | None
+    l2: float
+    min_child_hessian: float
+    min_samples_leaf: float  # rows of average hessian
+    smoothing: float  # of the order of categories, as a hessian
+    learning_rate: float
+    trend: tuple[int, ...] | None = None  # of each column: 1 if the score may only rise along it, -1 if fall
+
+
+class GrownTree(NamedTuple):
+    """A tree on the host; node 0 is the root, parents come before their children."""
+
+    feature: Any  # (m,) int64, 0 at a leaf
+    threshold: Any  # (m,) int64: bins above it go right
+    is_missing_right: Any  # (m,) bool
+    goes_right: Any  # (m, n_bins) bool, or (m, 0) without nominal columns
+    left: Any  # (m,) int64, -1 at a leaf
+    right: Any  # (m,) int64
+    value: Any  # (m,) int64 in units of 2**-SCORE_BITS
+    gain: Any  # (m,) float64 of the split, 0 at a leaf
+    depth: int
+
+
+class SplitsRead(NamedTuple):
+    """The best splits of the nodes of a level, on the host."""
+
+    feature: Any  # (k,) int64
+    position: Any  # (k,) int64
+    is_missing_left: Any  # (k,) bool
+    hessian: Any  # (3, k) float64 of the left, the right side and the node
+    value: Any  # (3, k) float64: what the score of each should change by
+    gain: Any  # (k,) float64, 0 where a node cannot be split
+    goes_right: Any  # (k, n_bins) bool, or (k, 0)
+
+
+class Nodes:
+    """The nodes of a growing tree: arrays that double their length when they are full."""
+
+    feature: Any
+    threshold: Any
+    is_missing_right: Any
+    left: Any  # the right child is the next node; -1 at a leaf
+    parent: Any
+    start: Any  # of the block of rows; -1 where the rows were not sorted any more
+    size: Any
+    gain: Any
+    hessian: Any
+    value: Any
+    low: Any  # the least value that a node may have, and the greatest
+    high: Any
+    goes_right: Any  # (m, n_bins)
+
+    _WHOLE = ("feature", "threshold", "is_missing_right", "left", "parent", "start", "size")
+    _REAL = ("gain", "hessian", "value")
+
+    def __init__(self, n_rows: int, n_bins: int, *, is_bounded: bool) -> None:
+        self.n, self.room = 1, 128
+        for name in self._WHOLE:
+            setattr(self, name, host.full(self.room, -1, dtype=host.int64))
+        for name in self._REAL:
+            setattr(self, name, host.zeros(self.room, dtype=host.float64))
+        self.goes_right = host.zeros((self.room, n_bins), dtype=bool)
+        room = self.room if is_bounded else 0
+        self.low, self.high = (host.full(room, sign * host.inf) for sign in (-1, 1))
+        self.start[0], self.size[0] = 0, n_rows
+
+    def reserve(self, n: int) -> int:
+        """Make room for `n` more nodes and return the first."""
+        while self.n + n > self.room:
+            for name in (*self._WHOLE, *self._REAL, "goes_right", "low", "high"):
+                old = getattr(self, name)
+                fresh = host.full(old.shape, -1 if name in self._WHOLE else 0, dtype=old.dtype)
+                setattr(self, name, host.concat((old, fresh)))
+            self.room *= 2
+        self.n += n
+        return self.n - n
+
+    def add_children(self, ids: Any, splits: SplitsRead, chosen: Any, limits: Limits) -> int:
+        """Write the chosen splits and their children into the tree, siblings side by side; return the first."""
+        parents = ids[chosen]
+        first = self.reserve(2 * parents.shape[0])
+        self.feature[parents] = splits.feature[chosen]
+        self.threshold[parents] = splits.position[chosen]
+        self.is_missing_right[parents] = ~splits.is_missing_left[chosen]
+        if splits.goes_right.shape[1]:
+            self.goes_right[parents] = splits.goes_right[chosen]
+        self.left[parents] = host.arange(first, self.n, 2)
+        for side in (0, 1):
+            children = slice(first + side, self.n, 2)
+            self.parent[children] = parents
+            self.value[children] = splits.value[side][chosen]
+            self.hessian[children] = splits.hessian[side][chosen]
+        if limits.trend is not None:
+            self._pass_bounds_on(parents, first, limits.trend)
+        return first
+
+    def _pass_bounds_on(self, parents: Any, first: int, trend: tuple[int, ...]) -> None:
+        """Bound the children: a split along a constrained column keeps its sides apart at their middle."""
+        one, other = slice(first, self.n, 2), slice(first + 1, self.n, 2)
+        for side in (one, other):
+            self.low[side], self.high[side] = self.low[parents], self.high[parents]
+        middle = (self.value[one] + self.value[other]) / 2
+        way = host.asarray(trend)[self.feature[parents]]
+        self.high[one] = host.where(way > 0, middle, self.high[one])
+        self.low[other] = host.where(way > 0, middle, self.low[other])
+        self.low[one] = host.where(way < 0, middle, self.low[one])
+        self.high[other] = host.where(way < 0, middle, self.high[other])
+
+
+def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    r"""Return the values v = -G / (H + l2), kept within bounds, and what they gain: -2 G v - (H + l2) v^2."""
+    ridged = host.maximum(hessian + l2, 1e-30)
+    value = -gradient / ridged
+    if bounds is None:
+        return value, -gradient * value
+    value = host.minimum(host.maximum(value, bounds[0]), bounds[1])
+    return value, -(2.0 * gradient + ridged * value) * value
+
+
+def leaf_steps(value: Any, learning_rate: float) -> Any:
+    """Return the steps of leaves in units of the scores."""
+    step = host.minimum(host.maximum(learning_rate * value, -_LONGEST_STEP), _LONGEST_STEP)
+    return host.astype(host.round(step * (1 << ops.SCORE_BITS)), host.int64)
+
+
+def best_first(nodes: Nodes, max_leaf_nodes: int) -> set[int]:
+    """Return the nodes that are split when the largest gain always goes first."""
+    gain, left = nodes.gain[: nodes.n].tolist(), nodes.left[: nodes.n].tolist()
+    chosen: set[int] = set()
+    heap = [(-gain[0], 0)] if gain[0] > 0 else []
+    while heap and len(chosen) < max_leaf_nodes - 1:
+        _, node = heapq.heappop(heap)
+        chosen.add(node)
+        for child in (left[node], left[node] + 1) if left[node] >= 0 else ():
+            if gain[child] > 0:
+                heapq.heappush(heap, (-gain[child], child))
+    return chosen
+
+
+def cut_back(nodes: Nodes, limits: Limits) -> tuple[GrownTree, Any]:
+    """Return the tree of the leaves that count, and the leaf that stands for each node's rows."""
+    n = nodes.n
+    left, parent = nodes.left[:n].copy(), nodes.parent[:n]
+    leaf = host.arange(n)
+    kept = leaf
+    if limits.max_leaf_nodes is not None:
+        split = best_first(nodes, limits.max_leaf_nodes)
+        left[[node not in split for node in range(n)]] = -1
+        is_kept = [True] * n
+        for node in range(1, n):
+            above = int(parent[node])
+            if left[above] < 0 or not is_kept[above]:
+                is_kept[node] = False
+                leaf[node] = leaf[above]
+        kept = host.nonzero(host.asarray(is_kept))[0]
+    new_id = host.zeros(n, dtype=host.int64)
+    new_id[kept] = host.arange(kept.shape[0])
+    left = left[kept]
+    is_leaf = left < 0
+    tree = GrownTree(
+        host.where(is_leaf, 0, nodes.feature[kept]),
+        nodes.threshold[kept],
+        nodes.is_missing_right[kept] > 0,
+        nodes.goes_right[kept],
+        host.where(is_leaf, -1, new_id[left]),
+        host.where(is_leaf, -1, new_id[host.where(is_leaf, 0, left + 1)]),
+        leaf_steps(nodes.value[kept], limits.learning_rate),
+        host.where(is_leaf, 0.0, nodes.gain[kept]),
+        _depth(new_id[parent[kept]].tolist()),
+    )
+    return tree, new_id[leaf]
+
+
+def _depth(parents: list[int]) -> int:
+    """Return the depth of the deepest node; parents come before their children, the root is its own."""
+    depth = [0] * len(parents)
+    for node, parent in enumerate(parents[1:], start=1):
+        depth[node] = depth[parent] + 1
+    return max(depth)
