@@ -86,22 +86,32 @@ class Nodes:
 
     def __init__(self, n_rows: int, n_bins: int, *, is_bounded: bool) -> None:
         self.n, self.room = 1, 128
-        for name in self._WHOLE:
-            setattr(self, name, host.full(self.room, -1, dtype=host.int64))
-        for name in self._REAL:
-            setattr(self, name, host.zeros(self.room, dtype=host.float64))
+        self._name_fields(
+            host.full((len(self._WHOLE), self.room), -1, dtype=host.int64),
+            host.zeros((len(self._REAL), self.room)),
+        )
         self.goes_right = host.zeros((self.room, n_bins), dtype=bool)
         room = self.room if is_bounded else 0
         self.low, self.high = (host.full(room, sign * host.inf) for sign in (-1, 1))
         self.start[0], self.size[0] = 0, n_rows
 
+    def _name_fields(self, whole: Any, real: Any) -> None:
+        for name, line in zip((*self._WHOLE, *self._REAL), (*whole, *real), strict=True):
+            setattr(self, name, line)
+
     def reserve(self, n: int) -> int:
         """Make room for `n` more nodes and return the first."""
         while self.n + n > self.room:
-            for name in (*self._WHOLE, *self._REAL, "goes_right", "low", "high"):
+            whole, real = (
+                host.stack([getattr(self, name) for name in names]) for names in (self._WHOLE, self._REAL)
+            )
+            self._name_fields(
+                host.concat((whole, host.full_like(whole, -1)), axis=1),
+                host.concat((real, host.zeros_like(real)), axis=1),
+            )
+            for name in ("goes_right", "low", "high"):
                 old = getattr(self, name)
-                fresh = host.full(old.shape, -1 if name in self._WHOLE else 0, dtype=old.dtype)
-                setattr(self, name, host.concat((old, fresh)))
+                setattr(self, name, host.concat((old, host.zeros_like(old))))
             self.room *= 2
         self.n += n
         return self.n - n

@@ -224,11 +224,11 @@ def _next_level(
     """Sum the rows of the smaller children; the larger ones are what remains of their parents."""
     xp = place.xp
     left = nodes.left[level.nodes[chosen]]
-    hessian, size = (host.stack((x[left], x[left + 1])) for x in (nodes.hessian, nodes.size))
-    is_alive = host.max(hessian, axis=0) >= 2.0 * limits.min_child_hessian
-    is_alive &= host.max(size, axis=0) >= 2 * limits.min_samples_leaf
-    is_right_small = host.astype(size[1] < size[0], host.int64)
-    if not host.all(is_alive):
+    right = left + 1
+    is_right_small = nodes.size[right] < nodes.size[left]
+    is_alive = host.maximum(nodes.hessian[left], nodes.hessian[right]) >= 2.0 * limits.min_child_hessian
+    is_alive &= host.maximum(nodes.size[left], nodes.size[right]) >= 2 * limits.min_samples_leaf
+    if not is_alive.all():
         left, chosen, is_right_small = left[is_alive], chosen[is_alive], is_right_small[is_alive]
     if not left.shape[0]:
         return _Level(left, level.running)
@@ -237,8 +237,13 @@ def _next_level(
     parents = level.running
     if chosen.shape[0] < level.nodes.shape[0]:
         parents = xp.take(parents, from_host(chosen, place, xp.int64), axis=0)
-    large = left + 1 - is_right_small
-    return _Level(host.concat((small, large)), xp.concat((running, parents - running), axis=0))
+    ids = host.concat((small, left + 1 - is_right_small))
+    running = xp.concat((running, parents - running), axis=0)
+    is_alive = nodes.size[ids] >= 2 * limits.min_samples_leaf
+    if not is_alive.all():
+        ids, alive = ids[is_alive], host.nonzero(is_alive)[0]
+        running = xp.take(running, from_host(alive, place, xp.int64), axis=0)
+    return _Level(ids, running)
 
 
 def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None], limits: Limits) -> Growth:

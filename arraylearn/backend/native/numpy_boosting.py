@@ -23,6 +23,8 @@ __all__ = ["add_to_sides", "block_histograms", "histogram_cells", "split_blocks"
 # Cells of one chunk of rows of a histogram, and rows of one chunk of anything else.
 _CELLS = 40_960
 _CHUNK = 32_768
+# Tables up to here are in the second-level cache anyway.
+_FEW_CELLS = 1 << 18
 _WORTH_A_THREAD = 100_000
 # Blocks of fewer rows are split together.
 _SMALL_BLOCK = 2_048
@@ -30,7 +32,8 @@ _SMALL_BLOCK = 2_048
 
 def histogram_cells(bins: Host, n_bins: int) -> Host:
     d, n = bins.shape
-    cells = np.empty((n, d), dtype=np.uint16 if d * n_bins <= 1 << 16 else np.int32)
+    is_short = d * n_bins <= 1 << 16 and n * d > _FEW_CELLS  # half the memory for one more pass
+    cells = np.empty((n, d), dtype=np.uint16 if is_short else np.int32)
     first = (np.arange(d) * n_bins).astype(cells.dtype)
     step = max(1, _CELLS // d)
 
@@ -176,13 +179,11 @@ def _split_small(
     rows = np.concatenate([order[starts[j] : starts[j] + sizes[j]] for j in blocks])
     size = np.asarray([sizes[j] for j in blocks])
     right = _small_sides(bins, rows, size, features, thresholds, goes_right, blocks)
-    ends = np.cumsum(size)
-    running = np.cumsum(right, dtype=np.int64)
-    at_end = np.where(ends > 0, running[ends - 1], 0) if rows.shape[0] else np.zeros_like(ends)
-    n_right = np.diff(at_end, prepend=0)
+    gone = right.nonzero()[0]
+    n_right = np.diff(gone.searchsorted(size.cumsum()), prepend=0)
     n_left = size - n_right
     left_sizes[blocks] = n_left
-    gone = rows.compress(right)
+    gone = rows.take(gone)
     stay = rows.compress(np.logical_not(right, out=right))
     a = b = 0
     for j, n in zip(blocks, n_left.tolist(), strict=True):
@@ -228,40 +229,31 @@ def add_to_sides(
     goes_right: Host | None,
     values: Sequence[Sequence[int]],
 ) -> Host:
-    steps = np.zeros(order.shape[0], dtype=np.int32)
-    small = []
-    pieces = []
-    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        if values[0][j] == values[1][j]:
-            steps[start : start + size] = values[0][j]
-        elif size < _SMALL_BLOCK:
-            small.append(j)
-        else:
-            pieces += [(j, at) for at in range(start, start + size, _CHUNK)]
+    moves = np.zeros_like(scores)
+    small = [j for j, size in enumerate(sizes) if size < _SMALL_BLOCK]
+    large = [j for j, size in enumerate(sizes) if size >= _SMALL_BLOCK]
+    pieces = [(j, start) for j in large for start in range(starts[j], starts[j] + sizes[j], _CHUNK)]
 
     def step(piece: tuple[int, int]) -> None:
         j, start = piece
-        stop = min(start + _CHUNK, starts[j] + sizes[j])
-        right = _is_right(bins[features[j]].take(order[start:stop]), thresholds[j], goes_right, j)
-        part = steps[start:stop]
-        np.multiply(right, np.int32(values[1][j] - values[0][j]), out=part)
-        part += np.int32(values[0][j])
+        rows = order[start : min(start + _CHUNK, starts[j] + sizes[j])]
+        low, high = values[0][j], values[1][j]
+        if low == high:
+            moves[rows] = low
+            return
+        right = _is_right(bins[features[j]].take(rows), thresholds[j], goes_right, j)
+        part = np.multiply(right, np.int32(high - low))
+        part += np.int32(low)
+        moves[rows] = part
 
     _map(step, pieces, order.shape[0])
     if small:
         size = np.asarray([sizes[j] for j in small])
         rows = np.concatenate([order[starts[j] : starts[j] + sizes[j]] for j in small])
         right = _small_sides(bins, rows, size, features, thresholds, goes_right, small)
-        low, high = (np.asarray([side[j] for j in small], dtype=np.int32).repeat(size) for side in values)
-        found = np.where(right, high, low)
-        at = 0
-        for j in small:
-            steps[starts[j] : starts[j] + sizes[j]] = found[at : at + sizes[j]]
-            at += sizes[j]
-    if order.shape[0] == scores.shape[0]:
-        moved = np.empty_like(steps)
-        moved[order] = steps
-        scores += moved
-    else:
-        scores[order] += steps
+        pairs = np.asarray([(values[0][j], values[1][j]) for j in small], dtype=np.int32)
+        which = np.arange(0, 2 * len(small), 2).repeat(size)
+        which += right
+        moves[rows] = pairs.reshape(-1).take(which)
+    scores += moves
     return scores

@@ -79,7 +79,10 @@ def best_splits(
     """
     d, n_bins = running.shape[1:]
     total = running[:, 0, n_bins - 1]
-    least = xp.maximum(regular[1:2], least_share * _halves(xp, total)[1])
+    least = xp.maximum(regular[1:2], least_share * xp.astype(total >> 32, xp.float32))
+    if n_numeric == d and not missing and constraint is None:
+        _, cell, left = _search(xp, running, total, regular[:1], least, is_used, None, None)
+        return Splits(cell, left, total, None, None)
     groups, rank = [(slice(0, n_numeric), running[:, :n_numeric, :], regular[:1])], None
     if n_numeric < d:
         sums = running[:, n_numeric:, :]
@@ -100,8 +103,6 @@ def best_splits(
             xp.where(is_better, other, one)
             for one, other in zip((cell, left, is_left), found[1][1:], strict=True)
         )
-    if not missing and rank is None:
-        return Splits(cell, left, total, None, None)
     sides = _describe_sides(xp, running, cell, left, total, is_left, rank, n_numeric)
     return Splits(cell, left, total, *sides)
 
