@@ -117,7 +117,7 @@ class Nodes:
         return self.n - n
 
     def add_children(self, ids: Any, splits: SplitsRead, chosen: Any, limits: Limits) -> int:
-        """Write the chosen splits and their children into the tree, siblings side by side; return the first."""
+        """Write the chosen splits into the tree, with siblings side by side; return the first of them."""
         parents = ids[chosen]
         first = self.reserve(2 * parents.shape[0])
         self.feature[parents] = splits.feature[chosen]

@@ -59,7 +59,8 @@ def grow_tree(
         int(order.shape[0]), columns.n_bins if is_nominal else 0, is_bounded=limits.trend is not None
     )
     level = _Level(host.arange(1), _histograms(place, columns, packed, order, nodes, host.arange(1)))
-    last, depth = (host.arange(0), None), 0
+    last: tuple[Any, ops.BlockSplits | None] = (host.arange(0), None)
+    depth = 0
     while level.nodes.shape[0]:
         least = limits.min_samples_leaf / nodes.size[level.nodes]
         best = _find_splits(place, columns, level, regular, least, is_used, nodes, limits)
@@ -200,8 +201,8 @@ def _describe_moves(
         threshold = host.where(is_plain, threshold, -1)
         if chosen.shape[0] < level.nodes.shape[0]:
             goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
-    blocks = (nodes.start[ids], nodes.size[ids], feature, threshold)
-    return ops.BlockSplits(*(part.tolist() for part in blocks), goes_right)
+    starts, sizes = nodes.start[ids].tolist(), nodes.size[ids].tolist()
+    return ops.BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
 
 
 def _place_children(nodes: Nodes, parents: Any, first: int, n_left: Any) -> None:
@@ -254,13 +255,12 @@ def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None]
     ends = host.nonzero((nodes.left[:n] < 0) & (nodes.start[:n] >= 0))[0]
     below = nodes.left[parents]
     step = tree.value[leaf]
-    steps = (host.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
-    starts, sizes = nodes.start[ends].tolist(), nodes.size[ends].tolist()
+    left, right = (host.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
     # whole blocks come after those that are split; no bin is above such a threshold
-    nowhere = [0] * len(starts), [1 << 30] * len(starts)
-    if moves is None:
-        splits = ops.BlockSplits(starts, sizes, *nowhere, None)
-    else:
-        lists = zip(moves[:4], (starts, sizes, *nowhere), strict=True)
-        splits = ops.BlockSplits(*([*one, *other] for one, other in lists), moves.goes_right)
-    return Growth(tree, order, splits, (next(steps), next(steps)))
+    whole = (nodes.start[ends].tolist(), nodes.size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
+    split = ([], [], [], []) if moves is None else moves[:4]
+    starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split, whole, strict=True))
+    goes_right = None if moves is None else moves.goes_right
+    return Growth(
+        tree, order, ops.BlockSplits(starts, sizes, features, thresholds, goes_right), (left, right)
+    )

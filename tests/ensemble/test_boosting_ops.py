@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend import ops
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.native import numpy_boosting, portable_only
 from tests.backends.assertions import assert_close
 
 UNIT = 1 << ops.SCORE_BITS
@@ -19,7 +19,9 @@ def both(rung, function):
         with portable_only():
             portable = function()
     for one, other in zip(result, portable, strict=True):
-        assert_close(one, other, rtol=0, atol=0)
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_close(one, other, rtol=0, atol=0)
     return result
 
 
@@ -39,7 +41,9 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
     weights = rng.random(n).astype(np.float32) if weighted else None
     s, c = rung.from_host(scores), rung.from_host(codes)
     w = None if weights is None else rung.from_host(weights)
-    packed, shifts = (rung.to_host(part) for part in both(rung, lambda: ops.log_loss_gradients(xp, s, c, w)))
+    tables = ops.gradient_tables(xp, rung.device, k)
+    found = both(rung, lambda: ops.log_loss_gradients(xp, tables, s, c, w))
+    packed, shifts = (rung.to_host(part) for part in found)
     real = scores / UNIT
     if k == 1:
         p = 1 / (1 + np.exp(-real))
@@ -50,8 +54,8 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
     heavy = 1.0 if weights is None else weights
     gradient, hessian = ops.unpack(packed)
     units = 2.0 ** (shifts - ops.GRADIENT_BITS)
-    np.testing.assert_allclose(gradient * units[0][:, None], (p - is_class) * heavy, atol=5e-5)
-    np.testing.assert_allclose(hessian * units[1][:, None], p * (1 - p) * heavy, atol=5e-5)
+    np.testing.assert_allclose(gradient * units[:, None], (p - is_class) * heavy, atol=5e-5)
+    np.testing.assert_allclose(hessian * units[:, None], p * (1 - p) * heavy, atol=5e-5)
     assert np.abs(gradient).sum(axis=1).max() < 2**31
     assert hessian.sum(axis=1).max() < 2**31
 
@@ -59,8 +63,9 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
 def test_far_scores_have_no_gradient_left(rung, xp):
     scores = rung.from_host(np.array([[100 * UNIT, -100 * UNIT, 2**31 - 1, -(2**31)]], dtype=np.int32))
     codes = rung.from_host(np.array([1, 0, 0, 1]))
-    packed, shifts = (rung.to_host(part) for part in ops.log_loss_gradients(xp, scores, codes, None))
-    gradient = ops.unpack(packed)[0] * 2.0 ** (shifts[0] - ops.GRADIENT_BITS)
+    tables = ops.gradient_tables(xp, rung.device, 1)
+    packed, shifts = (rung.to_host(part) for part in ops.log_loss_gradients(xp, tables, scores, codes, None))
+    gradient = ops.unpack(packed)[0] * 2.0 ** (shifts - ops.GRADIENT_BITS)
     np.testing.assert_allclose(gradient, [[0, 0, 1, -1]], atol=1e-8)
 
 
@@ -75,14 +80,34 @@ def test_block_histograms(rung, xp, d, n, n_bins):
     b, w, o = (rung.from_host(part) for part in (bins, packed, order))
 
     def run():
-        pairs = ops.pair_columns(xp, b, n_bins)
-        return (ops.block_histograms(xp, b, pairs, w, o, starts, sizes, n_bins),)
+        cells = ops.histogram_cells(xp, b, n_bins)
+        return (ops.block_histograms(xp, b, cells, w, o, starts, sizes, n_bins),)
 
     expected = np.zeros((3, d, n_bins), dtype=np.int64)
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         for row in order[start : start + size]:
             expected[j, np.arange(d), bins[:, row]] += packed[row]
-    assert_close(both(rung, run)[0], expected)
+    assert_close(both(rung, run)[0], expected.cumsum(axis=2))
+
+
+@pytest.mark.parametrize("n_bins", [7, 200])
+def test_block_histograms_in_many_chunks(monkeypatch, n_bins):
+    rng = np.random.default_rng(n_bins)
+    d, n = 400, 900  # more cells than 16 bits can count, more rows than a chunk has
+    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
+    packed, order = packed_weights(rng, n), rng.permutation(n)
+
+    def run(starts, sizes):
+        cells = ops.histogram_cells(np, bins, n_bins)
+        return ops.block_histograms(np, bins, cells, packed, order, starts, sizes, n_bins)
+
+    for blocks in (([0], [n]), ([0, 450, 461], [450, 11, 439])):
+        found = run(*blocks)
+        with portable_only():
+            assert_close(found, run(*blocks))
+        with monkeypatch.context() as patch:
+            patch.setattr(numpy_boosting, "csc_matvec", None)  # if SciPy should lose it
+            assert_close(run(*blocks), found)
 
 
 @pytest.mark.parametrize("has_missing", [False, True])
@@ -96,16 +121,22 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
         sums[:, :, -1] = 0
     sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)  # one total per node
     regular = rung.from_host(np.array([ridge, 1.0, 10.0], dtype=np.float32))
-    s, share = rung.from_host(sums), rung.from_host(np.full(k, 1e-3, dtype=np.float32))
+    missing = range(d) if has_missing else ()
+    s, share = rung.from_host(sums.cumsum(axis=2)), rung.from_host(np.full(k, 1e-3, dtype=np.float32))
     best = both(
         rung,
-        lambda: ops.best_splits(xp, s, regular, share, None, n_numeric=n_numeric, has_missing=has_missing),
+        lambda: ops.best_splits(xp, s, regular, share, None, n_numeric=n_numeric, missing=missing),
     )
-    feature, _, is_left, left, total, goes_right = (rung.to_host(part) for part in best)
+    cell, left, total, *sides = (None if part is None else rung.to_host(part) for part in best)
+    feature, position = cell // n_bins, cell % n_bins
     for node in range(k):
         assert total[node] == sums[node, 0].sum()
-        right = goes_right[node]
-        assert right[-1] != is_left[node]
+        if sides[1] is None:
+            assert not has_missing
+            right = np.arange(n_bins) > position[node]
+        else:
+            right = sides[1][node]
+            assert right[-1] != sides[0][node]
         assert left[node] == sums[node, feature[node]][~right].sum()
         least = max(1.0, 1e-3 * (total[node] >> 32))
         ridges = [ridge if j < n_numeric else ridge + 10.0 for j in range(d)]
@@ -139,16 +170,66 @@ def gain_of(sums, right, ridge, least):
     return sum(gradient**2 / (hessian + ridge) for gradient, hessian in sides)
 
 
-def test_best_splits_uses_only_some_columns(rung, xp):
+@pytest.mark.parametrize("missing", [(), (0, 2)])
+def test_best_splits_uses_only_some_columns(rung, xp, missing):
     rng = np.random.default_rng(5)
-    sums = rung.from_host(packed_weights(rng, (5, 3, 6)))
-    is_used = rung.from_host(np.array([False, True, False]))
+    sums = packed_weights(rng, (5, 3, 6))
+    sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)
+    running = rung.from_host(sums.cumsum(axis=2))
     regular = rung.from_host(np.ones(3, dtype=np.float32))
     share = rung.from_host(np.zeros(5, dtype=np.float32))
-    best = both(
-        rung, lambda: ops.best_splits(xp, sums, regular, share, is_used, n_numeric=3, has_missing=True)
+
+    def find(is_used):
+        used = rung.from_host(np.array(is_used))
+        return both(
+            rung, lambda: ops.best_splits(xp, running, regular, share, used, n_numeric=3, missing=missing)
+        )
+
+    assert (rung.to_host(find([False, True, False])[0]) // 6).tolist() == [1] * 5
+    # where there is nothing to split, everything is on the left, however good the other columns are
+    nothing = find([False, False, False])
+    assert_close(nothing[1], rung.to_host(nothing[2]))
+
+
+@pytest.mark.parametrize("trend", [1, -1])
+def test_best_splits_under_a_constraint(rung, xp, trend):
+    # gradients of four bins: the unconstrained optimum cuts after the first, where the value rises
+    gradient, hessian = np.array([8, -2, -9, 3, 0]), np.array([10, 10, 10, 10, 0])
+    running = ((hessian << 32) + gradient).cumsum()[None, None, :]
+    low, high = -0.25, 0.3
+
+    def value(g, h):
+        return min(max(-g / (h + 1), low), high)
+
+    def score(g, h):
+        return -(2 * g + (h + 1) * value(g, h)) * value(g, h)
+
+    scores = {}
+    for last in range(3):
+        sides = [
+            (gradient[part].sum(), hessian[part].sum()) for part in (slice(last + 1), slice(last + 1, 5))
+        ]
+        if trend * (value(*sides[1]) - value(*sides[0])) >= 0:
+            scores[last] = sum(score(*side) for side in sides)
+    assert 0 < len(scores) < 3
+    sums, regular = rung.from_host(running), rung.from_host(np.ones(3, dtype=np.float32))
+    constraint = ops.Constraint(
+        rung.from_host(np.array([trend], dtype=np.float32)),
+        rung.from_host(np.array([[low], [high]], dtype=np.float32)),
     )
-    assert rung.to_host(best.feature if hasattr(best, "feature") else best[0]).tolist() == [1] * 5
+
+    def find(least):
+        share = rung.from_host(np.full(1, least, dtype=np.float32))
+        return both(
+            rung,
+            lambda: ops.best_splits(
+                xp, sums, regular, share, None, n_numeric=1, missing=(), constraint=constraint
+            )[:3],
+        )
+
+    assert int(rung.to_host(find(0.0)[0])[0]) == max(scores, key=scores.get)
+    nothing = find(0.9)
+    assert_close(nothing[1], rung.to_host(nothing[2]))
 
 
 @pytest.mark.parametrize("block", [30, 5000])
@@ -163,10 +244,8 @@ def test_split_blocks(rung, xp, block):
     goes_right = rng.random((2, n_bins)) < 0.5
     goes_right[0] = np.arange(n_bins) > 3
     b, table = rung.from_host(bins), rung.from_host(goes_right)
-    moved, n_left = both(
-        rung,
-        lambda: ops.split_blocks(xp, b, rung.from_host(order), starts, sizes, features, thresholds, table),
-    )
+    splits = ops.BlockSplits(starts, sizes, features, thresholds, table)
+    moved, n_left = both(rung, lambda: ops.split_blocks(xp, b, rung.from_host(order), splits))
     expected = order.copy()
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         rows = order[start : start + size]
@@ -176,22 +255,49 @@ def test_split_blocks(rung, xp, block):
     assert_close(moved, expected)
 
 
-def test_add_to_blocks(rung, xp):
-    order = np.array([4, 2, 0, 1, 3, 5])
-    (sums,) = both(
-        rung,
-        lambda: (
-            ops.add_to_blocks(
-                xp,
-                rung.from_host(np.arange(6, dtype=np.int32)),
-                rung.from_host(order),
-                [3, 0],
-                [2, 2],
-                [10, -7],
-            ),
-        ),
+@pytest.mark.parametrize("block", [30, 40_000])
+def test_split_blocks_by_thresholds_alone(rung, xp, block):
+    if block > 1000 and rung.name not in ("numpy", "torch"):
+        pytest.skip("the small size says the same")
+    rng = np.random.default_rng(4)
+    bins = rng.integers(0, 9, (2, block)).astype(np.uint8)
+    starts, sizes = [0, block // 10, block // 10], [block // 10, 0, block - block // 10]
+    splits = ops.BlockSplits(starts, sizes, [1, 0, 0], [4, 2, 6], None)
+    b = rung.from_host(bins)
+    moved, n_left = both(rung, lambda: ops.split_blocks(xp, b, rung.from_host(np.arange(block)), splits))
+    expected, counts = [], []
+    for start, size, feature, threshold in zip(*splits[:4], strict=True):
+        rows = np.arange(start, start + size)
+        right = bins[feature, rows] > threshold
+        expected += [rows[~right], rows[right]]
+        counts.append((~right).sum())
+    assert_close(moved, np.concatenate(expected))
+    assert_close(n_left, np.array(counts))
+
+
+@pytest.mark.parametrize("block", [10, 40_000])
+def test_add_to_sides(rung, xp, block):
+    if block > 1000 and rung.name not in ("numpy", "torch"):
+        pytest.skip("the small size says the same")
+    rng = np.random.default_rng(6)
+    n, n_bins = 4 * block + 3, 5
+    bins = rng.integers(0, n_bins, (2, n)).astype(np.uint8)
+    order = rng.permutation(n)
+    goes_right = rng.random((2, n_bins)) < 0.5
+    # two that are split, one by a set; one that is not; rows that are in none of them
+    splits = ops.BlockSplits(
+        [block, 0, 2 * block], [block, block, block], [1, 0, 0], [2, -1, 1 << 30], rung.from_host(goes_right)
     )
-    assert_close(sums, np.array([0, 11, -5, 13, -3, 5], dtype=np.int32))
+    values = ([10, -7, 3], [20, 5, 3])
+    scores = rng.integers(-9, 9, n).astype(np.int32)
+    b, o = rung.from_host(bins), rung.from_host(order)
+    (sums,) = both(rung, lambda: (ops.add_to_sides(xp, rung.from_host(scores.copy()), b, o, splits, values),))
+    for j, (start, size) in enumerate(zip(splits.starts, splits.sizes, strict=True)):
+        for row in order[start : start + size]:
+            bin_at = bins[splits.features[j], row]
+            right = goes_right[j, bin_at] if j == 1 else bin_at > splits.thresholds[j]
+            scores[row] += values[int(right)][j]
+    assert_close(sums, scores)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 7, 9])

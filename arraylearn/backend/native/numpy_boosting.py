@@ -1,4 +1,8 @@
-"""NumPy bodies for `arraylearn.backend.ops.boosting`: rows in chunks that stay in the cache."""
+"""NumPy bodies for `arraylearn.backend.ops.boosting`: rows in chunks that stay in the cache.
+
+One thread: what adds up holds the interpreter lock, and the calls between are too short to share (two threads
+were measured at 100 000 and 1 000 000 rows and were slower, or as fast).
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.threads import get_num_threads, parallel_map
-
-try:  # adds rows of one-hot columns four times as fast as `np.add.at`; not public, so do without it if it goes
+Host = np.ndarray[Any, Any]
+csc_matvec: Callable[..., None] | None
+try:  # adds up to four times as fast as `np.add.at`; it is not public, so do without it if it goes
     from scipy.sparse._sparsetools import csc_matvec
 except ImportError:  # pragma: no cover
     csc_matvec = None
 
-Host = np.ndarray[Any, Any]
 Block = tuple[int, int, int]  # number, start, stop
 
 __all__ = ["add_to_sides", "block_histograms", "histogram_cells", "split_blocks"]
@@ -25,7 +28,6 @@ _CELLS = 40_960
 _CHUNK = 32_768
 # Tables up to here are in the second-level cache anyway.
 _FEW_CELLS = 1 << 18
-_WORTH_A_THREAD = 100_000
 # Blocks of fewer rows are split together.
 _SMALL_BLOCK = 2_048
 
@@ -36,18 +38,10 @@ def histogram_cells(bins: Host, n_bins: int) -> Host:
     cells = np.empty((n, d), dtype=np.uint16 if is_short else np.int32)
     first = (np.arange(d) * n_bins).astype(cells.dtype)
     step = max(1, _CELLS // d)
-
-    def lay_out(start: int) -> None:
+    for start in range(0, n, step):
         rows = slice(start, start + step)
         np.add(bins[:, rows].T, first, out=cells[rows])
-
-    _map(lay_out, range(0, n, step), d * n)
     return cells
-
-
-def _map(function: Callable[[Any], Any], items: Sequence[Any], n: int) -> list[Any]:
-    """Apply a function to each item, in threads where `n` elements of work pay for them."""
-    return parallel_map(function, items) if n >= _WORTH_A_THREAD else [function(item) for item in items]
 
 
 def block_histograms(
@@ -64,8 +58,8 @@ def block_histograms(
     step = max(1, _CELLS // d)
     if k == 1 and sizes[0] == bins.shape[1]:
         for start in range(0, sizes[0], step):
-            rows = slice(start, start + step)
-            _add_rows(cells[rows], packed[rows], [(0, 0, packed[rows].shape[0])], sums)
+            weights = packed[start : start + step]
+            _add_rows(cells[start : start + step], weights, [(0, 0, weights.shape[0])], sums)
     else:
         for rows, blocks in _batches(order, starts, sizes, step):
             _add_rows(cells.take(rows, axis=0), packed.take(rows), blocks, sums)
@@ -129,39 +123,34 @@ def split_blocks(
     goes_right: Host | None,
 ) -> tuple[Host, Host]:
     left_sizes = np.empty(len(sizes), dtype=np.int64)
-    large = [j for j, size in enumerate(sizes) if size >= _SMALL_BLOCK]
     small = [j for j, size in enumerate(sizes) if size < _SMALL_BLOCK]
-    pieces = [(j, start) for j in large for start in range(starts[j], starts[j] + sizes[j], _CHUNK)]
-
-    def split(piece: tuple[int, int]) -> tuple[Host, Host]:
-        j, start = piece
-        rows = order[start : min(start + _CHUNK, starts[j] + sizes[j])]
-        right = _is_right(bins[features[j]].take(rows), thresholds[j], goes_right, j)
-        gone = rows.compress(right)
-        return rows.compress(np.logical_not(right, out=right)), gone
-
-    halves = _map(split, pieces, sum(sizes))
-    first = 0
-    for j in large:
-        n_pieces = -(-sizes[j] // _CHUNK)
-        mine = halves[first : first + n_pieces]
-        first += n_pieces
-        at = starts[j]
-        for side in (0, 1):
-            for rows in (half[side] for half in mine):
-                order[at : at + rows.shape[0]] = rows
-                at += rows.shape[0]
-            if side == 0:
-                left_sizes[j] = at - starts[j]
+    for j, size in enumerate(sizes):
+        if size >= _SMALL_BLOCK:
+            rows = order[starts[j] : starts[j] + size]
+            left_sizes[j] = _split_large(bins[features[j]], rows, thresholds[j], goes_right, j)
     if small:
         _split_small(bins, order, starts, sizes, features, thresholds, goes_right, small, left_sizes)
     return order, left_sizes
 
 
+def _split_large(column: Host, rows: Host, threshold: int, goes_right: Host | None, j: int) -> int:
+    """Sort the rows of one block in place; return how many went left."""
+    gone: list[Host] = []
+    n_left = 0
+    for start in range(0, rows.shape[0], _CHUNK):
+        part = rows[start : start + _CHUNK]
+        right = _is_right(column.take(part), threshold, goes_right, j)
+        gone.append(part.compress(right))
+        stay = part.compress(np.logical_not(right, out=right))
+        rows[n_left : n_left + stay.shape[0]] = stay
+        n_left += stay.shape[0]
+    np.concatenate(gone, out=rows[n_left:])
+    return n_left
+
+
 def _is_right(bin_at: Host, threshold: int, goes_right: Host | None, j: int) -> Host:
-    if threshold >= 0 or goes_right is None:
-        return bin_at > threshold
-    return goes_right[j].take(bin_at)
+    right: Host = bin_at > threshold if threshold >= 0 or goes_right is None else goes_right[j].take(bin_at)
+    return right
 
 
 def _split_small(
@@ -208,14 +197,16 @@ def _small_sides(
     bin_at = bins.reshape(-1).take(cell)
     if goes_right is None or min(thresholds[j] for j in blocks) >= 0:
         bounds = np.asarray([min(thresholds[j], 255) for j in blocks], dtype=bins.dtype)
-        return bin_at > bounds.repeat(size)
+        right: Host = bin_at > bounds.repeat(size)
+        return right
     lines = goes_right[np.minimum(blocks, goes_right.shape[0] - 1)]
     plain = np.asarray([thresholds[j] for j in blocks])
     bin_idx = np.arange(lines.shape[1])
     lines = np.where(plain[:, None] >= 0, bin_idx > plain[:, None], lines)
     line = (np.arange(len(blocks)) * lines.shape[1]).repeat(size)
     line += bin_at
-    return lines.reshape(-1).take(line)
+    listed: Host = lines.reshape(-1).take(line)
+    return listed
 
 
 def add_to_sides(
@@ -231,22 +222,19 @@ def add_to_sides(
 ) -> Host:
     moves = np.zeros_like(scores)
     small = [j for j, size in enumerate(sizes) if size < _SMALL_BLOCK]
-    large = [j for j, size in enumerate(sizes) if size >= _SMALL_BLOCK]
-    pieces = [(j, start) for j in large for start in range(starts[j], starts[j] + sizes[j], _CHUNK)]
-
-    def step(piece: tuple[int, int]) -> None:
-        j, start = piece
-        rows = order[start : min(start + _CHUNK, starts[j] + sizes[j])]
+    for j, whole in enumerate(sizes):
+        if whole < _SMALL_BLOCK:
+            continue
         low, high = values[0][j], values[1][j]
-        if low == high:
-            moves[rows] = low
-            return
-        right = _is_right(bins[features[j]].take(rows), thresholds[j], goes_right, j)
-        part = np.multiply(right, np.int32(high - low))
-        part += np.int32(low)
-        moves[rows] = part
-
-    _map(step, pieces, order.shape[0])
+        for start in range(starts[j], starts[j] + whole, _CHUNK):
+            rows = order[start : min(start + _CHUNK, starts[j] + whole)]
+            if low == high:
+                moves[rows] = low
+                continue
+            right = _is_right(bins[features[j]].take(rows), thresholds[j], goes_right, j)
+            steps = np.multiply(right, np.int32(high - low))
+            steps += np.int32(low)
+            moves[rows] = steps
     if small:
         size = np.asarray([sizes[j] for j in small])
         rows = np.concatenate([order[starts[j] : starts[j] + sizes[j]] for j in small])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,14 +16,12 @@ from arraylearn.backend.score_tables import (
     TABLE_END,
     sigmoid_units,
 )
-from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
 
 __all__ = ["log_loss_gradients"]
 
 _CHUNK = 16_384
-_WORTH_A_THREAD = 100_000
 # Gradients wait for their scale with this much added, so that nothing is borrowed from the hessian above.
 _BIAS = 1 << GRADIENT_BITS
 _LOWER, _UPPER = (0, 1) if np.little_endian else (1, 0)
@@ -37,32 +34,26 @@ def log_loss_gradients(
     packed = np.empty((k, n), dtype=np.int64)
     step = max(256, _CHUNK // k)
     chunks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-    def derive(rows: slice) -> Host:
+    totals = np.zeros(k, dtype=np.int64)
+    for rows in chunks:
         heavy = None if weights is None else weights[rows]
         if k == 1:
-            return _two_classes(scores[0, rows], codes[rows], heavy, packed[:, rows])
-        return _many_classes((first, second), scores[:, rows], codes[rows], heavy, packed[:, rows])
-
-    totals = sum(_map(derive, chunks, k * n), start=np.zeros(k, dtype=np.int64))
+            totals += _two_classes(scores[0, rows], codes[rows], heavy, packed[:, rows])
+        else:
+            tables = (first, second)
+            totals += _many_classes(tables, scores[:, rows], codes[rows], heavy, packed[:, rows])
     shifts = (totals[:, None] >> np.arange(GRADIENT_BITS, 62) > 0).sum(axis=1)
-
-    def scale(rows: slice) -> None:
+    for rows in chunks:
         for line, shift in zip(packed, shifts.tolist(), strict=True):
             _scale(line[rows], shift)
-
-    _map(scale, chunks, k * n)
     return packed, shifts.astype(np.int64)
-
-
-def _map(function: Callable[[slice], Any], chunks: Sequence[slice], n: int) -> list[Any]:
-    return parallel_map(function, chunks) if n >= _WORTH_A_THREAD else [function(chunk) for chunk in chunks]
 
 
 @cache
 def _biased_units() -> Host:
     gradient, hessian = sigmoid_units()
-    return (hessian << 32) + (gradient + _BIAS)
+    units: Host = (hessian << 32) + (gradient + _BIAS)
+    return units
 
 
 def _two_classes(scores: Host, codes: Host, weights: Host | None, packed: Host) -> Host:
@@ -111,7 +102,8 @@ def _many_classes(
 
 
 def _sum_of_absolutes(units: Host) -> Host:
-    return np.abs(units, out=units).sum(axis=1, dtype=np.int64)
+    total: Host = np.abs(units, out=units).sum(axis=1, dtype=np.int64)
+    return total
 
 
 def _softmax(scores: Host, values: Host, slopes: Host) -> Host:
@@ -121,7 +113,7 @@ def _softmax(scores: Host, values: Host, slopes: Host) -> Host:
     behind += np.int32(end)
     cell = (behind >> np.int32(bits)).astype(np.intp)
     behind &= np.int32((1 << bits) - 1)
-    power = slopes.take(cell)
+    power: Host = slopes.take(cell)
     power *= behind.astype(np.float32)
     power += values.take(cell)
     total = (power * np.float32(2.0**24)).astype(np.int32).sum(axis=0, dtype=np.int64)

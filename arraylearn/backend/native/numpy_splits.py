@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.threads import parallel_map
-
 Host = np.ndarray[Any, Any]
 
 __all__ = ["search_splits"]
 
 # Cells of one chunk of nodes.
 _CELLS = 16_384
-_WORTH_A_THREAD = 200_000
 _LOWER, _UPPER = (0, 1) if np.little_endian else (1, 0)
 
 
@@ -29,25 +26,18 @@ def search_splits(
     gradient, hessian = (x.reshape(k, 1, 1) for x in _halves(total))
     slope = gradient / np.maximum(hessian + np.float32(2) * ridge, np.float32(0.5))
     step = max(1, _CELLS // (d * n_bins))
-    nodes = [slice(start, min(start + step, k)) for start in range(0, k, step)]
     least = least.reshape(k, 1, 1)
-
-    def search(part: slice) -> None:
+    for start in range(0, k, step):
+        part = slice(start, start + step)
         sums = running[part]
         scores = _scores(sums, hessian[part], slope[part], ridge, least[part], is_used)
         scores = scores.reshape(scores.shape[0], -1)
         where = scores.argmax(axis=1)
-        cell[part] = where
         every = np.arange(scores.shape[0])
-        score[part] = scores[every, where]
+        best = scores[every, where]
         found = sums[every, where // n_bins, where % n_bins]
-        left[part] = np.where(score[part] > 0, found, total[part])
-
-    if running.size >= _WORTH_A_THREAD:
-        parallel_map(search, nodes)
-    else:
-        for part in nodes:
-            search(part)
+        score[part], cell[part] = best, where
+        left[part] = np.where(best > 0, found, total[part])
     return score, cell, left
 
 

@@ -35,8 +35,8 @@ from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
-    GradientTables,
     Gradients,
+    GradientTables,
     gradient_tables,
     log_loss_gradients,
     unpack,
