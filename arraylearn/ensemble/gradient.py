@@ -19,6 +19,7 @@ from arraylearn.ensemble.boosted import (
 )
 from arraylearn.ensemble.boosted_nodes import Limits
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, prepare_columns
+from arraylearn.ensemble.monotonic import read_trend
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.rounds import Boosting, Holdout, Plan, boost
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
@@ -68,6 +69,9 @@ class GradientBoostingClassifier(ArrayClassifier):
         The categories of a nominal column are tried in the order of :math:`G / (H + \text{smoothing})`, which
         is where an optimal split of them in two lies. It adds to the :math:`\lambda` of such a split, which
         has many sets to choose from.
+    monotonic_cst : array-like (d,) or dict, optional
+        1 where the second class may only become more likely along a column, -1 where it may only become less
+        likely, 0 otherwise; by column or by its name. Two classes and numeric columns only.
     early_stopping : bool
         Whether to hold out rows and to stop when `n_iter_no_change` rounds have not lowered their loss by
         more than `tol`. The rounds up to the best are kept.
@@ -106,6 +110,9 @@ class GradientBoostingClassifier(ArrayClassifier):
     Missing values are tried on both sides of each split; where a node has none, they go where more weight
     is. Two waits for the device per level and tree.
 
+    A split along a column of `monotonic_cst` is made where its sides have values in that order, and bounds
+    all below it at their middle.
+
     References
     ----------
     J. H. Friedman, "Greedy function approximation", 2001; T. Chen, C. Guestrin, "XGBoost", 2016; G. Ke et
@@ -135,6 +142,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         subsample: float = 1.0,
         max_features: float = 1.0,
         categorical_smoothing: float = 10.0,
+        monotonic_cst: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -156,6 +164,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         self.subsample = subsample
         self.max_features = max_features
         self.categorical_smoothing = categorical_smoothing
+        self.monotonic_cst = monotonic_cst
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -194,10 +203,12 @@ class GradientBoostingClassifier(ArrayClassifier):
                 raise ValueError(
                     f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
                 )
+            names = getattr(self, "feature_names_in_", None)
+            trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
             weights = join_weights(sample_weight, self.class_weight, labels, place)
             binning = learn_binning(place, batch.table, self.max_bins)
             bins = apply_binning(place.xp, binning, batch.table)
-            result = self._boost(place, binning, bins, labels, weights)
+            result = self._boost(place, binning, bins, labels, weights, trend)
             start = place.xp.asarray(result.start, dtype=place.xp.int32, device=place.device)
             trees = join_trees(place, result.trees, int(binning.edges.shape[0]), binning.n_bins)
             self.model_ = Boosted(binning, start, trees)
@@ -208,7 +219,13 @@ class GradientBoostingClassifier(ArrayClassifier):
         return self
 
     def _boost(
-        self, place: Place, binning: Binning, bins: Array, labels: Labels, weights: Array | None
+        self,
+        place: Place,
+        binning: Binning,
+        bins: Array,
+        labels: Labels,
+        weights: Array | None,
+        trend: tuple[int, ...] | None,
     ) -> Boosting:
         xp = place.xp
         generator = as_generator(self.random_state)
@@ -228,7 +245,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             bins, codes = xp.take(bins, kept, axis=1), xp.take(codes, kept, axis=0)
             weights = None if weights is None else xp.take(weights, kept, axis=0)
         columns = prepare_columns(place, binning, bins)
-        plan = self._plan(int(bins.shape[0]), heaviest)
+        plan = self._plan(int(bins.shape[0]), heaviest, trend)
         generators = spawn(generator, self.n_estimators)
         with show_progress("boosting", self.n_estimators, self.verbose) as report:
             return boost(
@@ -243,7 +260,7 @@ class GradientBoostingClassifier(ArrayClassifier):
                 report=report,
             )
 
-    def _plan(self, n_columns: int, heaviest: float) -> Plan:
+    def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:
         limits = Limits(
             self.max_depth,
             self.max_leaf_nodes,
@@ -252,6 +269,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             self.min_samples_leaf,
             self.categorical_smoothing / heaviest,
             self.learning_rate,
+            trend,
         )
         return Plan(
             self.n_estimators,

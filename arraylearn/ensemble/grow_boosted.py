@@ -166,6 +166,8 @@ def _read_splits(
     is_good = host.minimum(hessian[0], hessian[1]) >= least
     is_good &= gain > 1e-6 * (1.0 + abs(gradient[2]))
     feature = cell // columns.n_bins
+    if limits.trend is not None:
+        is_good &= host.asarray(limits.trend)[feature] * (value[1] - value[0]) >= 0
     goes_right = rest[k:].reshape(k, -1) > 0
     return SplitsRead(
         feature, cell - feature * columns.n_bins, is_missing_left, hessian, value, gain * is_good, goes_right

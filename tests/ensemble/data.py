@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["holes", "nominal_frame", "stripes"]
+__all__ = ["holes", "nominal_frame", "slopes", "stripes"]
 
 
 def stripes(n=300, d=4, k=2, seed=0):
@@ -15,6 +15,14 @@ def stripes(n=300, d=4, k=2, seed=0):
     noisy = rng.random(n) < 0.05
     y[noisy] = rng.integers(0, k, noisy.sum())
     return X, y
+
+
+def slopes(n=300, d=4, seed=0):
+    """Two classes: the second more likely along the first column, less along the second; eighths."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, d)) * 8) / 8
+    scores = 2 * X[:, 0] - X[:, 1] - np.abs(X[:, 2])
+    return X, (scores + rng.logistic(size=n) * 0.5 > -0.8).astype(int)
 
 
 def holes(X, share=0.2, seed=1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
@@ -14,7 +15,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import to_host
 from arraylearn.backend.native import portable_only
 from arraylearn.datasets import load_iris
-from tests.ensemble.data import holes, nominal_frame, stripes
+from tests.ensemble.data import holes, nominal_frame, slopes, stripes
 
 SETTINGS = {
     "plain": {},
@@ -71,6 +72,14 @@ def test_the_same_bits_on_every_backend_with_nominal_columns(rung):
     assert (to_host(reference.model_.trees.subset) >= 0).any()
     model = small(categorical_features=[1]).fit(rung.from_host(numbers), y, weights)
     assert_same_bits(model, reference)
+
+
+def test_the_same_bits_on_every_backend_under_constraints(rung):
+    X, y = slopes(200)
+    X = holes(X).astype(np.float32)
+    options = {"monotonic_cst": [1, -1, 0, 0], "max_depth": 4}
+    reference = small(**options).fit(X, y)
+    assert_same_bits(small(**options).fit(rung.from_host(X), rung.from_host(y)), reference)
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -141,6 +150,70 @@ def test_iris():
     data = load_iris()
     scores = cross_val_score(al.GradientBoostingClassifier(n_estimators=30), data.X, data.y, cv=5)
     assert scores.mean() > 0.93
+
+
+@pytest.mark.parametrize("limits", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}])
+def test_scores_go_one_way_under_constraints(limits):
+    X, y = slopes(1500)
+    options = {"n_estimators": 30, "max_bins": 254, "min_child_hessian": 1e-3, **limits}
+    free = small(**options).fit(X, y)
+    bound = small(monotonic_cst=[1, -1, 0, 0], **options).fit(X, y)
+    # along a grid in one column, with the others from the rows
+    grid = np.linspace(-3, 3, 60)
+    moves = {}
+    for name, model in (("free", free), ("bound", bound)):
+        for column in (0, 1):
+            rows = np.repeat(X[:40], grid.shape[0], axis=0)
+            rows[:, column] = np.tile(grid, 40)
+            moves[name, column] = np.diff(model.decision_function(rows).reshape(40, -1), axis=1)
+    assert moves["bound", 0].min() >= 0 > moves["free", 0].min()
+    assert moves["bound", 1].max() <= 0 < moves["free", 1].max()
+    assert bound.score(X, y) > 0.85
+    # scikit-learn scores bounded values as -G v, without the second order: ours fits no worse
+    peer = constrained_peer(**{"max_leaf_nodes": None, **limits}).fit(X, y)
+    losses = [log_loss(y, model.predict_proba(X)) for model in (bound, peer)]
+    assert losses[0] < losses[1] + 0.005
+
+
+def constrained_peer(**options):
+    return HistGradientBoostingClassifier(
+        max_iter=30,
+        min_samples_leaf=1,
+        l2_regularization=1.0,
+        early_stopping=False,
+        monotonic_cst=[1, -1, 0, 0],
+        **options,
+    )
+
+
+def test_constrained_stumps_against_scikit_learn():
+    X, y = slopes(1500)
+    options = {"n_estimators": 30, "max_bins": 254, "min_child_hessian": 1e-3, "max_depth": 1}
+    model = small(monotonic_cst=[1, -1, 0, 0], **options).fit(X, y)
+    peer = constrained_peer(max_depth=1, max_leaf_nodes=None).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=2e-3)
+
+
+def test_constraints_by_name_and_what_they_refuse():
+    X, y = slopes(300)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    named = small(monotonic_cst={"b": -1}).fit(frame, y)
+    assert_same_bits(named, small(monotonic_cst=[0, -1, 0, 0]).fit(X, y))
+    assert_same_bits(small(monotonic_cst=np.zeros(4)).fit(X, y), small().fit(X, y))
+    for wrong, rule in (
+        ([1, 0], "each of 4 columns; got 2"),
+        ([2, 0, 0, 0], "-1, 0 and 1; got 2"),
+        ({"a": 1}, "without names"),
+    ):
+        with pytest.raises(ValueError, match=f"`monotonic_cst`.*{rule}"):
+            small(monotonic_cst=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="name columns of `X`; got 'e'"):
+        small(monotonic_cst={"e": 1}).fit(frame, y)
+    with pytest.raises(ValueError, match="more than two classes; got 3"):
+        small(monotonic_cst=[1, 0, 0, 0]).fit(X, np.arange(300) % 3)
+    X, y = nominal_frame()
+    with pytest.raises(ValueError, match="0 for nominal columns; got 1 for column 1"):
+        small(monotonic_cst=[0, 1]).fit(X, y)
 
 
 def test_missing_values_have_a_side():
