@@ -1,27 +1,41 @@
-"""What a GPU would feel: counts of a fit and a predict, and an ESTIMATE of their time on a named card.
+"""What a GPU would feel: counts of a fit and a predict, and an ESTIMATE of their time on named cards.
 
-    python -m benchmarks.roofline [--card A100] [--rows 100000] [--columns 20] [learner ...]
+    python -m benchmarks.roofline [--on torch cupy] [--rows 20000] [--columns 20] [--classes 3]
+                                  [--json FILE] [--results benchmarks/RESULTS.md] [learner ...]
 
-The counts (launches, host waits, bytes, arithmetic) are taken on torch by a dispatch counter: they are facts.
-The time is a model, launches x launch cost + waits x wait cost + bytes / bandwidth + arithmetic / peak, and
-names the largest of the four as the bottleneck. Nothing here ran on a GPU.
+The counts are facts, taken on devices that stand in for a GPU (tests/backends): torch on a computing fake
+CUDA device under a dispatch counter, and the real CuPy on an emulated device. Launches and waits are counted
+by the device. Bytes are what torch's operations read and write, and for CuPy twice what it allocates (written
+once, read once). Arithmetic is counted on torch, one per element and two per term of an inner product; CuPy
+runs the same algorithm. Products of cuBLAS are not among CuPy's launches.
+
+The time is a model: launches x launch cost + waits x wait cost + bytes / bandwidth + arithmetic / peak (of
+float64, as published). The largest of the four is the bottleneck. Nothing here ran on a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
-from sklearn.datasets import make_classification
 
 import arraylearn as al
 from arraylearn.backend.counting import Counts, count_operations
-from arraylearn.backend.selector import resolve
+from arraylearn.backend.namespace import Place
+from arraylearn.bench.data import Shape, curved
+from arraylearn.bench.show import rewrite_section
+from tests.backends.rungs import RUNGS, Rung
 
-__all__ = ["CARDS", "Card", "Estimate", "estimate"]
+__all__ = ["CARDS", "LEARNERS", "Card", "Estimate", "Row", "count", "estimate", "measure", "table_rows"]
 
 
 class Card(NamedTuple):
@@ -37,7 +51,7 @@ class Card(NamedTuple):
 CARDS = {
     "A100": Card(1.56e12, 19.5e12, 9.7e12),
     "H100": Card(3.35e12, 67e12, 34e12),
-    "RTX4090": Card(1.01e12, 82.6e12, 1.29e12),
+    "RTX 4090": Card(1.01e12, 82.6e12, 1.29e12),
 }
 
 
@@ -72,43 +86,184 @@ def estimate(counts: Counts, card: Card, *, double: bool = True) -> Estimate:
 LEARNERS: dict[str, Callable[[], Any]] = {
     "naive Bayes": lambda: al.NaiveBayesClassifier(),
     "full Bayes": lambda: al.FullBayesClassifier(),
-    "exact tree": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="exact"),
-    "binned tree": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="hist"),
-    "boosting, 10 rounds": lambda: al.GradientBoostingClassifier(n_estimators=10),
-    "forest, 10 trees": lambda: al.RandomForestClassifier(n_estimators=10, random_state=0),
+    "exact tree, depth 8": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="exact"),
+    "binned tree, depth 8": lambda: al.DecisionTreeClassifier(max_depth=8, splitter="hist"),
+    "boosting, 5 rounds": lambda: al.GradientBoostingClassifier(n_estimators=5),
+    "forest, 10 trees": lambda: al.RandomForestClassifier(n_estimators=10, max_depth=8, random_state=0),
+    "AdaBoost, 5 stumps": lambda: al.AdaBoostClassifier(n_estimators=5, random_state=0),
+    "SVC, gaussian": lambda: al.SVC(),
+    "SVC, linear": lambda: al.SVC(kernel="linear"),
+    "RIPPER": lambda: al.RipperClassifier(random_state=0),
 }
+# the emulated devices take their time: rows of those whose cost grows faster than the rows
+FEW_ROWS = {"SVC, gaussian": 1000, "SVC, linear": 1000, "RIPPER": 1000}
+STAND_INS = {"torch": "fake_cuda", "cupy": "cupy"}
+LIMIT = {"torch": 1_000_000, "cupy": 2000}  # a scan on the emulated device takes 3 us per element
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Counts on torch, and an estimate for a GPU.")
-    parser.add_argument("learners", nargs="*", help=f"of {', '.join(LEARNERS)} (default: all)")
-    parser.add_argument("--card", choices=CARDS, default="A100")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--columns", type=int, default=20)
-    options = parser.parse_args()
-    table = Table(
-        title=f"{options.rows} x {options.columns} float32, torch; times are an ESTIMATE for {options.card}"
-    )
-    for heading in ("learner", "job", "launches", "waits", "MB", "Mflop", "estimate", "bottleneck"):
-        table.add_column(heading, justify="left" if heading in ("learner", "job", "bottleneck") else "right")
-    X, y = make_classification(options.rows, options.columns, n_informative=10, n_classes=3, random_state=0)
-    place = resolve("torch")
-    X = place.xp.asarray(X, dtype=place.xp.float32)
-    for name in options.learners or LEARNERS:
+@dataclass
+class Row:
+    """The counts of one job of one learner."""
+
+    library: str
+    learner: str
+    job: str
+    n_rows: int
+    counts: Counts
+
+
+@contextmanager
+def count(rung: Rung) -> Iterator[Counts]:
+    """Count launches, waits, bytes and (on torch) arithmetic inside the block, on a device that stands in."""
+    before, counts = rung.counts(), Counts()
+    assert before is not None
+    if rung.name == "cupy":
+        with _allocations(counts):
+            yield counts
+    else:
+        with count_operations(Place(rung.load(), rung.device)) as seen:
+            yield counts
+        assert seen is not None
+        counts.n_bytes, counts.n_flops = seen.n_bytes, seen.n_flops
+    after = rung.counts()
+    assert after is not None
+    counts.launches = after["launches"] - before["launches"]
+    counts.syncs = after["syncs"] - before["syncs"]
+
+
+@contextmanager
+def _allocations(counts: Counts) -> Iterator[None]:
+    """Count the bytes that CuPy asks for."""
+    import cupy
+
+    allocate = cupy.cuda.get_allocator()
+
+    def counting(size: int) -> Any:
+        counts.n_bytes += 2 * size
+        return allocate(size)
+
+    cupy.cuda.set_allocator(counting)
+    try:
+        yield
+    finally:
+        cupy.cuda.set_allocator(allocate)
+
+
+def measure(rung: Rung, names: list[str], shape: Shape) -> Iterator[Row]:
+    """Count the fit and the predict of learners; what is done once per process is done before."""
+    for name in names:
+        n = min(shape.n_rows, FEW_ROWS.get(name, shape.n_rows))
+        rows = curved(shape._replace(n_rows=n), n_new=0)
+        x, y = rung.from_host(rows.X), rung.from_host(rows.y.astype(np.int64))
+        few = slice(0, min(n, 200))
         model = LEARNERS[name]()
-        with count_operations(place) as fitting:
-            model.fit(X, y)
-        with count_operations(place) as predicting:
-            model.predict(X)
-        for job, counts in (("fit", fitting), ("predict", predicting)):
-            assert counts is not None
-            found = estimate(counts, CARDS[options.card])
-            table.add_row(
-                name, job, str(counts.launches), str(counts.syncs), f"{counts.n_bytes / 1e6:.0f}",
-                f"{counts.n_flops / 1e6:.0f}", f"{found.total * 1e3:.2f} ms", found.bottleneck,
-            )  # fmt: skip
+        model.fit(x[few], y[few]).predict(x[few])
+        for job, work in (("fit", lambda m=model, x=x, y=y: m.fit(x, y)), ("predict", None)):
+            if work is None:
+                model.predict(x)  # the form of the model that predictions use is made once
+                work = lambda m=model, x=x: m.predict(x)  # noqa: E731
+            with count(rung) as counts:
+                work()
+            yield Row("cupy" if rung.name == "cupy" else "torch", name, job, n, counts)
+
+
+def with_arithmetic(rows: list[Row]) -> list[Row]:
+    """Give CuPy's rows the arithmetic per row of the table that was counted on torch."""
+    known = {
+        (row.learner, row.job): row.counts.n_flops / row.n_rows for row in rows if row.library == "torch"
+    }
+    for row in rows:
+        if row.library == "cupy":
+            row.counts.n_flops = round(known.get((row.learner, row.job), 0) * row.n_rows)
+    return rows
+
+
+HEADINGS = ("library", "learner", "job", "rows", "launches", "waits", "MB", "Mflop", *CARDS)
+
+
+def table_rows(rows: list[Row]) -> list[tuple[str, ...]]:
+    """Return a line of text for each job, with the estimates and bottlenecks of all cards."""
+    return [
+        (
+            row.library,
+            row.learner,
+            row.job,
+            str(row.n_rows),
+            str(row.counts.launches),
+            str(row.counts.syncs),
+            f"{row.counts.n_bytes / 1e6:.3g}",
+            f"{row.counts.n_flops / 1e6:.3g}",
+            *(
+                f"{found.total * 1e3:.3g} ms ({found.bottleneck})"
+                for found in (estimate(row.counts, card) for card in CARDS.values())
+            ),
+        )
+        for row in rows
+    ]
+
+
+def markdown(rows: list[Row], shape: Shape) -> str:
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *table_rows(rows)]
+    return "\n".join(
+        [
+            "## What a GPU would feel: an ESTIMATE",
+            f"{shape.n_columns} columns of float32, {shape.n_classes} classes. Launches, waits, bytes and "
+            "arithmetic were counted on devices that stand in for a GPU; the times are a model of the named "
+            "cards, with the bottleneck in brackets. **Nothing here ran on a GPU.**",
+            "",
+            *("| " + " | ".join(line) + " |" for line in lines),
+            "",
+        ]
+    )
+
+
+def print_table(rows: list[Row], shape: Shape) -> None:
+    title = f"ESTIMATE, nothing ran on a GPU: {shape.n_columns} columns of float32, {shape.n_classes} classes"
+    table = Table(title=title, title_justify="left")
+    for heading in HEADINGS:
+        left = heading in ("library", "learner", "job", *CARDS)
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
+    for line in table_rows(rows):
+        table.add_row(*line)
     Console().print(table)
 
 
+def main(arguments: list[str] | None = None) -> int:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    parser.add_argument("learners", nargs="*", help=f"of {', '.join(LEARNERS)} (default: all)")
+    parser.add_argument("--on", nargs="+", choices=STAND_INS, default=list(STAND_INS))
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--classes", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path, help="rewrite the marked section of this Markdown file")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.learners if name not in LEARNERS]:
+        parser.error(f"learner {unknown[0]!r} is not one of {', '.join(LEARNERS)}")
+    shape = Shape(options.rows, options.columns, options.classes)
+    rungs = {library: RUNGS[STAND_INS[library]] for library in options.on}
+    for rung in rungs.values():
+        rung.prepare()  # the emulator must be in place before anything imports CuPy
+    rows: list[Row] = []
+    for library, rung in rungs.items():
+        if reason := rung.unavailable():
+            print(f"{library} is left out: {reason}")
+            continue
+        limited = shape._replace(n_rows=min(shape.n_rows, LIMIT[library]))
+        with rung.active(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for row in measure(rung, options.learners or list(LEARNERS), limited):
+                rows.append(row)
+                print(f"counted: {library}, {row.learner}, {row.job}", flush=True)
+    with_arithmetic(rows)
+    print_table(rows, shape)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if options.results:
+        rewrite_section(options.results, markdown(rows, shape), "roofline")
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -20,7 +20,7 @@ class Counts:
     launches: int = 0
     syncs: int = 0
     n_bytes: int = 0  # read and written by the operations; 0 where the library does not tell
-    n_flops: int = 0  # one per element written, and the multiplications of matrices
+    n_flops: int = 0  # one per element of the largest operand; 2 per term of a matrix product
 
 
 @contextmanager
@@ -78,9 +78,10 @@ def _torch_mode(counts: Counts) -> Any:
                 counts.launches += 1
                 inputs, outputs = tensors((args, kwargs)), tensors(result)
                 counts.n_bytes += sum(x.numel() * x.element_size() for x in (*inputs, *outputs))
-                work = sum(x.numel() for x in outputs)
-                if packet in products:
-                    work *= 2 * inputs[-2].shape[-1]  # the length of each inner product
+                if packet in products:  # two per term of each inner product
+                    work = 2 * inputs[-2].shape[-1] * sum(x.numel() for x in outputs)
+                else:
+                    work = max((x.numel() for x in (*inputs, *outputs)), default=0)
                 counts.n_flops += work
             return result
 

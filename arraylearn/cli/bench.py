@@ -79,7 +79,7 @@ def _refuse_early(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from arraylearn.bench.run import Report
-    from arraylearn.bench.show import print_report, rewrite_section
+    from arraylearn.bench.show import markdown, print_report, rewrite_section
 
     report = _run(options) if options.read is None else Report.read(options.read)
     if options.json is not None:
@@ -90,7 +90,7 @@ def _compare(options: argparse.Namespace) -> int:
 
         plot_bench(report).savefig(options.chart)
     if options.results is not None:
-        rewrite_section(options.results, report)
+        rewrite_section(options.results, markdown(report))
     return 0
 
 

@@ -149,19 +149,20 @@ def test_tables_and_page_say_the_same(report, capsys, monkeypatch):
 
 def test_the_page_keeps_what_was_written_by_hand(report, tmp_path):
     path = tmp_path / "RESULTS.md"
-    path.write_text(f"by hand\n{show._BEGIN}\nold tables\n{show._END}\nalso by hand\n")
-    show.rewrite_section(path, report)
+    begin, end = show._marks("bench")
+    path.write_text(f"by hand\n{begin}\nold tables\n{end}\nalso by hand\n")
+    show.rewrite_section(path, show.markdown(report))
     text = path.read_text()
     assert text.startswith("by hand\n")
     assert text.endswith("also by hand\n")
     assert "old tables" not in text
     assert "| svm | sleep |" in text
-    show.rewrite_section(path, report)
+    show.rewrite_section(path, show.markdown(report))
     assert path.read_text() == text
     other = tmp_path / "other.md"
     other.write_text("nothing marked")
     with pytest.raises(ValueError, match="has no section to rewrite"):
-        show.rewrite_section(other, report)
+        show.rewrite_section(other, "text")
     assert other.read_text() == "nothing marked"
 
 

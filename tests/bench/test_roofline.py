@@ -1,0 +1,56 @@
+"""The model of a card by hand, and counts that agree with the device's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arraylearn.backend.counting import Counts
+from arraylearn.bench.data import Shape
+from benchmarks import roofline
+
+
+def test_estimate_by_hand():
+    card = roofline.Card(bandwidth=1e12, peak32=2e12, peak64=1e12, launch=5e-6, wait=2e-5)
+    found = roofline.estimate(Counts(launches=100, syncs=2, n_bytes=10**9, n_flops=10**8), card)
+    assert found == pytest.approx((5e-4, 4e-5, 1e-3, 1e-4))
+    assert found.total == pytest.approx(1.64e-3)
+    assert found.bottleneck == "bandwidth"
+    assert roofline.estimate(Counts(launches=1), card).bottleneck == "launches"
+    single = roofline.estimate(Counts(n_flops=10**8), card, double=False)
+    assert single.arithmetic == pytest.approx(5e-5)
+
+
+def test_counts_are_the_devices_own(rung, xp):
+    if rung.name not in ("fake_cuda", "cupy"):
+        pytest.skip("does not stand in for a GPU")
+    x = rung.from_host(np.ones((1000, 10)))
+    with roofline.count(rung) as counts:
+        total = xp.sum(x * 2.0)
+        float(total)
+    assert counts.syncs == 1
+    assert counts.launches >= 2
+    assert counts.n_bytes >= 2 * x.size * 8 if rung.name == "cupy" else counts.n_bytes >= 3 * 8 * 10_000
+    if rung.name == "fake_cuda":
+        assert counts.n_flops >= 20_000  # a product and an addition per element
+
+
+def test_rows_of_the_table(rung):
+    if rung.name not in ("fake_cuda", "cupy"):
+        pytest.skip("does not stand in for a GPU")
+    rows = list(roofline.measure(rung, ["naive Bayes"], Shape(300, 5, 3)))
+    assert [row.job for row in rows] == ["fit", "predict"]
+    assert rows[0].counts.syncs <= 2
+    assert rows[1].counts.syncs <= 1
+    line = roofline.table_rows(rows)[0]
+    assert len(line) == len(roofline.HEADINGS)
+    assert line[-1].endswith("(launches)")
+    assert "ESTIMATE" in roofline.markdown(rows, Shape(300, 5, 3))
+
+
+def test_arithmetic_is_counted_once():
+    rows = [
+        roofline.Row("torch", "t", "fit", 100, Counts(n_flops=500)),
+        roofline.Row("cupy", "t", "fit", 20, Counts()),
+    ]
+    assert roofline.with_arithmetic(rows)[1].counts.n_flops == 100
