@@ -8,7 +8,8 @@ from typing import NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.backend.ops import inverse_curvature_roots, solve_box_block
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, refuse_nan
+from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.progress import Progress
 from arraylearn.svm.settings import Settings
 
 __all__ = ["Coarse", "solve_blocks"]
@@ -52,32 +53,42 @@ def solve_blocks(
     active = list(range(matrix.shape[0]))
     beta = problem.start
     n_steps = xp.zeros((len(active),), dtype=xp.int64, device=place.device)
-    before: list[int] = []
+    before: list[int] = [-1] * len(active)
+    progress = [Progress() for _ in active]
+    limit = settings.step_limit(beta.shape[1])
+    is_coarse = coarse is not None
     work = coarse or Coarse(matrix, inverse_curvature_roots(xp, matrix))
     for n_rounds in itertools.count():
         gradient = problem.linear - xp.matmul(matrix, beta[..., None])[..., 0]
         highest, lowest = extremes(xp, beta, gradient, problem)
-        gaps, taken = _read(place, highest - lowest, n_steps)
+        value = objective(xp, beta, gradient, problem)
+        gaps, objectives, taken = _read(place, highest - lowest, value, n_steps)
         refuse_nan(*gaps)
         if settings.report is not None:
             settings.report(sum(taken), max(gaps))
-        is_last = taken == before or max(taken) >= settings.step_limit(beta.shape[1])
-        is_open = [k for k, gap in enumerate(gaps) if gap > settings.tol and not is_last]
-        for k in set(range(len(active))).difference(is_open):
+        is_open = []
+        for k, which in enumerate(active):
             is_converged = not gaps[k] > settings.tol
-            solution = DualSolution(beta[k, :], gradient[k, :], gaps[k], taken[k], is_converged)
-            solutions[active[k]] = solution
+            has_stopped = taken[k] == before[k] and not is_coarse
+            is_stalled = progress[which].is_stalled(gaps[k], objectives[k]) or has_stopped
+            if not (is_converged or is_stalled or taken[k] >= limit):
+                is_open.append(k)
+                continue
+            solutions[which] = DualSolution(
+                beta[k, :], gradient[k, :], gaps[k], taken[k], is_converged, is_stalled and not is_converged
+            )
         if not is_open:
             break
         if len(is_open) < len(active):
             idx = from_host(is_open, place, xp.int64)
-            active, taken = [active[k] for k in is_open], [taken[k] for k in is_open]
+            active, taken, before = ([some[k] for k in is_open] for some in (active, taken, before))
             matrix, beta, gradient, n_steps, *rest = (
                 xp.take(values, idx, axis=0) for values in (matrix, beta, gradient, n_steps, *problem, *work)
             )
             problem, work = DualProblem(*rest[:4]), Coarse(*rest[4:])
-        if n_rounds == _COARSE_ROUNDS and coarse is not None:
-            work = Coarse(matrix, inverse_curvature_roots(xp, matrix))
+        has_stopped = any(now == then for now, then in zip(taken, before, strict=True))
+        if is_coarse and (n_rounds >= _COARSE_ROUNDS or has_stopped):
+            work, is_coarse = Coarse(matrix, inverse_curvature_roots(xp, matrix)), False
         before = taken
         beta, more = solve_box_block(
             xp, work.matrix, gradient, beta, problem.lower, problem.upper,
@@ -87,8 +98,9 @@ def solve_blocks(
     return [solutions[k] for k in sorted(solutions)]
 
 
-def _read(place: Place, gaps: Array, n_steps: Array) -> tuple[list[float], list[int]]:
-    """Read the gaps and step counts of all problems: the one wait of a round."""
-    xp = place.xp
-    both = to_host(xp.concat([gaps, xp.astype(n_steps, gaps.dtype)])).tolist()
-    return both[: gaps.shape[0]], [int(count) for count in both[gaps.shape[0] :]]
+def _read(
+    place: Place, gaps: Array, values: Array, n_steps: Array
+) -> tuple[list[float], list[float], list[int]]:
+    """Read the gaps, objectives and step counts of all problems: the one wait of a round."""
+    read = to_host(place.xp.stack([gaps, values, place.xp.astype(n_steps, gaps.dtype)])).tolist()
+    return read[0], read[1], [int(count) for count in read[2]]

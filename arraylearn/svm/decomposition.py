@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import put, solve_box_block, top_k
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, refuse_nan
+from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.progress import Progress
 from arraylearn.svm.rows import KernelMatrix, KernelRows
 from arraylearn.svm.settings import Settings
 
@@ -37,6 +38,7 @@ class _Reading(NamedTuple):
     falling: list[int]
     old_is_free: list[bool]  # of the last working set
     change: float  # largest move of the last inner solve
+    objective: float
 
 
 def decompose(rows: KernelRows, problem: DualProblem, settings: Settings) -> DualSolution:
@@ -62,6 +64,7 @@ class _Decomposition:
         self.most = _MOST_SET
         self.share = 0.2  # of the gap: how far the inner problem is solved
         self.gaps: list[float] = []
+        self.progress = Progress()
         self.grown_at = 0
         self.n_refreshed = 0
 
@@ -71,22 +74,27 @@ class _Decomposition:
             gap = reading.highest - reading.lowest
             if self.settings.report is not None:
                 self.settings.report(reading.n_steps, gap)
-            if not gap > self.settings.tol:
+            is_stalled = self.progress.is_stalled(gap, reading.objective)
+            if not gap > self.settings.tol and not is_stalled:
                 exact = self._check()
                 if not exact > self.settings.tol:
-                    return self._solution(reading, exact, True)
+                    return self._solution(reading, exact, is_stalled=False)
                 continue
             is_over = reading.n_steps >= self.settings.step_limit(self.beta.shape[0])
-            if is_over or self._is_stuck(reading):
+            is_stalled = is_stalled or (not is_over and self._is_stuck(reading))
+            if is_stalled and not is_over and self._sharpen():
+                continue
+            if is_over or is_stalled:
                 self._refresh()
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
-                gap = float(highest - lowest)
-                return self._solution(reading, gap, gap <= self.settings.tol)
+                return self._solution(reading, float(highest - lowest), is_stalled=is_stalled)
             self._adapt(reading, gap)
             self._step(self._choose(reading, gap), gap)
 
-    def _solution(self, reading: _Reading, gap: float, is_converged: bool) -> DualSolution:
-        return DualSolution(self.beta, self.gradient, gap, reading.n_steps, is_converged)
+    def _solution(self, reading: _Reading, gap: float, *, is_stalled: bool) -> DualSolution:
+        is_converged = gap <= self.settings.tol
+        is_stalled = is_stalled and not is_converged
+        return DualSolution(self.beta, self.gradient, gap, reading.n_steps, is_converged, is_stalled)
 
     # ---- what the host learns
 
@@ -101,13 +109,14 @@ class _Decomposition:
         dtype = self.gradient.dtype
         n_free = xp.sum(xp.astype(is_free, dtype))
         spoilt = 0.0 * xp.sum(self.gradient)  # NaN where a kernel value was not finite
-        head = xp.stack([n_free, xp.astype(self.n_steps, dtype), xp.astype(self.change, dtype) + spoilt])
+        value = objective(xp, self.beta, self.gradient, problem)
+        change = xp.astype(self.change, dtype) + spoilt
+        head = xp.stack([n_free, xp.astype(self.n_steps, dtype), change, value])
         old_is_free = xp.astype(xp.take(is_free, self.set_idx, axis=0), dtype)
         ids = (xp.astype(rising, dtype), xp.astype(falling, dtype))
         packed = to_host(xp.concat([head, high, low, *ids, old_is_free])).tolist()
         refuse_nan(packed[2])
-        high, low = packed[3 : 3 + k], packed[3 + k : 3 + 2 * k]
-        rising_ids, falling_ids = packed[3 + 2 * k : 3 + 3 * k], packed[3 + 3 * k : 3 + 4 * k]
+        high, low, rising_ids, falling_ids = (packed[4 + i * k : 4 + (i + 1) * k] for i in range(4))
         margin = 0.5 * self.settings.tol
         return _Reading(
             highest=high[0],
@@ -118,8 +127,9 @@ class _Decomposition:
             falling=[
                 int(row) for row, value in zip(falling_ids, low, strict=True) if value > margin - high[0]
             ],
-            old_is_free=[flag > 0 for flag in packed[3 + 4 * k :]],
+            old_is_free=[flag > 0 for flag in packed[4 + 4 * k :]],
             change=packed[2],
+            objective=packed[3],
         )
 
     def _is_stuck(self, reading: _Reading) -> bool:
@@ -215,10 +225,18 @@ class _Decomposition:
         """Compute the gradient anew in float64; where float32 rows keep failing, keep float64 ones."""
         self.gradient = self._exact_gradient()
         self.n_refreshed += 1
-        wide = accumulator_dtype(self.place)
-        if self.n_refreshed == 2 and self.rows.dtype != wide:
-            old = self.rows
-            self.rows = KernelRows(old.source, wide, max(2, old.n_slots // 2))
+        if self.n_refreshed == 2:
+            self.rows = self.rows.widened()
+
+    def _sharpen(self) -> bool:
+        """Go on with float64 rows where float32 ones have come to their end; False where they are that."""
+        if self.rows.dtype == accumulator_dtype(self.place):
+            return False
+        self.gradient = self._exact_gradient()
+        self.rows = self.rows.widened()
+        self.size = min(self.size, self.rows.n_slots)
+        self.progress, self.set_rows, self.set_idx = Progress(), [], self._index([])
+        return True
 
     def _exact_gradient(self) -> Array:
         support = self._support()

@@ -46,6 +46,7 @@ class DualSolution(NamedTuple):
     gap: float  # largest violation of the optimality conditions, from a float64 gradient
     n_iter: int
     is_converged: bool
+    is_stalled: bool = False  # whether rounding kept the gap above the tolerance
 
 
 def classification_problem(xp: Namespace, sign: Array, bound: Array) -> DualProblem:

@@ -16,6 +16,7 @@ __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 
 _ROWS_AT_ONCE = 256
 _CELLS_AT_ONCE = 500_000
+_DIAGONAL_ROWS = 64
 
 
 class KernelMatrix(NamedTuple):
@@ -47,6 +48,14 @@ class KernelMatrix(NamedTuple):
         """Return whole rows."""
         some = self.place.xp.take(self.x, idx, axis=0)
         return self.cross(self.place.xp, some, self.x) if self.cross else some
+
+    def diagonal(self) -> Array:
+        """Return the values (n,) of each row with itself, from small blocks along the diagonal."""
+        xp = self.place.xp
+        if self.cross is None:
+            return xp.linalg.diagonal(self.x)
+        strips = (self.x[start : start + _DIAGONAL_ROWS, :] for start in range(0, self.n, _DIAGONAL_ROWS))
+        return xp.concat([xp.linalg.diagonal(self.cross(xp, strip, strip)) for strip in strips])
 
     def block(self, row_idx: Array, column_idx: Array) -> Array:
         """Return the matrix between two sets of rows."""
@@ -87,17 +96,29 @@ class KernelRows:
     """
 
     def __init__(self, matrix: KernelMatrix, dtype: Any, n_slots: int) -> None:
-        xp = matrix.place.xp
         self.source = matrix
+        self.n_computed = 0
+        self._clear(dtype, n_slots)
+
+    def _clear(self, dtype: Any, n_slots: int) -> None:
+        """Begin with an empty store."""
+        matrix = self.source
         self.matrix = matrix.of_dtype(dtype)
         self.n_slots = min(n_slots, matrix.n)
         self.dtype = dtype
-        self.n_computed = 0
+        self._store: Array = None  # so that the memory of the last one can be lent again
         device = array_api_compat.device(matrix.x)
-        self._store = scratch(xp, (self.n_slots, matrix.n), dtype, device)
+        self._store = scratch(matrix.place.xp, (self.n_slots, matrix.n), dtype, device)
         self._slot_of: dict[int, int] = {}
         self._row_in: list[int] = [-1] * self.n_slots
         self._next = 0
+
+    def widened(self) -> KernelRows:
+        """Return a store in the accumulator's dtype, of the same size in bytes: this one, from now on."""
+        wide = accumulator_dtype(self.matrix.place)
+        if self.dtype != wide:
+            self._clear(wide, max(2, self.n_slots // 2))
+        return self
 
     def fetch(self, rows: list[int]) -> Array:
         """Make sure that these rows are in the store and return their slots."""
@@ -171,6 +192,11 @@ class WholeMatrix(KernelRows):
         self.dtype = dtype
         self.n_computed = 0
         self._store = self.matrix.x
+
+    def widened(self) -> KernelRows:
+        """Return a store of rows in the accumulator's dtype; the matrix itself is not copied."""
+        wide = accumulator_dtype(self.matrix.place)
+        return self if self.dtype == wide else KernelRows(self.source, wide, max(2, self.n_slots // 2))
 
     def fetch(self, rows: list[int]) -> Array:
         """Return the slots of rows: their positions."""

@@ -1,8 +1,8 @@
-"""Choose a solver for dual problems; hard margins by soft ones whose bound no multiplier reaches."""
+"""Choose a solver for dual problems whose bounds are finite."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import array_api_compat
@@ -12,22 +12,30 @@ from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.ops import put
 from arraylearn.svm.blocks import solve_blocks
 from arraylearn.svm.decomposition import decompose, make_rows
-from arraylearn.svm.dual import DualProblem, DualSolution
+from arraylearn.svm.dual import DualProblem, DualSolution, objective
 from arraylearn.svm.interior import solve_linear
+from arraylearn.svm.low_rank import factor_low_rank
 from arraylearn.svm.rows import KernelMatrix, KernelRows
 from arraylearn.svm.settings import Settings
+from arraylearn.svm.smoothed import solve_smoothed
 
-__all__ = ["DENSE_ROWS", "SOLVERS", "SolverName", "solve_dense", "solve_large"]
+__all__ = ["DENSE_ROWS", "SOLVERS", "SolverName", "solve_dense", "solve_large", "solve_small"]
 
-SolverName = Literal["auto", "decomposition", "interior", "dense"]
-SOLVERS = ("auto", "decomposition", "interior", "dense")
+SolverName = Literal["auto", "decomposition", "newton", "interior", "dense"]
+SOLVERS = ("auto", "decomposition", "newton", "interior", "dense")
 
 # Up to this many rows the whole kernel matrix of a problem is one block.
 DENSE_ROWS = 700
-# Where steps of an interior point cost much (n d^2 above this), a few pair steps are tried first: they are
-# all that nearly separable rows need.
+# Pair steps per row after which kernels are suspected to be of low rank; the others need two to ten.
+_PATIENCE = 10
+# The same for small linear problems, of which many are nearly separable.
+_LINEAR_PATIENCE = 2
+# Where Newton steps cost much (n d^2 above this), a few pair steps are tried first: they are all that nearly
+# separable rows need.
 _TRIAL_WORTH = 1e8
 _TRIAL_STEPS = 1500
+
+Stage = Callable[[DualProblem, Settings], DualSolution]
 
 
 def solve_large(
@@ -43,34 +51,74 @@ def solve_large(
 
     `store` holds kernel rows that problems on the same matrix share.
     """
-    bound = _largest_bound(problem)
-    if store is None:
-        store = make_rows(matrix, bound, settings)
-    if solver == "auto" and is_linear and matrix.x.shape[1] < matrix.n:
-        is_costly = matrix.n * matrix.x.shape[1] ** 2 > _TRIAL_WORTH
-        if is_costly and (trial := _try_pairs(store, problem, settings)) is not None:
-            return trial
-        solver = "interior"
-    if solver != "interior":
-        return decompose(store, problem, settings)
-    solution = _solve_interior(matrix, problem, settings)
-    if solution.is_converged:
-        return solution
-    finished = decompose(store, problem._replace(start=solution.beta), settings)
-    return finished._replace(n_iter=finished.n_iter + solution.n_iter)
+    kept = store
+
+    def by_pairs(stated: DualProblem, limits: Settings) -> DualSolution:
+        nonlocal kept
+        kept = kept or make_rows(matrix, _largest_bound(problem), settings)
+        return decompose(kept, stated, limits)
+
+    def by_newton(stated: DualProblem, limits: Settings) -> DualSolution:
+        return solve_smoothed(matrix.place, matrix.x, stated, limits)
+
+    def by_interior(stated: DualProblem, limits: Settings) -> DualSolution:
+        return _solve_interior(matrix, stated, limits)
+
+    def by_factor(stated: DualProblem, limits: Settings) -> DualSolution:
+        return _solve_low_rank(matrix, stated, limits)
+
+    stages: dict[str, list[Stage]] = {
+        "newton": [by_newton, by_pairs],
+        "interior": [by_interior, by_pairs],
+        "decomposition": [by_pairs],
+    }
+    if solver != "auto":
+        return _in_turn(matrix, problem, settings, stages[solver])
+    if is_linear and matrix.x.shape[1] < matrix.n:
+        plan = [by_newton, by_interior, by_pairs]
+        if matrix.n * matrix.x.shape[1] ** 2 > _TRIAL_WORTH:
+            plan = [_at_most(_TRIAL_STEPS, by_pairs), *plan]
+        return _in_turn(matrix, problem, settings, plan)
+    return _in_turn(
+        matrix, problem, settings, [_at_most(_PATIENCE * matrix.n, by_pairs), by_factor, by_pairs]
+    )
+
+
+def _at_most(n_steps: int, stage: Stage) -> Stage:
+    """Give a stage a limit of its own."""
+
+    def limited(problem: DualProblem, settings: Settings) -> DualSolution:
+        limit = n_steps if settings.max_iter < 0 else min(n_steps, settings.max_iter)
+        return stage(problem, settings._replace(max_iter=limit))
+
+    return limited
+
+
+def _in_turn(
+    matrix: KernelMatrix, problem: DualProblem, settings: Settings, stages: Sequence[Stage]
+) -> DualSolution:
+    """Let solvers take over from each other until one converges; each begins at the best point so far."""
+    xp = matrix.place.xp
+    best: DualSolution | None = None
+    n_iter, highest = 0, -float("inf")
+    for k, stage in enumerate(stages):
+        left = settings.max_iter if settings.max_iter < 0 else max(settings.max_iter - n_iter, 0)
+        begun = problem if best is None else problem._replace(start=best.beta)
+        found = stage(begun, settings._replace(max_iter=left))
+        n_iter += found.n_iter
+        is_last = k + 1 == len(stages) or 0 <= settings.max_iter <= n_iter
+        if found.is_converged or is_last:
+            return found._replace(n_iter=n_iter)
+        value = float(objective(xp, found.beta, found.gradient, problem))
+        if value > highest and found.gap < float("inf"):
+            best, highest = found, value
+    raise AssertionError("no stage")
 
 
 def _largest_bound(problem: DualProblem) -> float:
     """Read the largest finite distance of a bound from zero."""
     values = to_host(problem.upper - problem.lower)
     return float(values.max())
-
-
-def _try_pairs(store: KernelRows, problem: DualProblem, settings: Settings) -> DualSolution | None:
-    """Try a few pair steps: nearly separable rows need no more."""
-    limit = _TRIAL_STEPS if settings.max_iter < 0 else min(_TRIAL_STEPS, settings.max_iter)
-    trial = decompose(store, problem, settings._replace(max_iter=limit))
-    return trial if trial.is_converged or limit == settings.max_iter else None
 
 
 def _solve_interior(matrix: KernelMatrix, problem: DualProblem, settings: Settings) -> DualSolution:
@@ -90,6 +138,62 @@ def _solve_interior(matrix: KernelMatrix, problem: DualProblem, settings: Settin
 def _spread(matrix: KernelMatrix, idx: Array, values: Array) -> Array:
     zero = matrix.place.xp.zeros((matrix.n,), dtype=values.dtype, device=matrix.place.device)
     return put(matrix.place.xp, zero, idx, values)
+
+
+def _solve_low_rank(matrix: KernelMatrix, problem: DualProblem, settings: Settings) -> DualSolution:
+    """Solve as a linear problem on the columns of a low-rank factor; not converged where there is none.
+
+    The gap is that of the factored matrix; pair steps on the true one have the last word.
+    """
+    xp = matrix.place.xp
+    mass = float(xp.sum(xp.abs(problem.start)))
+    error = 0.1 * settings.tol / max(mass, 1e-300)
+    factor = factor_low_rank(matrix, error=error, max_bytes=settings.cache_bytes)
+    if factor is None:
+        return DualSolution(problem.start, problem.linear, float("inf"), 0, False)
+    found = solve_smoothed(matrix.place, factor, problem, settings._replace(tol=0.5 * settings.tol))
+    return found._replace(is_converged=False)
+
+
+def solve_small(
+    matrix: KernelMatrix,
+    members: Sequence[Array],
+    problems: Sequence[DualProblem],
+    settings: Settings,
+    *,
+    is_linear: bool,
+) -> list[DualSolution]:
+    """Solve small problems as one batch; what resists pair steps goes through columns, one by one."""
+    per_row = _LINEAR_PATIENCE if is_linear else _PATIENCE
+    few = per_row * max(idx.shape[0] for idx in members)
+    if 0 <= settings.max_iter <= few:
+        return solve_dense(matrix, members, problems, settings)
+    solutions = solve_dense(matrix, members, problems, settings._replace(max_iter=few))
+    for k, solution in enumerate(solutions):
+        if not solution.is_converged and not solution.is_stalled:
+            solutions[k] = _resume(matrix.subset(members[k]), problems[k], solution, settings, is_linear)
+    return solutions
+
+
+def _resume(
+    part: KernelMatrix, problem: DualProblem, found: DualSolution, settings: Settings, is_linear: bool
+) -> DualSolution:
+    """Go on from where a batch left a problem."""
+    begun = problem._replace(start=found.beta)
+    left = settings.max_iter if settings.max_iter < 0 else max(settings.max_iter - found.n_iter, 0)
+    limits = settings._replace(max_iter=left)
+
+    def by_columns(stated: DualProblem, limits: Settings) -> DualSolution:
+        if is_linear:
+            return solve_smoothed(part.place, part.x, stated, limits)
+        return _solve_low_rank(part, stated, limits)
+
+    def by_block(stated: DualProblem, limits: Settings) -> DualSolution:
+        everyone = part.place.xp.arange(part.n, dtype=part.place.xp.int64, device=part.place.device)
+        return solve_dense(part, [everyone], [stated], limits)[0]
+
+    solution = _in_turn(part, begun, limits, [by_columns, by_block])
+    return solution._replace(n_iter=solution.n_iter + found.n_iter)
 
 
 def solve_dense(

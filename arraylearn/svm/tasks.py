@@ -16,7 +16,7 @@ from arraylearn.svm.dual import (
 )
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.settings import Settings
-from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large
+from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large, solve_small
 
 __all__ = [
     "LastFit",
@@ -32,9 +32,6 @@ __all__ = [
 ]
 
 Host = Any  # a NumPy array
-
-# Pair steps per row after which a small linear task is handed to the interior point.
-_PAIRS_PER_ROW = 2
 
 # A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
 _HARD_BOUNDS = (1e3, 1e5, 1e7)
@@ -61,6 +58,7 @@ class TaskResult(NamedTuple):
     gap: float
     n_iter: int
     is_converged: bool
+    is_stalled: bool
 
 
 def pair_tasks(codes: Host, n_classes: int) -> list[Task]:
@@ -117,7 +115,7 @@ def solve_tasks(
     if solver == "dense":
         solutions = solve_dense(matrix, members, problems, settings)
     elif solver == "auto" and is_small:
-        solutions = _solve_small(matrix, members, problems, settings, is_linear=is_linear)
+        solutions = solve_small(matrix, members, problems, settings, is_linear=is_linear)
     else:
         solutions = []
         shared = None
@@ -129,28 +127,6 @@ def solve_tasks(
                 solve_large(part, problem, settings, solver=solver, is_linear=is_linear, store=shared)
             )
     return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
-
-
-def _solve_small(
-    matrix: KernelMatrix,
-    members: list[Any],
-    problems: list[DualProblem],
-    settings: Settings,
-    *,
-    is_linear: bool,
-) -> list[DualSolution]:
-    """Solve as one batch; linear tasks that resist pair steps go to the interior point, one by one."""
-    if not is_linear:
-        return solve_dense(matrix, members, problems, settings)
-    few = _PAIRS_PER_ROW * max(idx.shape[0] for idx in members)
-    if 0 <= settings.max_iter <= few:
-        return solve_dense(matrix, members, problems, settings)
-    solutions = solve_dense(matrix, members, problems, settings._replace(max_iter=few))
-    for k, solution in enumerate(solutions):
-        if not solution.is_converged:
-            part = matrix.subset(members[k])
-            solutions[k] = solve_large(part, problems[k], settings, solver="interior", is_linear=True)
-    return solutions
 
 
 def _state(matrix: KernelMatrix, task: Task, bound: Host) -> DualProblem:
@@ -185,6 +161,7 @@ def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) 
         gap=solution.gap,
         n_iter=solution.n_iter,
         is_converged=solution.is_converged,
+        is_stalled=solution.is_stalled,
     )
 
 

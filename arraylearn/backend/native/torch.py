@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from arraylearn.backend.native.torch_fused import gaussian_gram, polynomial_gram  # noqa: F401
-from arraylearn.backend.native.torch_quadratic import put, solve_box_block  # noqa: F401
+from arraylearn.backend.native.torch_quadratic import minimize_smoothed, put, solve_box_block  # noqa: F401
 
 Tensor = Any
 

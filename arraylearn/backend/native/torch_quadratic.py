@@ -1,4 +1,4 @@
-"""PyTorch bodies of `arraylearn.backend.ops.quadratic`: on the CPU the NumPy ones, on the same memory."""
+"""PyTorch bodies of `arraylearn.backend.ops.quadratic` and `.smoothed`: on the CPU the NumPy ones, on the same memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from array_api_compat import torch as torch_namespace
 
-from arraylearn.backend.native import numpy_quadratic
-from arraylearn.backend.ops import quadratic
+from arraylearn.backend.native import numpy_quadratic, numpy_smoothed
+from arraylearn.backend.ops import quadratic, smoothed
 
 Tensor = Any
 
@@ -42,3 +42,21 @@ def solve_box_block(
         max_steps,
     )
     return torch.from_numpy(found), torch.from_numpy(n_steps)
+
+
+def minimize_smoothed(
+    rows: Tensor,
+    target: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    pull: Tensor,
+    start: Tensor,
+    ridge: float,
+    max_steps: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    arrays = (rows, target, lower, upper, pull, start)
+    if rows.device.type != "cpu":
+        return smoothed.minimize_smoothed_portable(torch_namespace, *arrays, ridge, max_steps)
+    found = numpy_smoothed.minimize_smoothed(*(values.numpy() for values in arrays), ridge, max_steps)
+    point, n_steps, is_settled = (torch.from_numpy(values) for values in found)
+    return point, n_steps, is_settled

@@ -57,6 +57,7 @@ from arraylearn.backend.ops.quadratic import (
     solve_box_block,
 )
 from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
+from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
@@ -109,6 +110,7 @@ __all__ = [
     "logsumexp",
     "map_apart",
     "merge_moments",
+    "minimize_smoothed",
     "pack_cells",
     "paired_histogram",
     "partition",

@@ -1,0 +1,165 @@
+r"""The linear kernel in its few columns: Newton's method on a hinge whose corner is rounded less and less.
+
+A ridge :math:`\delta` on the kernel's diagonal makes the primal smooth: multipliers follow from the point
+:math:`v = (w, b)` as :math:`\beta_i = \operatorname{clip}((p_i - x_i^T w - b)/\delta,\, l_i,\, u_i)`, free ones
+belong to rows in a band of width :math:`\delta (u - l)`, and at the minimum the optimality conditions of the
+problem without the ridge are violated by no more than two such widths. The band therefore shrinks until
+that is within the tolerance. Rows far from it keep their bound and take no part in a step.
+
+Newton's method for linear machines goes back to S. S. Keerthi, D. DeCoste (A modified finite Newton method
+for fast solution of large scale linear SVMs, JMLR 2005).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.backend.ops import minimize_smoothed
+from arraylearn.svm.dual import DualProblem, DualSolution, extremes, find_offset
+from arraylearn.svm.settings import Settings
+
+__all__ = ["solve_smoothed"]
+
+Host = Any  # a NumPy array
+
+_FIRST_BAND = 0.2  # of the spread of the gradients
+_SHRINK = 0.1
+_LAST_BAND = 0.25  # of the tolerance
+_NEAR = 2.0  # old bands around the new one within which rows take part
+_WORTH_LEAVING = 0.7  # share of the rows: where more take part, all do
+_MOST_STEPS = 100  # for one width of the band
+_MOST_VISITS = 40
+
+
+class _Level(NamedTuple):
+    """The rows that take part for one width of the band."""
+
+    rows: Array  # (m, d + 1)
+    target: Array  # (m,)
+    lower: Array
+    upper: Array
+    pull: Array  # (d + 1,): what the others contribute, and the sum of all
+    fixed: Array | None = None  # (n,): multipliers of the others
+    is_out: Array | None = None  # (n,)
+
+
+class _Visit(NamedTuple):
+    """What the host reads after some steps."""
+
+    n_steps: int
+    is_settled: bool
+    is_near: Host  # (n,): rows for a band of the next width
+    is_fixed: bool  # whether the rows that took no part stay at their bounds
+
+
+def solve_smoothed(place: Place, x: Array, problem: DualProblem, settings: Settings) -> DualSolution:
+    """Solve one dual problem with the linear kernel on rows `x`, every bound finite.
+
+    The host waits once per visit: some Newton steps with one band. What the steps do not settle (a tolerance
+    below the rounding of the dtype) is returned as not converged.
+    """
+    return _Smoothing(place, x, problem, settings).run()
+
+
+class _Smoothing:
+    """One solve: rows with a column of ones, the point, and the band."""
+
+    def __init__(self, place: Place, x: Array, problem: DualProblem, settings: Settings) -> None:
+        xp = place.xp
+        self.place, self.problem, self.settings = place, problem, settings
+        self.x = xp.astype(x, problem.linear.dtype, copy=False)
+        n, d = self.x.shape
+        device = array_api_compat.device(self.x)
+        self.rows = xp.concat([self.x, xp.ones((n, 1), dtype=self.x.dtype, device=device)], axis=1)
+        self.total = xp.sum(problem.start)
+        is_last = xp.arange(d + 1, dtype=xp.int64, device=device) == d
+        self.sum_pull = xp.where(is_last, self.total, xp.zeros_like(self.total))
+        direction = problem.start @ self.x
+        gradient = problem.linear - self.x @ direction
+        offset = find_offset(xp, problem.start, gradient, problem)
+        self.point = xp.concat([direction, xp.reshape(offset, (1,))])
+        self.everyone = _Level(self.rows, problem.linear, problem.lower, problem.upper, self.sum_pull)
+        spread = xp.max(gradient) - xp.min(gradient)
+        width = xp.max(problem.upper - problem.lower)
+        self.spread, self.width = to_host(xp.stack([spread, width])).tolist()
+
+    def run(self) -> DualSolution:
+        narrowest = _LAST_BAND * self.settings.tol
+        band = max(_FIRST_BAND * self.spread, narrowest)
+        limit = math.inf if self.settings.max_iter < 0 else self.settings.max_iter
+        level, n_steps, n_here, before = self.everyone, 0, 0, self.point
+        for _ in range(_MOST_VISITS):
+            following = max(_SHRINK * band, narrowest)
+            visit = self._visit(level, band, following, int(min(limit - n_steps, _MOST_STEPS)))
+            n_steps, n_here = n_steps + visit.n_steps, n_here + visit.n_steps
+            if self.settings.report is not None:
+                self.settings.report(n_steps, self._solution(band, n_steps).gap)
+            is_over = n_steps >= limit or visit.n_steps == 0 or n_here >= 4 * _MOST_STEPS
+            if not visit.is_fixed:  # a row left out wants to move: all rows, from where they last agreed
+                level, self.point = self.everyone, before
+            elif visit.is_settled and band > narrowest:
+                level, before, band, n_here = self._near(visit.is_near, following), self.point, following, 0
+            elif visit.is_settled or is_over:
+                break
+        return self._solution(band, n_steps)
+
+    def _beta(self, band: float) -> tuple[Array, Array]:
+        """Return the multipliers that the point stands for, and what is left of the targets."""
+        xp, problem = self.place.xp, self.problem
+        residual = problem.linear - self.rows @ self.point
+        beta = xp.minimum(xp.maximum(residual / (band / self.width), problem.lower), problem.upper)
+        return beta, residual
+
+    def _visit(self, level: _Level, band: float, following: float, max_steps: int) -> _Visit:
+        """Take steps with one band and read how they went: one wait."""
+        xp, problem = self.place.xp, self.problem
+        ridge = band / self.width
+        self.point, n_steps, is_settled = minimize_smoothed(
+            xp, *level[:5], self.point, ridge=ridge, max_steps=max_steps
+        )
+        beta, residual = self._beta(band)
+        near = _NEAR * band
+        is_near = (residual + near > (following / self.width) * problem.lower) & (
+            residual - near < (following / self.width) * problem.upper
+        )
+        parts = [xp.stack([xp.astype(n_steps, beta.dtype), xp.astype(is_settled, beta.dtype)])]
+        parts.append(xp.astype(is_near, beta.dtype))
+        if level.fixed is not None:  # rows that took no part stay at their bounds
+            parts.append(xp.astype((beta != level.fixed) & level.is_out, beta.dtype))
+        read = to_host(xp.concat(parts))
+        n = beta.shape[0]
+        return _Visit(int(read[0]), bool(read[1]), read[2 : n + 2] > 0, not read[n + 2 :].any())
+
+    def _near(self, is_near: Host, band: float) -> _Level:
+        """Leave out the rows that a band cannot reach."""
+        xp, problem = self.place.xp, self.problem
+        positions = is_near.nonzero()[0]
+        if positions.shape[0] > _WORTH_LEAVING * is_near.shape[0]:
+            return self.everyone
+        idx = from_host(positions, self.place, xp.int64)
+        beta, _ = self._beta(band)
+        is_out = from_host(~is_near, self.place)
+        fixed = xp.where(is_out, beta, 0.0)
+        some = (xp.take(values, idx, axis=0) for values in (self.rows, *problem[:3]))
+        return _Level(*some, self.sum_pull - fixed @ self.rows, fixed, is_out)
+
+    def _solution(self, band: float, n_steps: int) -> DualSolution:
+        """Make the sum exact by the free multipliers, and measure the gap."""
+        xp, problem = self.place.xp, self.problem
+        beta, _ = self._beta(band)
+        is_free = (beta > problem.lower) & (beta < problem.upper)
+        n_free = xp.sum(xp.astype(is_free, beta.dtype))
+        rest = (xp.sum(beta) - self.total) / xp.where(n_free > 0, n_free, 1.0)
+        beta = xp.where(is_free, xp.minimum(xp.maximum(beta - rest, problem.lower), problem.upper), beta)
+        gradient = problem.linear - self.x @ (beta @ self.x)
+        highest, lowest = extremes(xp, beta, gradient, problem)
+        drift = xp.abs(xp.sum(beta) - self.total) / self.width
+        gap, drift = to_host(xp.stack([highest - lowest, drift])).tolist()
+        eps = float(xp.finfo(beta.dtype).eps)
+        is_feasible = drift <= 1e4 * eps * beta.shape[0] ** 0.5 and math.isfinite(gap)
+        return DualSolution(beta, gradient, gap, n_steps, is_feasible and gap <= self.settings.tol)
