@@ -30,9 +30,17 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.ops.finite import has_infinite
 from arraylearn.backend.selector import choose_place
-from arraylearn.table import Labels, Schema, Table, learn_schema_and_labels, open_frame, read_table
+from arraylearn.table import (
+    Labels,
+    Schema,
+    Table,
+    learn_schema,
+    learn_schema_and_labels,
+    open_frame,
+    read_table,
+)
 
-__all__ = ["ArrayClassifier", "Batch", "cast_model", "move_model", "read_weights"]
+__all__ = ["ArrayClassifier", "ArrayEstimator", "Batch", "cast_model", "move_model", "read_weights"]
 
 Model = TypeVar("Model")
 
@@ -54,8 +62,8 @@ class Batch(NamedTuple):
         return self.table.numeric.dtype
 
 
-class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the classifiers: the door, and nothing of any method of learning."""
+class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators: the door for rows, and nothing of any method of learning."""
 
     # Whether NaN and missing categories are part of the method; an estimator without overrides this.
     _accepts_missing: ClassVar[bool] = True
@@ -65,7 +73,6 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _accepts_nominal: ClassVar[bool] = True
 
     backend: str | None
-    classes_: Any
     schema_: Schema
     model_: Any
     n_features_in_: int
@@ -80,22 +87,13 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- data in
 
-    def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
-        """Read the training rows and learn their schema and classes."""
+    def _open_rows(self, X: Any) -> Batch:
+        """Read unlabelled training rows and learn their schema."""
         self._note_columns(X, reset=True)
         X = open_frame(X)
-        nominal = getattr(self, "categorical_features", "from_dtype")
-        self.schema_, labels = learn_schema_and_labels(X, y, nominal)
+        self.schema_ = learn_schema(X, "from_dtype")
         self._refuse_nominal()
-        self.classes_ = labels.classes
-        batch = self._read(X)
-        if labels.codes.shape[0] != batch.table.n_rows:
-            raise ValueError(
-                "`X` and `y` must have as many rows; "
-                f"found input variables with inconsistent numbers of samples: "
-                f"{[batch.table.n_rows, labels.codes.shape[0]]}."
-            )
-        return batch, labels
+        return self._read(X)
 
     def _open(self, X: Any) -> Batch:
         """Read rows to predict, in the schema of the training rows."""
@@ -157,18 +155,6 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check the input's flag (the one wait of a prediction) and take results home."""
         self._refuse_bad(*read_flags(batch.place, batch.is_bad))
         return move(values, batch.home)
-
-    def _deliver_labels(self, codes: Array, batch: Batch) -> Array:
-        """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
-        xp = batch.place.xp
-        if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
-            # bad input travels with the codes, so that one copy to the host answers both questions
-            host = to_host(xp.where(batch.is_bad, -1, codes))
-            self._refuse_bad(host.shape[0] > 0 and bool(host[0] < 0))
-            return self.classes_.take(host)
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-        labels = from_host(self.classes_, batch.place)
-        return move(xp.take(labels, codes, axis=0), batch.home)
 
     def _model_at(self, place: Place, dtype: Any = None) -> Any:
         """Return the fitted model where a prediction computes; copies made for that are kept.
@@ -233,6 +219,41 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = self._accepts_nominal
         tags.array_api_support = True
         return tags
+
+
+class ArrayClassifier(ClassifierMixin, ArrayEstimator):  # type: ignore[misc]
+    """Base of the classifiers: labels come in with the rows, and go out."""
+
+    classes_: Any
+
+    def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
+        """Read the training rows and learn their schema and classes."""
+        self._note_columns(X, reset=True)
+        X = open_frame(X)
+        nominal = getattr(self, "categorical_features", "from_dtype")
+        self.schema_, labels = learn_schema_and_labels(X, y, nominal)
+        self._refuse_nominal()
+        self.classes_ = labels.classes
+        batch = self._read(X)
+        if labels.codes.shape[0] != batch.table.n_rows:
+            raise ValueError(
+                "`X` and `y` must have as many rows; "
+                f"found input variables with inconsistent numbers of samples: "
+                f"{[batch.table.n_rows, labels.codes.shape[0]]}."
+            )
+        return batch, labels
+
+    def _deliver_labels(self, codes: Array, batch: Batch) -> Array:
+        """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
+        xp = batch.place.xp
+        if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
+            # bad input travels with the codes, so that one copy to the host answers both questions
+            host = to_host(xp.where(batch.is_bad, -1, codes))
+            self._refuse_bad(host.shape[0] > 0 and bool(host[0] < 0))
+            return self.classes_.take(host)
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        labels = from_host(self.classes_, batch.place)
+        return move(xp.take(labels, codes, axis=0), batch.home)
 
 
 def _largest_square(place: Place, dtype: Any) -> float:

@@ -16,6 +16,8 @@ __all__ = ["Coarse", "solve_blocks"]
 
 # Rounds after which a coarse matrix has brought what it can.
 _COARSE_ROUNDS = 8
+# Rounds without any progress after which rounding is to blame.
+_PATIENCE = 20
 
 
 class Coarse(NamedTuple):
@@ -54,7 +56,7 @@ def solve_blocks(
     beta = problem.start
     n_steps = xp.zeros((len(active),), dtype=xp.int64, device=place.device)
     before: list[int] = [-1] * len(active)
-    progress = [Progress() for _ in active]
+    progress = [Progress(_PATIENCE) for _ in active]
     limit = settings.step_limit(beta.shape[1])
     is_coarse = coarse is not None
     work = coarse or Coarse(matrix, inverse_curvature_roots(xp, matrix))

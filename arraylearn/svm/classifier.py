@@ -2,59 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self
-
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from typing import Any, Literal, Self
 
 from arraylearn._door import refuse
-from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState
-from arraylearn.estimator import ArrayClassifier, Batch, read_weights
+from arraylearn.estimator import Batch, read_weights
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.machine import Machine, decide, directions, one_vs_rest_scores
+from arraylearn.svm.fitted import FittedMachine
 from arraylearn.svm.parameters import (
     check_choice,
     check_memory,
     check_positive,
     check_settings,
     class_factors,
-    is_precomputed,
     make_matrix,
     make_settings,
 )
-from arraylearn.svm.probability import Sigmoids, calibrate, couple, squash
+from arraylearn.svm.probability import calibrate
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.solve import SOLVERS, SolverName
-from arraylearn.svm.tasks import (
-    LastFit,
-    Task,
-    TaskResult,
-    class_tasks,
-    lay_out,
-    pair_tasks,
-    restart,
-    slacks,
-    solve_tasks,
-)
+from arraylearn.svm.tasks import LastFit, class_tasks, pair_tasks, restart
+from arraylearn.svm.train import solve_tasks
+from arraylearn.svm.unfinished import warn_unfinished
 
 __all__ = ["SVC"]
 
 Host = Any  # a NumPy array
 
 
-def _learns_probabilities(estimator: Any) -> bool:
-    """Whether the estimator has `predict_proba`."""
-    if not estimator.probability:
-        raise AttributeError("`predict_proba` needs `probability=True` at fit.")
-    return True
-
-
-class SVC(ArrayClassifier):
+class SVC(FittedMachine):
     r"""Support vector classifier with kernels, soft and hard margins, for two and more classes.
 
     Minimizes :math:`\tfrac12 \lVert w \rVert^2 + \sum_i C_i \xi_i` with
@@ -80,12 +58,14 @@ class SVC(ArrayClassifier):
         cross-validation (five more fits), and for one against one coupled over the pairs.
     decision_function_shape : {"ovr", "ovo"}
         For one against one: whether `decision_function` gives a score per class or a value per pair.
-    solver : {"auto", "decomposition", "interior", "dense"}
-        Working-set decomposition; interior point (linear kernel only); whole kernel matrices in memory,
-        all tasks as one batch. "auto" takes "dense" for up to 700 rows, "interior" for a linear kernel
-        that a short trial does not solve, and decomposition otherwise.
+    solver : {"auto", "decomposition", "newton", "interior", "dense"}
+        Working-set decomposition; Newton's method in the columns or interior point (linear kernel only);
+        whole kernel matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows,
+        "newton" for the linear kernel, decomposition otherwise, and Newton's method on a low-rank factor
+        of the kernel matrix where that makes little headway.
     tol : float
-        Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``).
+        Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). A solve that
+        rounding keeps above it ends, too, with a warning that states the gap.
     max_iter : int
         Most steps per task (pairs of multipliers, or interior steps); -1 for no limit.
     cache_size : float
@@ -139,9 +119,6 @@ class SVC(ArrayClassifier):
     >>> clf.coef_.round(3), clf.intercept_.round(3), clf.margin_.round(3)
     (array([[-2., -2.]]), array([3.]), array([0.707]))
     """
-
-    _accepts_missing: ClassVar[bool] = False
-    _accepts_nominal: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -217,7 +194,7 @@ class SVC(ArrayClassifier):
         self._last_fit = (
             LastFit(tasks, [result.beta for result in results], bound) if self.warm_start else None
         )
-        self._warn_unfinished(results)
+        warn_unfinished(self, results)
         return self
 
     # ---- what goes in
@@ -228,8 +205,13 @@ class SVC(ArrayClassifier):
         check_choice("multiclass", self.multiclass, ("ovo", "ova"))
         check_choice("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         check_choice("solver", self.solver, SOLVERS)
-        if self.solver == "interior" and not (self.kernel == "linear" or isinstance(self.kernel, Linear)):
-            raise refuse("solver", "'interior' is for the linear kernel only", f"kernel={self.kernel!r}")
+        is_linear = isinstance(self.kernel, Linear) or (
+            isinstance(self.kernel, str) and self.kernel == "linear"
+        )
+        if self.solver in ("newton", "interior") and not is_linear:
+            raise refuse(
+                "solver", f"{self.solver!r} is for the linear kernel only", f"kernel={self.kernel!r}"
+            )
 
     def _bounds(self, codes: Host, sample_weight: Any) -> Host:
         """Return the C of each row, on the host."""
@@ -260,160 +242,3 @@ class SVC(ArrayClassifier):
             check_memory(n_bytes, self.cache_size, "solver='dense' with whole kernel matrices", remedy)
         self.kernel_, matrix = make_matrix(self, batch.place, batch.table.numeric)
         return matrix
-
-    # ---- what comes out
-
-    def _keep(self, batch: Batch, codes: Host, tasks: list[Task], results: list[TaskResult]) -> None:
-        """Keep the machine and what people read of it."""
-        layout = lay_out(codes, tasks, results, self.classes_.shape[0] if self._is_paired() else 0)
-        is_support = (layout != 0).any(axis=0)
-        by_class = [((codes == c) & is_support).nonzero()[0] for c in range(self.classes_.shape[0])]
-        host = HOST.xp
-        self.support_ = host.concat(by_class)
-        self.n_support_ = host.asarray([idx.shape[0] for idx in by_class])
-        self.dual_coef_ = layout[:, self.support_]
-        self.intercept_ = host.asarray([result.intercept for result in results])
-        self.margin_ = host.asarray([result.margin for result in results])
-        self.objective_ = host.asarray([result.objective for result in results])
-        self.gap_ = host.asarray([result.gap for result in results])
-        self.n_iter_ = host.asarray([result.n_iter for result in results])
-        self.converged_ = host.asarray([result.is_converged for result in results])
-        self.slack_ = slacks(codes.shape[0], tasks, results)
-        self.model_ = self._machine(batch)
-        is_positions = is_precomputed(self.kernel)
-        self.support_vectors_ = host.zeros((0, 0)) if is_positions else to_host(self.model_.vectors)
-
-    def _is_paired(self) -> bool:
-        return self.multiclass == "ovo" and self.classes_.shape[0] > 2
-
-    def _machine(self, batch: Batch) -> Machine:
-        """Assemble the decision rule where it was computed."""
-        place, xp = batch.place, batch.place.xp
-        x = batch.table.numeric
-        support = from_host(self.support_, place, xp.int64)
-        vectors = support if is_precomputed(self.kernel) else xp.take(x, support, axis=0)
-        ends = tuple(self.n_support_.cumsum().tolist()) if self._is_paired() else ()
-        weights = from_host(self.dual_coef_, place, x.dtype)
-        intercept = from_host(self.intercept_, place, x.dtype)
-        machine = Machine(self.kernel_, vectors, weights, intercept, None, ends)
-        if not isinstance(self.kernel_, Linear):
-            return machine
-        return machine._replace(direction=directions(xp, machine))
-
-    @property
-    def coef_(self) -> Host:
-        """Weights of the columns (p, d), for the linear kernel."""
-        if not isinstance(self.__dict__.get("kernel_", Linear()), Linear):
-            raise AttributeError("`coef_` exists for the linear kernel only.")
-        check_is_fitted(self)
-        return to_host(self.model_.direction)
-
-    def _warn_unfinished(self, results: list[TaskResult]) -> None:
-        unfinished = [result for result in results if not result.is_converged]
-        if not unfinished:
-            return
-        worst = max(result.gap for result in unfinished)
-        warnings.warn(
-            f"{len(unfinished)} of {len(results)} problems stopped at a gap of up to {worst:.3g} > "
-            f"tol={self.tol:g} (max_iter={self.max_iter}). Raise `max_iter`, scale the columns of "
-            "`X`, or use another kernel.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-    # ---- predictions
-
-    def decision_function(self, X: Any) -> Array:
-        """Return how far rows are from the decision boundaries.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Rows; for a precomputed kernel their kernel values with all training rows.
-
-        Returns
-        -------
-        array (n,), (n, k) or (n, k (k - 1) / 2)
-            Two classes: positive for ``classes_[1]``. One against all: a value per class. One against one: a
-            score per class, or with ``decision_function_shape="ovo"`` a value per pair (i, j), i < j,
-            positive for i.
-        """
-        batch = self._open(X)
-        return self._deliver(self._scores(batch), batch)
-
-    def predict(self, X: Any) -> Array:
-        """Return the class of each row.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Rows; for a precomputed kernel their kernel values with all training rows.
-
-        Returns
-        -------
-        array (n,)
-            Labels. One against one: the class with the most votes, and of those the one with the largest sum
-            of decision values.
-        """
-        batch = self._open(X)
-        xp = batch.place.xp
-        scores = self._scores(batch, per_class=True)
-        codes = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-        return self._deliver_labels(codes, batch)
-
-    @available_if(_learns_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class; needs ``probability=True`` at fit.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Rows; for a precomputed kernel their kernel values with all training rows.
-
-        Returns
-        -------
-        array (n, k)
-            Rows sum to 1. The most probable class is not always the one `predict` names.
-        """
-        batch = self._open(X)
-        return self._deliver(self._probabilities(batch), batch)
-
-    @available_if(_learns_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of `predict_proba`."""
-        batch = self._open(X)
-        tiny = float(batch.place.xp.finfo(batch.float_dtype).smallest_normal)
-        floor = batch.place.xp.maximum(self._probabilities(batch), tiny)
-        return self._deliver(batch.place.xp.log(floor), batch)
-
-    def _probabilities(self, batch: Batch) -> Array:
-        xp = batch.place.xp
-        values = self._decisions(batch)
-        sigmoids = Sigmoids(*(from_host(part, batch.place, values.dtype) for part in self.sigmoids_))
-        p = squash(xp, sigmoids, values)
-        k = self.classes_.shape[0]
-        if k == 2:
-            return xp.concat([1.0 - p, p], axis=1)
-        if self.model_.ends:
-            return couple(xp, p, k)
-        return p / xp.sum(p, axis=1, keepdims=True)
-
-    def _decisions(self, batch: Batch) -> Array:
-        """Return the decision values (n, p) of all tasks."""
-        model: Machine = self._model_at(batch.place)
-        x = batch.place.xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
-        return decide(batch.place.xp, model, x)
-
-    def _scores(self, batch: Batch, *, per_class: bool = False) -> Array:
-        values = self._decisions(batch)
-        k = self.classes_.shape[0]
-        if k == 2:
-            return values[:, 0]
-        if self.model_.ends and (per_class or self.decision_function_shape == "ovr"):
-            return one_vs_rest_scores(batch.place.xp, values, k)
-        return values
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

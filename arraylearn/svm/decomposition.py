@@ -24,6 +24,7 @@ _LEAST_SET = 384  # rows in a working set
 _MOST_SET = 768
 _PAIRS_PER_ROW = 1.5  # pair steps per row of the working set before a Newton step
 _LIMIT_SET = 4096  # where progress is slow and many rows are free
+_PATIENCE = 50  # outer steps without any progress after which rounding is to blame
 _STALLED = 1e-3  # share of the gap that the inner problem is solved to, once it stopped moving
 
 
@@ -64,7 +65,7 @@ class _Decomposition:
         self.most = _MOST_SET
         self.share = 0.2  # of the gap: how far the inner problem is solved
         self.gaps: list[float] = []
-        self.progress = Progress()
+        self.progress = Progress(_PATIENCE)
         self.grown_at = 0
         self.n_refreshed = 0
 
@@ -235,7 +236,7 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.rows = self.rows.widened()
         self.size = min(self.size, self.rows.n_slots)
-        self.progress, self.set_rows, self.set_idx = Progress(), [], self._index([])
+        self.progress, self.set_rows, self.set_idx = Progress(_PATIENCE), [], self._index([])
         return True
 
     def _exact_gradient(self) -> Array:

@@ -1,10 +1,10 @@
 r"""Kernel matrices of low rank as products :math:`L L^T`: then every kernel is a linear one, on rows of L.
 
-Polynomial kernels of few columns, sums of such, and wide gaussians have many fewer directions than rows. Pairs
-of multipliers make little headway there when C is large, while Newton's method in the columns of L does not
-mind. The factor comes from a Cholesky decomposition that always takes the rows with the largest remainder next
-(S. Fine, K. Scheinberg, Efficient SVM training using low-rank kernel representations, JMLR 2001), a block of
-them at a time.
+Polynomial kernels of few columns, sums of such, and wide gaussians have many fewer directions than rows.
+Pairs of multipliers make little headway there when C is large, while Newton's method in the columns of L does
+not mind. The factor comes from a Cholesky decomposition that always takes the rows with the largest remainder
+next (S. Fine, K. Scheinberg, Efficient SVM training using low-rank kernel representations, JMLR 2001), a
+block of them at a time.
 """
 
 from __future__ import annotations

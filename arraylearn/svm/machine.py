@@ -8,10 +8,13 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.ops import small_products
-from arraylearn.kernels import Kernel, Precomputed
+from arraylearn.kernels import Kernel, Linear, Precomputed
 
-__all__ = ["Machine", "decide", "directions", "one_vs_rest_scores"]
+__all__ = ["Machine", "assemble", "decide", "directions", "host_vectors", "one_vs_rest_scores"]
+
+Host = Any  # a NumPy array
 
 # Queries are taken this many at a time, so that their kernel values stay in the cache.
 _CELLS_AT_ONCE = 2_000_000
@@ -31,6 +34,35 @@ class Machine(NamedTuple):
     intercept: Array  # (p,)
     direction: Array | None  # (p, d): the weights of the columns, for the linear kernel
     ends: tuple[int, ...]  # one against one: where each class ends among the support vectors; else ()
+
+
+def assemble(
+    place: Place,
+    kernel: Kernel,
+    x: Array,
+    support: Host,
+    weights: Host,
+    intercept: Host,
+    *,
+    ends: tuple[int, ...] = (),
+) -> Machine:
+    """Make the machine of some training rows `x` and their weights, in the dtype of the rows."""
+    xp = place.xp
+    idx = from_host(support, place, xp.int64)
+    vectors = idx if isinstance(kernel, Precomputed) else xp.take(x, idx, axis=0)
+    machine = Machine(
+        kernel, vectors, from_host(weights, place, x.dtype), from_host(intercept, place, x.dtype), None, ends
+    )
+    if isinstance(kernel, Linear):
+        machine = machine._replace(direction=directions(xp, machine))
+    return machine
+
+
+def host_vectors(machine: Machine) -> Host:
+    """Return the support vectors as a NumPy array; none for a precomputed kernel."""
+    if isinstance(machine.kernel, Precomputed):
+        return HOST.xp.zeros((0, 0))
+    return to_host(machine.vectors)
 
 
 def decide(xp: Namespace, machine: Machine, x: Array) -> Array:

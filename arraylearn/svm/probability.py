@@ -13,7 +13,8 @@ from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.svm.rows import KernelMatrix, product
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.solve import SolverName
-from arraylearn.svm.tasks import Task, solve_tasks
+from arraylearn.svm.tasks import Task
+from arraylearn.svm.train import solve_tasks
 
 __all__ = ["Sigmoids", "calibrate", "couple", "fit_sigmoids", "squash"]
 

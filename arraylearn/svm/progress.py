@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = ["Progress"]
 
-_PATIENCE = 50  # looks without a better gap or a larger objective
 _BETTER = 0.9  # of the best gap so far
 _GROWTH = 1e-13  # of the objective
 
@@ -16,7 +15,8 @@ class Progress:
     neither has improved for many looks in a row.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
         self._gap = float("inf")
         self._objective: float | None = None
         self._n_vain = 0
@@ -30,4 +30,4 @@ class Progress:
         if is_better or self._objective is None:
             self._objective = max(before, objective)
         self._n_vain = 0 if is_better else self._n_vain + 1
-        return self._n_vain >= _PATIENCE
+        return self._n_vain >= self._patience

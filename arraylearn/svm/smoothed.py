@@ -1,7 +1,7 @@
 r"""The linear kernel in its few columns: Newton's method on a hinge whose corner is rounded less and less.
 
-A ridge :math:`\delta` on the kernel's diagonal makes the primal smooth: multipliers follow from the point
-:math:`v = (w, b)` as :math:`\beta_i = \operatorname{clip}((p_i - x_i^T w - b)/\delta,\, l_i,\, u_i)`, free ones
+A ridge :math:`\delta` on the kernel's diagonal makes the primal smooth. With a point :math:`v = (w, b)` go
+the multipliers :math:`\beta_i = \operatorname{clip}((p_i - x_i^T w - b)/\delta,\, l_i,\, u_i)`; the free ones
 belong to rows in a band of width :math:`\delta (u - l)`, and at the minimum the optimality conditions of the
 problem without the ridge are violated by no more than two such widths. The band therefore shrinks until
 that is within the tolerance. Rows far from it keep their bound and take no part in a step.
@@ -145,8 +145,11 @@ class _Smoothing:
         beta, _ = self._beta(band)
         is_out = from_host(~is_near, self.place)
         fixed = xp.where(is_out, beta, 0.0)
-        some = (xp.take(values, idx, axis=0) for values in (self.rows, *problem[:3]))
-        return _Level(*some, self.sum_pull - fixed @ self.rows, fixed, is_out)
+        rows, target, lower, upper = (
+            xp.take(values, idx, axis=0)
+            for values in (self.rows, problem.linear, problem.lower, problem.upper)
+        )
+        return _Level(rows, target, lower, upper, self.sum_pull - fixed @ self.rows, fixed, is_out)
 
     def _solution(self, band: float, n_steps: int) -> DualSolution:
         """Make the sum exact by the free multipliers, and measure the gap."""

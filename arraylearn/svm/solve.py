@@ -75,7 +75,7 @@ def solve_large(
     if solver != "auto":
         return _in_turn(matrix, problem, settings, stages[solver])
     if is_linear and matrix.x.shape[1] < matrix.n:
-        plan = [by_newton, by_interior, by_pairs]
+        plan: list[Stage] = [by_newton, by_interior, by_pairs]
         if matrix.n * matrix.x.shape[1] ** 2 > _TRIAL_WORTH:
             plan = [_at_most(_TRIAL_STEPS, by_pairs), *plan]
         return _in_turn(matrix, problem, settings, plan)

@@ -1,22 +1,11 @@
-"""Classes to two-class tasks: one against one, one against all; a solver for all of them."""
+"""Classes to two-class tasks, one against one or one against all, and their results to one layout."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.svm.decomposition import make_rows
-from arraylearn.svm.dual import (
-    DualProblem,
-    DualSolution,
-    classification_problem,
-    find_offset,
-    objective,
-)
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large, solve_small
+from arraylearn.backend.namespace import HOST
 
 __all__ = [
     "LastFit",
@@ -28,16 +17,9 @@ __all__ = [
     "rescale_start",
     "restart",
     "slacks",
-    "solve_tasks",
 ]
 
 Host = Any  # a NumPy array
-
-# A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
-_HARD_BOUNDS = (1e3, 1e5, 1e7)
-_HARD_STEPS_PER_ROW = 200
-# A margin narrower than this share of the rows' root mean square length counts as none.
-_LEAST_MARGIN = 1e-5
 
 
 class Task(NamedTuple):
@@ -92,147 +74,6 @@ def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
     elif fall > rise:
         start[start < 0] *= rise / fall
     return start
-
-
-def solve_tasks(
-    matrix: KernelMatrix,
-    tasks: list[Task],
-    bound: Host,
-    settings: Settings,
-    *,
-    solver: SolverName,
-    is_linear: bool,
-    starts: list[Host] | None = None,
-) -> list[TaskResult]:
-    """Solve every task; `bound` is the C of each row of the matrix."""
-    if math.isinf(bound.max()):
-        return _solve_hard(matrix, tasks, bound, settings, solver=solver, is_linear=is_linear)
-    problems = [_state(matrix, task, bound[task.rows]) for task in tasks]
-    if starts is not None:
-        problems = [_started(matrix, p, start) for p, start in zip(problems, starts, strict=True)]
-    members = [from_host(task.rows, matrix.place, matrix.place.xp.int64) for task in tasks]
-    is_small = max(task.rows.shape[0] for task in tasks) <= DENSE_ROWS
-    if solver == "dense":
-        solutions = solve_dense(matrix, members, problems, settings)
-    elif solver == "auto" and is_small:
-        solutions = solve_small(matrix, members, problems, settings, is_linear=is_linear)
-    else:
-        solutions = []
-        shared = None
-        if all(task.rows.shape[0] == matrix.n for task in tasks):
-            shared = make_rows(matrix, float(bound.max()), settings)
-        for idx, problem in zip(members, problems, strict=True):
-            part = matrix if shared is not None else matrix.subset(idx)
-            solutions.append(
-                solve_large(part, problem, settings, solver=solver, is_linear=is_linear, store=shared)
-            )
-    return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
-
-
-def _state(matrix: KernelMatrix, task: Task, bound: Host) -> DualProblem:
-    dtype = accumulator_dtype(matrix.place)
-    sign, limit = (from_host(values, matrix.place, dtype) for values in (task.sign, bound))
-    return classification_problem(matrix.place.xp, sign, limit)
-
-
-def _started(matrix: KernelMatrix, problem: DualProblem, start: Host) -> DualProblem:
-    beta = from_host(start, matrix.place, problem.linear.dtype)
-    return problem._replace(start=beta)
-
-
-def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) -> TaskResult:
-    """Bring a solution to the host."""
-    xp = matrix.place.xp
-    beta, gradient = solution.beta, solution.gradient
-    offset = find_offset(xp, beta, gradient, problem)
-    # y (y - K beta) = 1 - y f + y b, so the slack is y (gradient - b) where that is positive
-    slack = xp.maximum(problem.linear * (gradient - offset), xp.zeros_like(gradient))
-    square = xp.sum(beta * (problem.linear - gradient))
-    numbers = xp.stack([offset, objective(xp, beta, gradient, problem), square])
-    packed = to_host(xp.concat([numbers, beta, slack]))
-    m = beta.shape[0]
-    intercept, value, length = packed[:3].tolist()
-    return TaskResult(
-        beta=packed[3 : 3 + m],
-        slack=packed[3 + m :],
-        intercept=intercept,
-        objective=value,
-        margin=2.0 / math.sqrt(length) if length > 0 else math.inf,
-        gap=solution.gap,
-        n_iter=solution.n_iter,
-        is_converged=solution.is_converged,
-        is_stalled=solution.is_stalled,
-    )
-
-
-def _solve_hard(
-    matrix: KernelMatrix,
-    tasks: list[Task],
-    bound: Host,
-    settings: Settings,
-    *,
-    solver: SolverName,
-    is_linear: bool,
-) -> list[TaskResult]:
-    """Solve with growing finite bounds until no multiplier reaches them; what never does is inseparable."""
-    finite = bound.copy()
-    is_hard = bound == math.inf
-    scale = _mean_diagonal(matrix)
-    results: dict[int, TaskResult] = {}
-    starts: dict[int, Host] = {}
-    if settings.max_iter < 0:  # what cannot be separated need not be solved, either
-        settings = settings._replace(max_iter=_HARD_STEPS_PER_ROW * matrix.n)
-    for limit in _HARD_BOUNDS:
-        finite[is_hard] = limit / scale
-        todo = [k for k in range(len(tasks)) if k not in results]
-        begin = [starts.get(k, 0.0 * tasks[k].sign) for k in todo]
-        found = solve_tasks(
-            matrix,
-            [tasks[k] for k in todo],
-            finite,
-            settings,
-            solver=solver,
-            is_linear=is_linear,
-            starts=begin,
-        )
-        for k, result in zip(todo, found, strict=True):
-            rows = tasks[k].rows
-            is_met = is_hard[rows] & (abs(result.beta) >= finite[rows])
-            if not is_met.any():
-                results[k] = result
-            elif limit == _HARD_BOUNDS[-1] or _widest_margin(result) < _LEAST_MARGIN * math.sqrt(scale):
-                raise _inseparable(tasks[k], result)
-            starts[k] = result.beta
-        if len(results) == len(tasks):
-            break
-    return [results[k] for k in range(len(tasks))]
-
-
-def _widest_margin(result: TaskResult) -> float:
-    """Return what no separating margin can exceed, whether or not the solver converged.
-
-    Multipliers scaled to sum to 1 in each class name a point in the hull of either, and the margin is the
-    distance between the hulls.
-    """
-    if not result.margin < math.inf:
-        return 0.0
-    return (2.0 / result.margin) / (0.5 * float(abs(result.beta).sum()))
-
-
-def _inseparable(task: Task, result: TaskResult) -> ValueError:
-    worst = int(result.slack.argmax())
-    return ValueError(
-        f"`C=inf` asks for a hard margin, but the rows are not separable with this kernel: row "
-        f"{int(task.rows[worst])} has margin {1.0 - result.slack[worst]:.3g} where 1 is needed, and no "
-        f"separating margin is wider than {_widest_margin(result):.3g}. Use a finite `C` or another kernel."
-    )
-
-
-def _mean_diagonal(matrix: KernelMatrix) -> float:
-    xp = matrix.place.xp
-    step = max(1, matrix.n // 256)
-    idx = xp.arange(0, matrix.n, step, dtype=xp.int64, device=matrix.place.device)
-    return max(float(xp.mean(xp.linalg.diagonal(matrix.block(idx, idx)))), 1e-300)
 
 
 class LastFit(NamedTuple):

@@ -1,4 +1,4 @@
-"""PyTorch bodies of `arraylearn.backend.ops.quadratic` and `.smoothed`: on the CPU the NumPy ones, on the same memory."""
+"""PyTorch bodies of the quadratic and smoothed primitives: on the CPU the NumPy ones, on the same memory."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def minimize_smoothed(
     arrays = (rows, target, lower, upper, pull, start)
     if rows.device.type != "cpu":
         return smoothed.minimize_smoothed_portable(torch_namespace, *arrays, ridge, max_steps)
-    found = numpy_smoothed.minimize_smoothed(*(values.numpy() for values in arrays), ridge, max_steps)
+    x, p, low, high, push, begin = (values.numpy() for values in arrays)
+    found = numpy_smoothed.minimize_smoothed(x, p, low, high, push, begin, ridge, max_steps)
     point, n_steps, is_settled = (torch.from_numpy(values) for values in found)
     return point, n_steps, is_settled
