@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import as_generator
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
@@ -60,6 +61,32 @@ def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
     matrix = root @ root.transpose(0, 2, 1)
     matrix[1, 2, 2] = -1.0  # one that is not positive definite
     return {"matrix": matrix, "right": rng.normal(size=(k, d, 2))}
+
+
+def _box(seed: int, n: int = 60, d: int = 3) -> HostArrays:
+    """Make a small support vector machine with a column of ones, and a kernel matrix of its rows."""
+    rng = as_generator(seed)
+    x = rng.normal(size=(n, d))
+    sign = 2.0 * (x[:, 0] + rng.normal(size=n) > 0) - 1.0
+    rows = x @ rng.normal(size=(d, d))
+    return {
+        "rows": _with_ones(rows),
+        "sign": sign,
+        "lower": (sign - 1.0) / 2.0,
+        "upper": (sign + 1.0) / 2.0,
+        "matrix": rows @ rows.T + n * _identity(n),
+        "slots": rng.permutation(n)[:7],
+        "weights": rng.normal(size=7),
+        "start": rng.normal(size=d + 1),
+    }
+
+
+def _with_ones(rows: Any) -> Any:
+    return HOST.xp.concat([rows, HOST.xp.ones((rows.shape[0], 1))], axis=1)
+
+
+def _identity(n: int) -> Any:
+    return HOST.xp.eye(n)
 
 
 def _table(seed: int) -> HostArrays:
@@ -165,6 +192,45 @@ def _primitive_cases() -> Iterator[KernelCase]:
         lambda xp, matrix, right: ops.solve_triangular(xp, ops.cholesky(xp, matrix)[0], right),
     )
     yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: ops.logsumexp(xp, x, axis=-1))
+    yield from _quadratic_cases()
+
+
+def _quadratic_cases() -> Iterator[KernelCase]:
+    some = _only
+    store = some(_box, "rows", "slots", "weights")
+    yield KernelCase("put", store, lambda xp, rows, slots, weights: ops.put(xp, rows[:, 0], slots, weights))
+    yield KernelCase(
+        "gather_block", store, lambda xp, rows, slots, weights: ops.gather_block(xp, rows, slots, slots % 3)
+    )
+    yield KernelCase(
+        "combine_rows", store, lambda xp, rows, slots, weights: ops.combine_rows(xp, rows, slots, weights)
+    )
+    yield KernelCase(
+        "inverse_curvature_roots",
+        some(_box, "matrix"),
+        lambda xp, matrix: ops.inverse_curvature_roots(xp, matrix[None, ...]),
+    )
+    yield KernelCase(
+        "inverse_definite", some(_box, "matrix"), lambda xp, matrix: ops.inverse_definite(xp, matrix)
+    )
+    yield KernelCase("project", some(_box, "rows", "lower", "upper"), _project_to_box)
+    smooth = some(_box, "rows", "sign", "lower", "upper", "start")
+    yield KernelCase("minimize_smoothed", smooth, _minimize_smoothed)
+
+
+def _project_to_box(xp: Namespace, rows: Array, lower: Array, upper: Array) -> Array:
+    return ops.project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
+
+
+def _minimize_smoothed(
+    xp: Namespace, rows: Array, sign: Array, lower: Array, upper: Array, start: Array
+) -> Array:
+    pull = 0.0 * start
+    for _ in range(3):  # a body may take fewer steps than it may
+        start, _, _ = ops.minimize_smoothed(
+            xp, rows, sign, lower, upper, pull, start, ridge=0.5, max_steps=50
+        )
+    return start
 
 
 def _bin_by_means(xp: Namespace, x: Array, mean: Array) -> Array:

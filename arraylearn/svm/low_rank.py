@@ -60,7 +60,9 @@ def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Ar
         left, lowest = read[:2].tolist()
         if not (left < math.inf and lowest > -max(1e-6 * first, 16 * error)):
             return None  # not a number, or not positive semidefinite
-        used = read[2:].nonzero()[0][: most - k]
+        used = read[2:].nonzero()[0]
+        if k + used.shape[0] > most:
+            return None
         factor[k : k + used.shape[0], :] = xp.take(found, from_host(used, place, xp.int64), axis=0)
         k += used.shape[0]
         if left <= error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Progress"]
 
 _BETTER = 0.9  # of the best gap so far
-_GROWTH = 1e-13  # of the objective
+_GROWTH = 1e-10  # of the objective, over all looks since the last improvement: rounding can raise it, too
 
 
 class Progress:

@@ -170,6 +170,7 @@ def _newton_steps(block: _Block, gradient: Host, point: Host, tol: float) -> tup
             return point, False
         solved, _ = linalg.lapack.dpotrs(factor, np.stack([slope, np.ones_like(slope)], axis=1), lower=1)
         direction = solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum())
+        direction -= direction.sum() / free.shape[0]  # the factor of a nearly singular face rounds much
         climbed = _climb(block, gradient, point, free, direction)
         if climbed is None:
             break

@@ -14,6 +14,7 @@ Host = np.ndarray[Any, Any]
 
 _FLAT = 0.1  # share of the slope at the start that the end of a step may have
 _EMPTY = 1e-10  # curvature of the offset that the rows lend where none of them is free
+_NOISE = 64.0  # roundings of the value, below which a descent is none
 _MOST_LENGTHS = 50
 _WORTH_THREADS = 5e7  # multiplications of a step, above which the BLAS may use its threads
 
@@ -53,6 +54,7 @@ def _minimize(
     is_free = (beta > lower) & (beta < upper)
     diagonal = np.ones(last + 1, dtype=rows.dtype)
     diagonal[last] = _EMPTY * rows.shape[0] / ridge
+    noise = _NOISE * float(np.finfo(rows.dtype).eps)
     is_settled, n_steps = False, 0
     while n_steps < max_steps and not is_settled:
         gradient = pull - beta @ rows
@@ -76,7 +78,8 @@ def _minimize(
         size, residual, beta, now_free = found
         point += size * move
         n_steps += 1
-        is_settled = size == 1.0 and np.array_equal(now_free, is_free)
+        if np.array_equal(now_free, is_free):
+            is_settled = size == 1.0 or drop <= noise * float(np.abs(beta) @ np.abs(residual))
         is_free = now_free
     return point, np.asarray(n_steps, dtype=np.int64), np.asarray(is_settled)
 

@@ -262,6 +262,9 @@ def _newton_step(
     total = xp.sum(solved, axis=1)
     ratio = total[:, 0] / xp.where(total[:, 1] > 0, total[:, 1], 1.0)
     direction = (solved[:, :, 0] - ratio[:, None] * solved[:, :, 1]) * free
+    # the factor of a nearly singular face rounds much: the sum is held all the same
+    n_free = xp.sum(free, axis=1, keepdims=True)
+    direction = direction - free * (xp.sum(direction, axis=1, keepdims=True) / xp.maximum(n_free, 1.0))
     direction = xp.where(is_definite[:, None] & (total[:, 1] > 0)[:, None], direction, 0.0)
     sizes = xp.asarray(_STEP_SIZES, dtype=point.dtype, device=array_api_compat.device(point))
     trial = project(

@@ -15,6 +15,7 @@ _DEVICE_STEPS = 6
 _LENGTHS = 8
 _ZOOMS = 5
 _FLAT = 0.1  # share of the slope at the start that the end of a step may have
+_NOISE = 64.0  # roundings of the value, below which a descent is none
 _EMPTY = 1e-10  # curvature of the offset that the rows lend where none of them is free
 
 
@@ -64,7 +65,8 @@ def minimize_smoothed(
     n_steps : int64 array ()
         Steps taken.
     is_settled : bool array ()
-        Whether the last step was a whole one that left the set of free multipliers as it was: the minimum.
+        Whether the last step was a whole one, or all rounding, and left the free multipliers as they
+        were: the minimum.
     """
     if fast := native(xp, "minimize_smoothed"):
         found = fast(rows, target, lower, upper, pull, start, ridge, max_steps)
@@ -93,6 +95,7 @@ def minimize_smoothed_portable(
     point = start
     residual = target - rows @ point
     is_settled = xp.zeros((), dtype=xp.bool, device=device)
+    noise = _NOISE * float(xp.finfo(rows.dtype).eps)
     n_steps = min(max_steps, _DEVICE_STEPS)
     for _ in range(n_steps):
         beta = xp.minimum(xp.maximum(residual / ridge, lower), upper)
@@ -104,15 +107,17 @@ def minimize_smoothed_portable(
         move = -solve_triangular(xp, xp.matrix_transpose(factor), halfway, upper=True)[:, 0]
         change = rows @ move
         linear = xp.sum(move * (point * length + pull))
+        drop = -xp.sum(gradient * move)
         size = _line_search(
             xp, residual, change, lower, upper, ridge, linear, xp.sum(move * move * length),
-            -_FLAT * xp.sum(gradient * move),
+            _FLAT * drop,
         )  # fmt: skip
         size = xp.where(is_settled, 0.0, size)  # what is settled stays, or rounding would unsettle it
         point, residual = point + size * move, residual - size * change
         new = residual / ridge
         is_same = xp.all(((new > lower) & (new < upper)) == is_free)
-        is_settled = is_settled | (is_same & (size == 1.0))
+        is_level = drop <= noise * xp.sum(xp.abs(beta * residual))
+        is_settled = is_settled | (is_same & ((size == 1.0) | is_level))
     return point, xp.asarray(n_steps, dtype=xp.int64, device=device), is_settled
 
 

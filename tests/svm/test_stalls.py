@@ -1,0 +1,71 @@
+"""A tolerance below what rounding allows ends, with a warning that states the gap."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import arraylearn as al
+from arraylearn.svm.progress import Progress
+from tests.svm.problems import two_class_data
+
+
+def fit(rung, dtype, estimator):
+    X, y = two_class_data("moons")
+    rows = rung.from_host(X[:300], dtype)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        estimator.fit(rows) if isinstance(estimator, al.OneClassSVM | al.SVDD) else estimator.fit(
+            rows, y[:300]
+        )
+    return [each for each in record if issubclass(each.category, ConvergenceWarning)]
+
+
+MACHINES = [
+    al.SVC(solver="decomposition"),
+    al.SVC(solver="dense"),
+    al.SVC(kernel="linear", solver="newton"),
+    al.SVC(kernel="linear", solver="interior"),
+    al.SVC(kernel="poly", C=100.0),
+    al.OneClassSVM(),
+    al.SVDD(),
+]
+
+
+@pytest.mark.parametrize("tol", [1e-9, 1e-18])
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_every_solver_ends(rung, dtype, machine, tol):
+    clf = machine.__class__(**machine.get_params()).set_params(tol=tol)
+    said = fit(rung, dtype, clf)
+    gap = float(np.max(clf.gap_))
+    assert (gap > tol) == bool(said)
+    for each in said:
+        stated = re.search(
+            r"gap of up to ([\d.e+-]+) > tol=[\d.e-]+: rounding allows no smaller", str(each.message)
+        )
+        assert float(stated[1]) == pytest.approx(gap, rel=1e-2)
+    # what is there is as good as the dtype allows
+    assert gap < (1e-8 if "float64" in rung.float_dtypes else 2e-2)
+
+
+def test_max_iter_is_named_as_the_reason():
+    X, y = two_class_data("moons")
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=3 was reached. Raise `max_iter`"):
+        al.SVC(max_iter=3, solver="decomposition").fit(X, y)
+
+
+def test_float32_rows_give_way_to_float64_ones():
+    X, y = two_class_data("overlapping")
+    clf = al.SVC(solver="decomposition", tol=1e-11).fit(X.astype(np.float32), y)
+    assert clf.converged_.all()
+
+
+def test_progress_is_a_better_gap_or_a_larger_objective():
+    watch = Progress(3)
+    assert not any(watch.is_stalled(gap, 1.0) for gap in (8.0, 4.0, 2.0, 1.0))
+    assert not any(watch.is_stalled(5.0, value) for value in (1.1, 1.2, 1.3, 1.4))
+    assert [watch.is_stalled(0.95, 1.4) for _ in range(3)] == [False, False, True]
