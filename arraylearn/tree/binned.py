@@ -12,7 +12,7 @@ from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 from arraylearn.tree.build import NextLevel
-from arraylearn.tree.exact import ExactFinder, known_thresholds
+from arraylearn.tree.exact import Cut, ExactFinder, known_thresholds
 from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 
@@ -78,26 +78,19 @@ class BinnedFinder:
         self.histogram: Array | None = None
         self.successor: ExactFinder | None = None
 
-    def scan(self, level: Level) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> Candidates:
         """Find the best bin of every column in every node; thresholds are bins."""
         if self.successor is not None:
-            return self.successor.scan(level)
+            return self.successor.scan(level, allowed)
         if self.histogram is None:
             self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
         return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
-        """Return threshold, side of the missing values and doubt of the winners."""
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+        """Return threshold and side of the missing values of the winners."""
         if self.successor is not None:
             return self.successor.locate(level, slot, numeric)
-        threshold, missing_left = known_thresholds(self.place, self.rows, level, slot, numeric)
-        nothing = self.place.xp.zeros(slot.shape, dtype=self.place.xp.bool, device=self.place.device)
-        return threshold, missing_left, nothing, None
-
-    def again(self, level: Level) -> Candidates:
-        """Scan nodes in doubt once more."""
-        assert self.successor is not None
-        return self.successor.again(level)
+        return *known_thresholds(self.place, self.rows, level, slot, numeric), None
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Make the histograms of the next level, or sort its rows where the nodes have become small."""
@@ -129,7 +122,8 @@ class BinnedFinder:
         """Count the smaller one of two siblings; the other is what is left of the parent."""
         xp, place = self.place.xp, self.place
         k = new.n_nodes
-        if new.source is not None or self.histogram is None:
+        if new.source is not None or self.histogram is None or _is_float(xp, self.histogram):
+            # parts of rows do not subtract to nothing
             return self._count(new, new.members, new.block_at, k)
         sibling = _siblings(step.parent)
         is_derived = (sibling >= 0) & (
@@ -183,6 +177,10 @@ def _siblings(parent: Any) -> Any:
     return result
 
 
+def _is_float(xp: Any, x: Array) -> bool:
+    return bool(xp.isdtype(x.dtype, "real floating"))
+
+
 def _scan_histogram(
     place: Place, level: Level, rule: Rule, histogram: Array, has_missing: bool
 ) -> Candidates:
@@ -197,6 +195,12 @@ def _scan_histogram(
     best_right, at_right = _best_bins(place, rule, after)
     best_left, at_left = _best_bins(place, rule, before)
     goes_left = best_left > best_right
+    if is_gini(rule) and _is_float(xp, histogram):
+        # the last bits, in which the order of the sums shows, decide nothing
+        whole = xp.permute_dims(xp.sum(histogram, axis=-1), (2, 0, 1))
+        gains = (ops.gini_gains(xp, best, whole) for best in (best_left, best_right))
+        left_gain, right_gain = (xp.astype(gain, xp.float32) for gain in gains)
+        goes_left = left_gain > right_gain
     shifted = xp.concat((before, xp.zeros_like(missing)), axis=-1)
     chosen = xp.where(goes_left[..., None, None], shifted, after)
     cut, best = xp.where(goes_left, at_left, at_right), xp.maximum(best_left, best_right)
@@ -206,7 +210,7 @@ def _scan_histogram(
 def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    least = max(rule.least, 1e-9)
+    least = rule.enough
     if is_gini(rule):
         return ops.gini_bins(xp, known, least)
     left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)

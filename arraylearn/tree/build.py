@@ -9,11 +9,14 @@ from arraylearn.backend.namespace import HOST, Place
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.tree.rows import Rows
-from arraylearn.tree.split import Rule
+from arraylearn.tree.split import SLACK, Rule
 
 __all__ = ["Builder", "Limits", "NextLevel", "Splits"]
 
 host = HOST.xp
+
+# A node is pure if all but this share of its weight is of one class.
+_ROUNDING = 1e-12
 
 
 class Limits(NamedTuple):
@@ -102,8 +105,9 @@ class Builder:
         """Whether nodes with these class weights (k, c) are worth a look."""
         limits = self.limits
         total = host.sum(counts, axis=1)
-        is_impure = host.max(counts, axis=1) < total
-        is_large = (total >= limits.min_samples_split) & (total >= 2 * limits.min_samples_leaf)
+        is_impure = host.max(counts, axis=1) < total * (1.0 - _ROUNDING)
+        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
+        is_large = total >= least * (1.0 - SLACK)
         is_shallow = limits.max_depth is None or self.depth < limits.max_depth
         return is_impure & is_large & is_shallow
 

@@ -43,9 +43,9 @@ class CloudsFinder(BinnedFinder):
         self.is_estimating = is_estimating
         self.report = CloudsReport(0, 0, 0, 0)
 
-    def scan(self, level: Level) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> Candidates:
         """Find the best quantile of every column in every node, and what survives between them."""
-        found = super().scan(level)
+        found = super().scan(level, allowed)
         if self.successor is not None or self.histogram is None:
             return found
         xp = self.place.xp
@@ -147,7 +147,7 @@ class CloudsFinder(BinnedFinder):
         n_left, n_right = (xp.astype(xp.sum(part, axis=0), dtype) for part in (left, right))
         is_inside = (cell[1:] == cell[:-1]) & (value[1:] > value[:-1])
         is_inside = xp.concat((is_inside, xp.zeros_like(cell[:1], dtype=xp.bool)))
-        least = max(float(self.rule.least), 1e-9)
+        least = self.rule.enough
         is_allowed = is_inside & (n_left >= least) & (n_right >= least)
         return xp.where(is_allowed, ops.gini_scores(xp, left, right), -1.0)
 
@@ -192,20 +192,40 @@ def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
     xp, dtype = place.xp, accumulator_dtype(place)
     inside = xp.astype(xp.permute_dims(histogram[..., :-1], (2, 0, 1, 3)), dtype)  # (c, d, k, b)
     left = xp.cumulative_sum(inside, axis=-1) - inside
-    total = xp.sum(inside, axis=-1)
-    n_classes = inside.shape[0]
+    total = xp.sum(inside, axis=-1)[..., None]
     weight = xp.sum(inside, axis=0)
+    share = xp.where(total > 0, inside / xp.where(total > 0, total, 1.0), 0.0)
     best = xp.full(weight.shape, -math.inf, dtype=dtype, device=place.device)
-    whole = total[..., None]
-    share = xp.where(whole > 0, inside / xp.where(whole > 0, whole, 1.0), 0.0)
+    if inside.shape[0] == 1:
+        return best, weight
     for descending in (True, False):
         order = xp.argsort(share, axis=0, descending=descending, stable=True)
-        added = xp.take_along_axis(inside, order, axis=0)
-        base = xp.take_along_axis(left, order, axis=0)
-        rest = xp.take_along_axis(xp.broadcast_to(whole, inside.shape), order, axis=0)
-        rank = xp.arange(n_classes, device=place.device)[:, None, None, None]
-        for taken in range(1, n_classes):
-            here = base + xp.where(rank < taken, added, 0.0)
-            scores = ops.gini_scores(xp, here, rest - here)
-            best = xp.maximum(best, ops.gini_gains(xp, scores, xp.broadcast_to(whole, inside.shape)))
-    return best, weight
+        moved = xp.take_along_axis(inside, order, axis=0)
+        before = xp.take_along_axis(left, order, axis=0)
+        after = xp.take_along_axis(xp.broadcast_to(total, inside.shape), order, axis=0) - before
+        scores = xp.max(_scores_of_moves(xp, moved, before, after), axis=0)
+        best = xp.maximum(best, scores)
+    whole = xp.sum(total, axis=0)
+    whole = xp.where(whole > 0, whole, 1.0)
+    gains = (best - xp.sum(total * total, axis=0) / whole) / whole
+    return xp.where(best < 0, -xp.inf, xp.maximum(gains, xp.zeros_like(gains))), weight
+
+
+def _scores_of_moves(xp: Any, moved: Array, before: Array, after: Array) -> Array:
+    r"""Score the splits (c - 1, ...) after one class of the interval, two classes, ... have gone left.
+
+    .. math:: \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
+
+    where class c moves its rows from the right side `after` (c, ...) to the left one `before`; -1 where a
+    side is empty. The sums over the classes run along with the moves: as many steps for any number of them.
+    """
+    n_left = xp.sum(before, axis=0) + xp.cumulative_sum(moved, axis=0)[:-1, ...]
+    n_right = xp.sum(before + after, axis=0) - n_left
+    gone, kept = before + moved, after - moved
+    left = xp.sum(before * before, axis=0) + xp.cumulative_sum(gone * gone - before * before, axis=0)
+    right = xp.sum(after * after, axis=0) + xp.cumulative_sum(kept * kept - after * after, axis=0)
+    is_split = (n_left > 0) & (n_right > 0)
+    scores = left[:-1, ...] / xp.where(is_split, n_left, 1.0) + right[:-1, ...] / xp.where(
+        is_split, n_right, 1.0
+    )
+    return xp.where(is_split, scores, -1.0)

@@ -8,7 +8,7 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.exact import midpoint, sort_values
+from arraylearn.tree.exact import Cut, midpoint, sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat
 from arraylearn.tree.split import Candidates, Rule
 
@@ -69,13 +69,13 @@ class DistinctFinder(BinnedFinder):
         super().__init__(place, rows, rule, bins=bins, n_bins=values.shape[1] + 1)
         self.values = values
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
         """Put the winners' thresholds between neighbours of the node."""
         found = super().locate(level, slot, numeric)
         if self.successor is not None or self.histogram is None:
             return found
         xp, place = self.place.xp, self.place
-        threshold, *rest = found
+        threshold, missing_left, _ = found
         line = numeric_line(xp, self.rows, slot)
         nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
         d, k, c, b = self.histogram.shape
@@ -88,7 +88,7 @@ class DistinctFinder(BinnedFinder):
         low = take_flat(xp, self.values, line, cut)
         # where only missing values are above, the threshold is the value itself
         high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, line, above), low)
-        return midpoint(xp, low, high), *rest
+        return midpoint(xp, low, high), missing_left, None
 
     def _sort(self, level: Level) -> Level:
         self.histogram = None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.tree.build import NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
-from arraylearn.tree.split import Candidates, Rule, is_gini, judge
+from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge
 
-__all__ = ["ExactFinder", "known_thresholds", "midpoint", "presort", "scan_counts", "sort_values"]
+__all__ = ["Cut", "ExactFinder", "known_thresholds", "midpoint", "presort", "scan_counts", "sort_values"]
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
@@ -21,45 +21,37 @@ _NEIGHBOURS = 5_000
 _C45_GAP = 1e-5
 
 
+class Cut(NamedTuple):
+    """Where the winning list of each block is cut: see `arraylearn.backend.ops.gini_split`."""
+
+    line: Array  # (k,)
+    position: Array  # (k,)
+    left: Array  # (k, c) classes of the left side
+
+
 class ExactFinder:
     """Finds thresholds in presorted lists."""
 
     def __init__(self, place: Place, rows: Rows, rule: Rule, is_tied: tuple[bool, ...]) -> None:
         self.place, self.rows, self.rule, self.is_tied = place, rows, rule, is_tied
-        self._scores: Array | None = None
+        self._cut: Cut | None = None
 
-    def scan(self, level: Level) -> Candidates:
-        """Find the best threshold of every column in every node."""
-        return self._scan(level, self.is_tied)
-
-    def again(self, level: Level) -> Candidates:
-        """Scan nodes in doubt once more, with an eye on ties."""
-        return self._scan(level, (True,) * len(self.is_tied))
-
-    def _scan(self, level: Level, is_tied: tuple[bool, ...]) -> Candidates:
-        self._scores = None
-        if is_gini(self.rule) and level.weights is None and not self.rows.has_missing_numbers:
-            found, self._scores = scan_gini(self.place, self.rows, level, self.rule, is_tied)
+    def scan(self, level: Level, allowed: Array | None) -> Candidates:
+        """Find the best threshold of every column in every node, or of the only one that may win."""
+        self._cut, rule = None, self.rule
+        is_plain = level.weights is None and not self.rows.has_missing_numbers
+        if is_plain and is_gini(rule) and not rule.require_average_gain:
+            found, self._cut = scan_gini(self.place, self.rows, level, rule, self.is_tied, allowed)
             return found
-        return scan_counts(self.place, self.rows, level, self.rule)
+        return scan_counts(self.place, self.rows, level, rule)
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
-        """Return threshold, side of the missing values and doubt of the winners.
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+        """Return threshold and side of the missing values of the winners.
 
-        Where all of them are numeric, also the rows of each node in the order of its winning column with
-        their values.
+        Where all of them are numeric, also where their lists are cut.
         """
-        xp, rows = self.place.xp, self.rows
-        if self._scores is None:
-            threshold, missing_left = known_thresholds(self.place, rows, level, slot, numeric)
-            return threshold, missing_left, xp.zeros_like(missing_left), None
-        threshold, is_doubtful, *listed = find_thresholds(
-            self.place, rows, level, self.rule, slot, self._scores
-        )
-        missing_left = xp.zeros_like(is_doubtful)
-        if rows.n_values:
-            return threshold, missing_left, is_doubtful & (slot < rows.columns.shape[0]), None
-        return threshold, missing_left, is_doubtful, listed
+        threshold, missing_left = known_thresholds(self.place, self.rows, level, slot, numeric)
+        return threshold, missing_left, None if self.rows.n_values else self._cut
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level; the lists were split already."""
@@ -84,6 +76,9 @@ def known_thresholds(
     """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
     xp = place.xp
     missing_left = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+    assert numeric.threshold is not None
+    if numeric.line is not None:
+        return numeric.threshold[0, :], missing_left
     line = numeric_line(xp, rows, slot)
     nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
     if numeric.missing_left is not None:
@@ -116,11 +111,14 @@ def presort(place: Place, rows: Rows, order: Array | None = None) -> tuple[Array
 
 
 def scan_gini(
-    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...]
-) -> tuple[Candidates, Array]:
-    """Scan by the Gini gain, unit weights and no missing numbers; also return the raw scores (d, k)."""
+    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...], allowed: Array | None
+) -> tuple[Candidates, Cut]:
+    """Find the column and threshold of each node by the Gini gain: unit weights, no missing numbers."""
     xp = place.xp
-    scores = ops.gini_scan(
+    d = rows.columns.shape[0]
+    if allowed is not None:
+        allowed = xp.take(allowed, from_host(HOST.xp.asarray(rows.column_order[:d]), place), axis=0)
+    line, score, position, left = ops.gini_split(
         xp,
         level.lists,
         rows.columns,
@@ -130,49 +128,23 @@ def scan_gini(
         level.counts_on,
         least=_whole(rule.least),
         is_tied=is_tied,
+        allowed=allowed,
     )
-    gains = ops.gini_gains(xp, scores, xp.permute_dims(level.counts_on, (1, 0))[:, None, :])
-    return Candidates(gains, gains), scores
-
-
-def find_thresholds(
-    place: Place, rows: Rows, level: Level, rule: Rule, slot: Array, scores: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Find the winners' thresholds.
-
-    Returns
-    -------
-    threshold, is_doubtful : arrays (k,)
-        The thresholds, and which of them fell between equal values after all.
-    entries, values : arrays (m,)
-        The rows of each node in the order of its winning column, and their values there.
-    """
-    xp = place.xp
-    slot = numeric_line(xp, rows, slot)
-    line = xp.take(slot, level.block_at, axis=0)
-    position = xp.arange(level.lists.shape[1], dtype=xp.int64, device=place.device)
-    winners = take_flat(xp, level.lists, line, position)
-    values = take_flat(xp, rows.columns, line, winners)
-    nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
-    best = take_flat(xp, scores, slot, nodes)
-    found = ops.gini_find(
-        xp,
-        winners,
-        values,
-        rows.class_ends,
-        level.starts,
-        level.block_at,
-        level.counts_on,
-        best,
-        least=_whole(rule.least),
+    m = level.lists.shape[1]
+    low, high = (
+        take_flat(xp, rows.columns, line, take_flat(xp, level.lists, line, at))
+        for at in (position, xp.minimum(position + 1, m - 1))
     )
-    is_doubtful = (found < 0) & (best >= 0)
-    at = xp.where(found < 0, 0, found)
-    low = xp.take(values, at, axis=0)
-    high = xp.take(values, at + 1, axis=0)  # a side has a row at least: there is a next one
     # of bins, the lower one is the threshold
     threshold = midpoint(xp, low, high) if rows.edges is None else low
-    return threshold, is_doubtful, winners, values
+    gain = ops.gini_gains(xp, score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
+    cut = Cut(line, position, left)
+    if not rows.n_values:
+        return Candidates(gain, gain, threshold[None, :], line=line), cut
+    # beside nominal columns: one candidate per node, in the line of its column
+    lines = xp.arange(d, dtype=line.dtype, device=place.device)[:, None]
+    gain = xp.where(lines == line[None, :], gain, -xp.inf)
+    return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), cut
 
 
 def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
@@ -189,10 +161,8 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidate
         _scan_some(place, rows, level, rule, level.lists[f, :], rows.columns[f, :])
         for f in row_chunks(d, 64 * m * rows.n_classes)
     ]
-    gain, score, threshold, missing_left = (
-        xp.concat(list(field), axis=0) if field[0] is not None else None for field in zip(*parts, strict=True)
-    )
-    return Candidates(gain, score, threshold, missing_left)
+    fields = zip(*parts, strict=True)
+    return Candidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
 
 
 def _scan_some(
@@ -269,7 +239,7 @@ def _best_positions(
     least = _least_per_node(place, rule, known)
     least_at = xp.take(least, level.block_at, axis=-1)
     is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
-    if is_gini(rule):
+    if is_gini(rule) and _is_whole(xp, left):
         scores = ops.gini_scores(xp, left, right)
     else:
         sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
@@ -286,9 +256,9 @@ def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
     xp, dtype = place.xp, accumulator_dtype(place)
     total = xp.astype(xp.sum(known, axis=0), dtype)
     if not rule.scale_least:
-        return xp.full_like(total, float(rule.least))
+        return xp.full_like(total, rule.enough)
     share, least = 0.1 * total / known.shape[0], float(rule.least)
-    return xp.minimum(xp.maximum(share, least), max(25.0, least))
+    return xp.minimum(xp.maximum(share, least), max(25.0, least)) * (1.0 - SLACK)
 
 
 def _finish(
@@ -325,7 +295,7 @@ def _finish(
     if rule.penalize_thresholds:
         n_thresholds = _count_thresholds(place, level, rule, left, known, is_step)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
-    if is_gini(rule):
+    if is_gini(rule) and _is_whole(xp, known):
         # the exact form, so that integer weights and repeated rows give the same tree
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
@@ -349,6 +319,11 @@ def _count_thresholds(
     )
     counted = xp.take(running, last, axis=-1) - xp.take(running, first, axis=-1)
     return xp.astype(counted, dtype) + xp.astype(xp.take(is_tried, first, axis=-1), dtype)
+
+
+def _is_whole(xp: Namespace, counts: Array) -> bool:
+    """Whether rows are counted whole: then the integer form of the Gini gain serves."""
+    return bool(xp.isdtype(counts.dtype, "integral"))
 
 
 def _whole(least: float) -> int:

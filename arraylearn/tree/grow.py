@@ -14,7 +14,7 @@ from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
 from arraylearn.tree.clouds import CloudsFinder, CloudsReport
 from arraylearn.tree.distinct import DistinctFinder, find_distinct
-from arraylearn.tree.exact import ExactFinder, presort
+from arraylearn.tree.exact import Cut, ExactFinder, presort
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.nominal import find_subsets, scan_nominal
@@ -45,10 +45,8 @@ class Choice(NamedTuple):
     score: Array
     threshold: Array
     missing_left: Array
-    is_doubtful: Array  # the threshold may lie between equal values: look again
     branches: Array | None  # (k, v + 1) branch of each category of a binary nominal split
-    entries: Array  # (m,) rows node after node, in any order within a node
-    values: Array | None  # (m,) their values in the winning columns, where all are numeric
+    cut: Cut | None  # where the lists are cut, where that is all there is to know
 
 
 class Finder(Protocol):
@@ -56,14 +54,11 @@ class Finder(Protocol):
 
     rows: Rows
 
-    def scan(self, level: Level) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> Candidates:
         """Find the best threshold of every column in every node."""
 
-    def again(self, level: Level) -> Candidates:
-        """Scan nodes in doubt once more."""
-
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> Any:
-        """Return threshold, side of the missing values and doubt of the winners, and their sorted rows."""
+    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+        """Return threshold and side of the missing values of the winners, and where their lists are cut."""
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level."""
@@ -97,7 +92,8 @@ def grow(
     while level is not None:
         allowed = _draw_columns(place, finder.rows, level, limits, generator)
         choice = _choose(place, finder, level, rule, allowed)
-        level = _descend(place, finder, level, rule, builder, choice, allowed)
+        step = _step_at_cut if choice.cut is not None else _step_by_value
+        level = step(place, finder, level, rule, builder, choice)
     return builder.finish(place)
 
 
@@ -120,8 +116,6 @@ def grow_exact(
             counting = DistinctFinder(place, rows, rule, *distinct)
             return grow(place, counting, counting.lists, rule, limits, generator)
     lists, is_tied = presort(place, rows, None if find_order is None else find_order(rows))
-    if _is_multiway(rows, rule):
-        is_tied = (True,) * len(is_tied)  # such a level waits twice anyway: leave nothing to look at again
     return grow(place, ExactFinder(place, rows, rule, is_tied), lists, rule, limits, generator)
 
 
@@ -191,86 +185,90 @@ def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, genera
 # ---- the best split of each node
 
 
-def _choose(
-    place: Place, finder: Finder, level: Level, rule: Rule, allowed: Array | None, *, is_again: bool = False
-) -> Choice:
+def _choose(place: Place, finder: Finder, level: Level, rule: Rule, allowed: Array | None) -> Choice:
     xp, rows = place.xp, finder.rows
-    numeric = nominal = branches = values = None
+    numeric = nominal = branches = cut = None
     if rows.columns.shape[0]:
-        numeric = finder.again(level) if is_again else finder.scan(level)
+        numeric = finder.scan(level, allowed)
     if rows.n_values:
         nominal = scan_nominal(place, rows, level, rule)
-    order = host.argsort(host.asarray(rows.column_order))
-    slot, gain, score = choose_columns(place, rule, numeric, nominal, from_host(order, place), allowed)
-    entries, is_doubtful = level.members, xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
-    threshold, missing_left = xp.zeros(slot.shape, dtype=xp.float32, device=place.device), is_doubtful
+    order = from_host(host.argsort(host.asarray(rows.column_order)), place)
+    slot, gain, score = choose_columns(place, rule, numeric, nominal, order, allowed)
     if numeric is not None:
-        threshold, missing_left, is_doubtful, listed = finder.locate(level, slot, numeric)
-        entries, values = (level.members, None) if listed is None else listed
+        threshold, missing_left, cut = finder.locate(level, slot, numeric)
+    else:
+        missing_left = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+        threshold = xp.zeros(slot.shape, dtype=xp.float32, device=place.device)
     if rows.n_values and rule.nominal == "binary":
         branches = find_subsets(place, rows, level, rule, nominal_line(xp, rows, slot))
-    return Choice(slot, gain, score, threshold, missing_left, is_doubtful, branches, entries, values)
-
-
-def _look_again(
-    place: Place,
-    finder: Finder,
-    level: Level,
-    rule: Rule,
-    choice: Choice,
-    is_doubtful: Any,
-    allowed: Array | None,
-) -> Choice:
-    """Choose again, with an eye on ties, for the nodes in doubt."""
-    xp, rows = place.xp, finder.rows
-    nodes = host.nonzero(is_doubtful)[0]
-    in_doubt = from_host(is_doubtful, place)
-    branch = xp.astype(xp.take(in_doubt, level.block_at, axis=0), xp.int32) - 1
-    sizes = level.sizes[nodes]
-    by_row = ops.scatter(xp, branch, level.members, rows.n_rows)
-    lists = ops.split_lists(xp, level.lists, by_row, [int(host.sum(sizes))])
-    entries = Entries(level.labels, level.weights, level.source)
-    part = level_of(place, level.ids[nodes], level.counts[nodes], sizes, level.depth, lists, entries)
-    if allowed is not None:
-        allowed = xp.take(allowed, from_host(nodes, place), axis=1)
-    found = _choose(place, finder, part, rule, allowed, is_again=True)
-    back = from_host(host.cumulative_sum(host.astype(is_doubtful, host.int64)) - 1, place)
-
-    def merge(old: Array | None, new: Array | None) -> Array | None:
-        if old is None:
-            return None
-        spread = xp.take(new, xp.maximum(back, 0), axis=0)
-        return xp.where(in_doubt if old.ndim == 1 else in_doubt[:, None], spread, old)
-
-    merged = {name: merge(getattr(choice, name), getattr(found, name)) for name in Choice._fields[:-2]}
-    return Choice(**merged, entries=level.members, values=None)
+    if rule.missing == "surrogate" and rule.n_surrogates:
+        cut = None  # surrogates want to know the branch of every row
+    return Choice(slot, gain, score, threshold, missing_left, branches, cut)
 
 
 # ---- the rows go down
 
 
-def _descend(
-    place: Place,
-    finder: Finder,
-    level: Level,
-    rule: Rule,
-    builder: Builder,
-    choice: Choice,
-    allowed: Array | None,
+def _step_at_cut(
+    place: Place, finder: Finder, level: Level, rule: Rule, builder: Builder, choice: Choice
 ) -> Level | None:
-    """Split the nodes, and lay out the rows of the next level."""
-    rows = finder.rows
-    branch_at, surrogates = _route(place, rows, level, rule, choice)
-    places = _child_places(place, rows, level, rule, choice)
-    splits, is_doubtful = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
-    if bool(host.any(is_doubtful)):
-        choice = _look_again(place, finder, level, rule, choice, is_doubtful, allowed)
-        branch_at, surrogates = _route(place, rows, level, rule, choice)
-        splits, _ = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
+    """Split the nodes where a list of each is cut, and lay out the rows of the next level."""
+    xp, cut = place.xp, choice.cut
+    assert cut is not None
+    results = choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, cut.left
+    slot, gain, score, threshold, missing_left, left = read_together(place, *results)
+    left = host.astype(left, host.int64)
+    k, c = left.shape
+    counts = host.reshape(host.stack((left, level.counts - left), axis=1), (2 * k, c))
+    nothing = host.zeros((k, c), dtype=host.int64)
+    splits = Splits(
+        host.astype(slot, host.int64),
+        _rounded(gain),
+        _rounded(score),
+        threshold,
+        missing_left,
+        2 * host.arange(k),
+        host.full(k, 2, dtype=host.int64),
+        counts,
+        host.sum(counts, axis=1),
+        nothing,
+        nothing[:, 0],
+        None,
+        None,
+    )
     step = builder.add(level.ids, splits)
     if step.ids.shape[0] == 0:
         return None
-    new = _next_level(place, rows, level, rule, step, splits, choice.entries, branch_at)
+    is_live = host.reshape(step.is_live, (k, 2))
+    branches = from_host(host.where(is_live, host.asarray([[0, 1]]), -1), place)
+    lists = ops.split_lists_at(
+        xp,
+        level.lists,
+        cut.line,
+        cut.position,
+        level.starts,
+        level.block_at,
+        branches,
+        step.branch_sizes,
+        finder.rows.n_rows,
+    )
+    entries = Entries(level.labels, level.weights, level.source)
+    new = level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)
+    return finder.follow(level, step, new)
+
+
+def _step_by_value(
+    place: Place, finder: Finder, level: Level, rule: Rule, builder: Builder, choice: Choice
+) -> Level | None:
+    """Send each row down by its value, and lay out the rows of the next level."""
+    rows = finder.rows
+    branch_at, surrogates = _route(place, rows, level, rule, choice)
+    places = _child_places(place, rows, level, rule, choice)
+    splits = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
+    step = builder.add(level.ids, splits)
+    if step.ids.shape[0] == 0:
+        return None
+    new = _next_level(place, rows, level, rule, step, splits, branch_at)
     return finder.follow(level, step, new)
 
 
@@ -281,19 +279,16 @@ def _route(
     branch_at = _route_by_value(place, rows, level, choice)
     if rule.missing != "surrogate" or rule.n_surrogates == 0:
         return branch_at, None
-    found = find_surrogates(place, rows, level, choice.slot, choice.entries, branch_at, rule.n_surrogates)
+    found = find_surrogates(place, rows, level, choice.slot, level.members, branch_at, rule.n_surrogates)
     if rows.has_missing:
-        branch_at = follow_surrogates(place, rows, level, found, choice.entries, branch_at)
+        branch_at = follow_surrogates(place, rows, level, found, level.members, branch_at)
     return branch_at, found
 
 
 def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> Array:
     """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
     xp = place.xp
-    if choice.values is not None:  # of a table without missing values and nominal columns
-        cut = xp.take(choice.threshold, level.block_at, axis=0)
-        return xp.astype(choice.values > cut, xp.int8)
-    here = rows_at(xp, level, choice.entries)
+    here = rows_at(xp, level, level.members)
     slot_at = xp.take(choice.slot, level.block_at, axis=0)
     d_numeric = rows.columns.shape[0]
     by_number = by_code = None
@@ -333,7 +328,7 @@ def _read_splits(
     branch_at: Array,
     places: tuple[Any, Any],
     surrogates: SurrogateChoice | None,
-) -> tuple[Splits, Any]:
+) -> Splits:
     """Count the classes of the children and bring the level's result to the host."""
     xp, (offset, n_branches) = place.xp, places
     n_children = int(host.sum(n_branches))
@@ -342,20 +337,20 @@ def _read_splits(
     child_at = first_at + branch_at
     if rows.has_missing:
         child_at = xp.where(branch_at < 0, n_children + level.block_at, child_at)
-    label = xp.take(level.labels, choice.entries, axis=0)
-    weights = None if level.weights is None else xp.take(level.weights, choice.entries, axis=0)
+    label = xp.take(level.labels, level.members, axis=0)
+    weights = None if level.weights is None else xp.take(level.weights, level.members, axis=0)
     counts = ops.histogram(xp, child_at * c + label, (n_children + k) * c, weights)
     counts = xp.reshape(counts, (n_children + k, c))
     sizes = xp.sum(counts, axis=1) if weights is None else ops.histogram(xp, child_at, n_children + k)
     results = [choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
-    results += [choice.is_doubtful, *([] if surrogates is None else surrogates)]
+    results += [] if surrogates is None else list(surrogates)
     results += [] if choice.branches is None else [choice.branches]
-    slot, gain, score, threshold, left, counts, sizes, doubt, *more = read_together(place, *results)
+    slot, gain, score, threshold, left, counts, sizes, *more = read_together(place, *results)
     branches = None if choice.branches is None else host.astype(more.pop(), host.int64)
     if not _is_float(rows) and level.source is None:
         counts = host.astype(counts, host.int64)
     sizes = host.astype(sizes, host.int64)
-    splits = Splits(
+    return Splits(
         host.astype(slot, host.int64),
         _rounded(gain),
         _rounded(score),
@@ -370,7 +365,6 @@ def _read_splits(
         branches,
         tuple(more) if more else None,
     )
-    return splits, doubt != 0
 
 
 def _rounded(values: Any) -> Any:
@@ -385,10 +379,9 @@ def _next_level(
     rule: Rule,
     step: NextLevel,
     splits: Splits,
-    members: Array,
     branch_at: Array,
 ) -> Level:
-    xp = place.xp
+    xp, members = place.xp, level.members
     entries = Entries(level.labels, level.weights, level.source)
     lists, block_at = level.lists, level.block_at
     if rule.missing == "fractional" and bool(host.any(splits.missing_sizes[step.is_split] > 0)):

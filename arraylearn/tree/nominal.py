@@ -144,9 +144,7 @@ def _best_subsets(xp: Namespace, rule: Rule, counts: Array, total: Array) -> tup
     )
     left = xp.cumulative_sum(ordered, axis=3)
     right = left[..., -1:, :] - left
-    is_cut = (xp.sum(left, axis=-1) >= max(rule.least, 1e-9)) & (
-        xp.sum(right, axis=-1) >= max(rule.least, 1e-9)
-    )
+    is_cut = (xp.sum(left, axis=-1) >= rule.enough) & (xp.sum(right, axis=-1) >= rule.enough)
     scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
     scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
     flat = xp.reshape(scores, (*scores.shape[:2], -1))

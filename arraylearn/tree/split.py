@@ -10,9 +10,12 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.measures.tables import IMPURITIES, MEASURES, Measure
 
-__all__ = ["Candidates", "Rule", "choose_columns", "is_gini", "judge", "split_entropy"]
+__all__ = ["SLACK", "Candidates", "Rule", "choose_columns", "is_gini", "judge", "split_entropy"]
 
 MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"]
+
+# Weights that differ by less than this share are equal (J48's tolerance, too): sums of parts of rows round.
+SLACK = 1e-6
 
 # A gain may fall short of the average by this much (J48's tolerance).
 _AVERAGE_SLACK = 1e-3
@@ -43,6 +46,11 @@ class Rule(NamedTuple):
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
 
     @property
+    def enough(self) -> float:
+        """What a branch must weigh: `least` less what rounding may take from a sum of parts of rows."""
+        return max(self.least * (1.0 - SLACK), 1e-9)
+
+    @property
     def judge(self) -> Measure:
         """The measure as a function."""
         return MEASURES[self.measure] if isinstance(self.measure, str) else self.measure
@@ -66,10 +74,11 @@ class Candidates(NamedTuple):
     score: Array  # what columns compete with; -inf: no split
     threshold: Array | None = None  # None: found for the winners only
     missing_left: Array | None = None  # bool: whether missing values go left
+    line: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
 
 
 def is_gini(rule: Rule) -> bool:
-    """Whether the exact integer form of the Gini gain serves."""
+    """Whether the Gini gain is asked for, and nothing besides."""
     return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
 
 
@@ -100,7 +109,7 @@ def judge(
     by_branch = xp.sum(counts, axis=-1)
     known = xp.sum(by_branch, axis=-1)
     fraction = known / xp.where(total > 0, total, 1.0)
-    is_split = xp.sum(xp.astype(by_branch >= max(rule.least, 1e-9), xp.int32), axis=-1) >= 2
+    is_split = xp.sum(xp.astype(by_branch >= rule.enough, xp.int32), axis=-1) >= 2
     if not (rule.penalize_thresholds or rule.require_average_gain):
         gain = score = rule.judge(xp, counts) * fraction
     else:
@@ -142,6 +151,8 @@ def choose_columns(
         -inf where no column has a split.
     """
     xp = place.xp
+    if numeric is not None and numeric.line is not None:
+        return numeric.line, numeric.gain[0, :], numeric.score[0, :]
     parts = [part for part in (numeric, nominal) if part is not None]
     dtype = accumulator_dtype(place)
     gain = xp.take(xp.concat([xp.astype(part.gain, dtype) for part in parts], axis=0), order, axis=0)

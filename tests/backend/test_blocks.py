@@ -5,6 +5,7 @@ import pytest
 
 from arraylearn.backend import ops
 from arraylearn.backend.native import portable_only
+from arraylearn.backend.threads import set_num_threads
 from tests.backends.assertions import assert_close
 
 
@@ -48,62 +49,97 @@ def best_by_loops(blocks, least):
     return gain, position
 
 
-@pytest.mark.parametrize("n_classes", [1, 2, 3, 7])
-@pytest.mark.parametrize(("least", "n_values"), [(1, 1000), (3, 6)])
-def test_gini_scan_finds_the_best_split(rung, xp, n_classes, least, n_values):
-    blocks = make_blocks(np.random.default_rng(n_classes), 120, 5, n_classes, 3, n_values)
-    on = {name: rung.from_host(blocks[name]) for name in ("lists", "starts", "block_at", "counts")}
+def on_rung(rung, blocks):
+    """The arguments of `gini_split`, at the rung's place."""
+    lists, starts, block_at, counts = (
+        rung.from_host(blocks[name]) for name in ("lists", "starts", "block_at", "counts")
+    )
     columns = rung.from_host(blocks["columns"], rung.float_dtypes[-1])
-    ends = blocks["class_ends"]
-    scores = ops.gini_scan(
-        xp,
-        on["lists"],
-        columns,
-        ends,
-        on["starts"],
-        on["block_at"],
-        on["counts"],
-        least=least,
-        is_tied=[True] * 3,
+    return lists, columns, blocks["class_ends"], starts, block_at, counts
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 7])
+@pytest.mark.parametrize(("least", "n_values"), [(1, 1000), (3, 6), (1, 2)])
+def test_gini_split_finds_the_best_split(rung, xp, n_classes, least, n_values):
+    blocks = make_blocks(np.random.default_rng(n_classes), 120, 5, n_classes, 3, n_values)
+    arguments = on_rung(rung, blocks)
+    line, score, position, left = (
+        rung.to_host(part)
+        for part in ops.gini_split(xp, *arguments, least=least, is_tied=[n_values < 10] * 3)
     )
-    gains = ops.gini_gains(xp, scores, xp.permute_dims(on["counts"], (1, 0))[:, None, :])
-    expected, position = best_by_loops(blocks, least)
-    assert_close(
-        gains,
-        expected.astype(rung.float_dtypes[-1]),
-        atol=2e-6 if "float64" not in rung.float_dtypes else 1e-12,
-    )
-    for j in range(3):
-        values = rung.from_host(blocks["columns"][j][blocks["lists"][j]], rung.float_dtypes[-1])
-        found = ops.gini_find(
-            xp,
-            on["lists"][j, :],
-            values,
-            ends,
-            on["starts"],
-            on["block_at"],
-            on["counts"],
-            scores[j, :],
-            least=least,
-        )
-        if "float64" in rung.float_dtypes:
-            assert_close(found, np.where(np.isfinite(expected[j]), position[j], -1))
+    gains, positions = best_by_loops(blocks, least)
+    k = np.arange(5)
+    assert np.array_equal(score >= 0, np.isfinite(gains.max(axis=0)))
+    found = np.flatnonzero(score >= 0)
+    np.testing.assert_allclose(gains[line, k][found], gains.max(axis=0)[found], atol=1e-6)
+    if "float64" not in rung.float_dtypes:
+        return  # in float32 near equals may change places
+    is_first = np.isclose(gains, gains.max(axis=0), rtol=1e-9, atol=1e-12).argmax(axis=0)
+    assert np.array_equal(line[found], is_first[found])
+    assert np.array_equal(position[found], positions[line, k][found])
+    for b in found:
+        rows = blocks["lists"][line[b], blocks["starts"][b] : position[b] + 1]
+        assert np.array_equal(left[b], np.bincount(blocks["labels"][rows], minlength=n_classes))
+    nothing = np.flatnonzero(score < 0)
+    assert np.array_equal(position[nothing], blocks["starts"][nothing])
+    assert not left[nothing].any()
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 4, 5, 30])
-def test_native_and_portable_scores_are_equal_to_the_last_bit(rung, xp, n_classes):
+@pytest.mark.parametrize("n_values", [3, 300, 10**6])
+def test_native_and_portable_splits_are_equal_to_the_last_bit(rung, xp, n_classes, n_values):
     rng = np.random.default_rng(0)
-    for n, k, least in ((2_000, 37, 1), (40_000, 3, 5)):
-        blocks = make_blocks(rng, n, k, n_classes, 2, 300)
-        on = {name: rung.from_host(blocks[name]) for name in ("lists", "starts", "block_at", "counts")}
-        columns = rung.from_host(blocks["columns"], rung.float_dtypes[-1])
-        arguments = (on["lists"], columns, blocks["class_ends"], on["starts"], on["block_at"], on["counts"])
-        scores = ops.gini_scan(xp, *arguments, least=least, is_tied=[True, True])
-        with portable_only():
-            assert np.array_equal(
-                rung.to_host(scores),
-                rung.to_host(ops.gini_scan(xp, *arguments, least=least, is_tied=[True, True])),
-            )
+    for n, k, least, restricted in ((2_000, 137, 1, False), (2_000, 37, 2, True), (6_000, 3, 5, False)):
+        blocks = make_blocks(rng, n, k, n_classes, 3, n_values)
+        arguments = on_rung(rung, blocks)
+        allowed = rung.from_host(rng.random((3, k)) < 0.4) if restricted else None
+        for is_tied in ([True] * 3, [False] * 3):
+            found = ops.gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
+            with portable_only():
+                expected = ops.gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
+            is_split = rung.to_host(expected[1]) >= 0
+            for ours, theirs in zip(found, expected, strict=True):
+                assert np.array_equal(rung.to_host(ours)[is_split], rung.to_host(theirs)[is_split])
+            assert np.array_equal(rung.to_host(found[1]), rung.to_host(expected[1]))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_blocks", [3, 200])
+def test_gini_split_does_not_depend_on_threads_and_pieces(rung, xp, monkeypatch, n_classes, n_blocks):
+    if rung.name != "numpy":
+        pytest.skip("pieces and threads are those of NumPy's body")
+    blocks = make_blocks(np.random.default_rng(n_blocks), 9_000, n_blocks, n_classes, 7, 50_000)
+    arguments = on_rung(rung, blocks)
+    with portable_only():
+        expected = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
+    try:
+        for n_threads, piece in ((1, 10**6), (1, 10_000), (2, 10**6), (3, 20_000)):
+            monkeypatch.setattr("arraylearn.backend.native.numpy_gini_split._PIECE", piece)
+            set_num_threads(n_threads)
+            found = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
+            for ours, theirs in zip(found, expected, strict=True):
+                assert np.array_equal(ours, theirs)
+    finally:
+        set_num_threads(None)
+
+
+@pytest.mark.parametrize("n", [60, 40_000])
+def test_split_lists_at_cuts_one_list_and_splits_all(rung, xp, n):
+    rng = np.random.default_rng(n)
+    blocks = make_blocks(rng, n, 4, 3, 3, 1000)
+    line, sizes = rng.integers(0, 3, 4), np.bincount(blocks["block_at"])
+    position = blocks["starts"] + rng.integers(0, sizes - 1)
+    branches = np.array([[0, 1], [-1, 1], [0, -1], [-1, -1]])
+    branch = np.full(n, -1)
+    for b in range(4):
+        at = np.flatnonzero(blocks["block_at"] == b)
+        rows = blocks["lists"][line[b], at]
+        branch[rows] = np.where(at <= position[b], branches[b, 0], branches[b, 1])
+    expected = np.stack([np.concatenate([li[branch[li] == b] for b in (0, 1)]) for li in blocks["lists"]])
+    parts = (blocks["lists"], line, position, blocks["starts"], blocks["block_at"], branches)
+    on = [rung.from_host(part) for part in parts]
+    found = ops.split_lists_at(xp, *on, np.bincount(branch[branch >= 0]).tolist(), n)
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize("n_branches", [1, 2, 3, 20, 300])

@@ -294,17 +294,26 @@ def test_bins_refuse_what_counts_thresholds():
         al.DecisionTreeClassifier(splitter="hist", n_bins=1).fit(X, y)
 
 
-@pytest.mark.parametrize("missing", ["direction", "known_fraction", "surrogate"])
+@pytest.mark.parametrize("missing", ["fractional", "direction", "known_fraction", "surrogate"])
 @pytest.mark.parametrize("measure", ["gini", "entropy"])
-def test_counting_distinct_values_gives_the_tree_of_sorted_lists(monkeypatch, missing, measure):
+@pytest.mark.parametrize(
+    ("seed", "weights"), [(2, None), (4, None), (11, None), (9, "whole"), (2, "parts"), (5, "parts")]
+)
+def test_counting_distinct_values_gives_the_tree_of_sorted_lists(
+    monkeypatch, missing, measure, seed, weights
+):
     from arraylearn.tree import grow
 
-    X, _ = random_rows(400, 4, 2, n_values=9)
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, (400, 4)).astype(float)
     y = (X[:, 0] + rng.integers(0, 4, 400) + 3 * (X[:, 1] > 4)).astype(int) % 5
     X[rng.random(X.shape) < 0.08] = np.nan
-    settings = {"missing": missing, "measure": measure, "nominal": "binary", "max_depth": 5}
-    counted = al.DecisionTreeClassifier(**settings).fit(X, y)
+    weight = {None: None, "whole": rng.integers(1, 4, 400), "parts": rng.random(400) + 0.1}[weights]
+    settings = {"missing": missing, "measure": measure, "nominal": "binary", "max_depth": 7}
+    counted = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weight)
     monkeypatch.setattr(grow, "find_distinct", lambda place, rows: None)
-    listed = al.DecisionTreeClassifier(**settings).fit(X, y)
-    assert_same_tree(counted.tree_, listed.tree_)
+    listed = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weight)
+    for name in ("feature", "kind", "first_child", "default_branch"):
+        assert np.array_equal(getattr(counted.tree_, name), getattr(listed.tree_, name)), name
+    np.testing.assert_allclose(counted.tree_.threshold, listed.tree_.threshold)
+    np.testing.assert_allclose(counted.tree_.counts, listed.tree_.counts, rtol=1e-9, atol=1e-12)

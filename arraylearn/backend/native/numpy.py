@@ -13,8 +13,6 @@ from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
 from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     block_index,
     block_max,
-    gini_find,
-    gini_scan,
     scatter,
     split_lists,
 )
@@ -35,6 +33,7 @@ from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_forest import reach_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
+from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401

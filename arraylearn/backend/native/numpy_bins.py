@@ -24,8 +24,9 @@ def gini_bins(histogram: Host, least: float) -> tuple[Host, Host]:
     step = max(1, _PIECE // max(1, d * b))
 
     def search(nodes: slice) -> None:
-        scores = _score(histogram[:, nodes], least)
-        cut[:, nodes] = scores.argmax(axis=-1)
+        part = histogram[:, nodes]
+        scores = _score(part, least)
+        cut[:, nodes] = (_compared(scores, part) if part.dtype.kind == "f" else scores).argmax(axis=-1)
         best[:, nodes] = np.take_along_axis(scores, cut[:, nodes, None], axis=-1)[..., 0]
 
     pieces = [slice(start, min(k, start + step)) for start in range(0, k, step)]
@@ -35,6 +36,17 @@ def gini_bins(histogram: Host, least: float) -> tuple[Host, Host]:
         for piece in pieces:
             search(piece)
     return best, cut
+
+
+def _compared(scores: Host, histogram: Host) -> Host:
+    """Round scores of float weights, so that the order of the sums decides nothing."""
+    is_bad = scores < 0
+    if histogram.shape[2] > _FEW_CLASSES:
+        whole = histogram.sum(axis=-1)
+        scores = scores - ((whole * whole).sum(axis=-1) / np.maximum(whole.sum(axis=-1), 1e-300))[..., None]
+    keys = scores.astype(np.float32)
+    np.copyto(keys, np.float32(-np.inf), where=is_bad)
+    return keys
 
 
 def _score(histogram: Host, least: float) -> Host:

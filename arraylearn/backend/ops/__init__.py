@@ -12,9 +12,7 @@ from arraylearn.backend.ops.blocks import (
     block_index,
     block_max,
     first_in_block,
-    gini_find,
     gini_gains,
-    gini_scan,
     gini_scores,
     scatter,
     split_lists,
@@ -32,6 +30,7 @@ from arraylearn.backend.ops.cuts import CutRules, best_cuts, cut_scores, divide_
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
+from arraylearn.backend.ops.gini_split import gini_split, split_lists_at
 from arraylearn.backend.ops.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
@@ -96,10 +95,9 @@ __all__ = [
     "gather_block",
     "gaussian_gram",
     "gini_bins",
-    "gini_find",
     "gini_gains",
-    "gini_scan",
     "gini_scores",
+    "gini_split",
     "gradient_tables",
     "grouped_moments",
     "histogram",
@@ -129,6 +127,7 @@ __all__ = [
     "solve_triangular",
     "split_blocks",
     "split_lists",
+    "split_lists_at",
     "steps",
     "sum_leaves",
     "top_k",

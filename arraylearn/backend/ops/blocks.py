@@ -12,18 +12,16 @@ from collections.abc import Sequence
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.segments import segment_max, segment_sum
 
 __all__ = [
+    "FEW_CLASSES",
     "block_index",
     "block_max",
     "first_in_block",
-    "gini_find",
     "gini_gains",
-    "gini_scan",
     "gini_scores",
     "scatter",
     "split_lists",
@@ -31,7 +29,7 @@ __all__ = [
 ]
 
 # Up to here the classes are summed one by one in a fixed order, so that every backend rounds alike.
-_FEW_CLASSES = 4
+FEW_CLASSES = 4
 
 
 def block_index(xp: Namespace, sizes: Array, total: int) -> Array:
@@ -153,7 +151,7 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
     is_split = (n_left > 0) & (n_right > 0)
     safe_left, safe_right = xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0)
     n_classes = left.shape[0]
-    if n_classes > _FEW_CLASSES:
+    if n_classes > FEW_CLASSES:
         squares_left = xp.astype(xp.sum(left * left, axis=0), dtype)
         squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
         scores = squares_left / safe_left + squares_right / safe_right
@@ -173,93 +171,12 @@ def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
     total = xp.astype(xp.sum(counts, axis=0), dtype)
     total = xp.where(total > 0, total, 1.0)
     n_classes = counts.shape[0]
-    if n_classes > _FEW_CLASSES:
+    if n_classes > FEW_CLASSES:
         before = xp.astype(xp.sum(counts * counts, axis=0), dtype) / total
         gains = (scores - before) / total
     else:
         gains = scores * (2.0 if n_classes == 2 else 1.0) / (total * total)
     return xp.where(scores < 0, -xp.inf, xp.where(gains > 0, gains, 0.0))
-
-
-def gini_scan(
-    xp: Namespace,
-    lists: Array,
-    columns: Array,
-    class_ends: Sequence[int],
-    starts: Array,
-    block_at: Array,
-    counts: Array,
-    *,
-    least: int,
-    is_tied: Sequence[bool],
-) -> Array:
-    """Find the best `gini_scores` of each list in each block: unit weights, no missing values.
-
-    Parameters
-    ----------
-    lists : int32 array (d, m)
-        Row ids, each block in ascending order of the list's column. Rows are numbered by class.
-    columns : float array (d, n)
-        The values.
-    class_ends : sequence of int
-        Rows below ``class_ends[c]`` have class c or less; one per class.
-    starts, block_at : int64 arrays (k,), (m,)
-        The blocks.
-    counts : int64 array (k, c)
-        Classes of each block.
-    least : int
-        Least number of rows on a side.
-    is_tied : sequence of bool
-        For each column whether equal neighbours must be kept together. Where False, a split between equal
-        values may be returned; the caller looks.
-
-    Returns
-    -------
-    float array (d, k)
-        The best score; -1 where no position is allowed.
-    """
-    if fast := native(xp, "gini_scan"):
-        return fast(lists, columns, class_ends, starts, block_at, counts, least, is_tied)
-    best = []
-    for f in row_chunks(lists.shape[0], 40 * lists.shape[1] * len(class_ends)):
-        values = xp.take_along_axis(columns[f, :], xp.astype(lists[f, :], xp.int64), axis=-1)
-        scores = _list_scores(xp, lists[f, :], values, class_ends, block_at, counts, least)
-        best.append(block_max(xp, scores, starts, block_at))
-    return xp.concat(best, axis=0)
-
-
-def gini_find(
-    xp: Namespace,
-    rows: Array,
-    values: Array,
-    class_ends: Sequence[int],
-    starts: Array,
-    block_at: Array,
-    counts: Array,
-    best: Array,
-    *,
-    least: int,
-) -> Array:
-    """Find the first position of each block that has the score `best` (k,) found by `gini_scan`.
-
-    Parameters
-    ----------
-    rows, values : arrays (m,)
-        The list of each block that holds the best split, and the values of its column in that order.
-    class_ends, starts, block_at, counts, least
-        As for `gini_scan`.
-    best : float array (k,)
-        The score to find.
-
-    Returns
-    -------
-    int64 array (k,)
-        The last position of the left side; -1 where only positions between equal values have the score.
-    """
-    if fast := native(xp, "gini_find"):
-        return fast(rows, values, class_ends, starts, block_at, counts, best, least)
-    scores = _list_scores(xp, rows[None, :], values[None, :], class_ends, block_at, counts, least)
-    return first_in_block(xp, scores == xp.take(best, block_at, axis=0)[None, :], starts, block_at)[0, :]
 
 
 def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array) -> Array:
@@ -268,31 +185,6 @@ def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array)
     countdown = m - xp.arange(m, dtype=xp.int64, device=array_api_compat.device(is_hit))
     largest = block_max(xp, xp.where(is_hit, countdown, 0), starts, block_at)
     return xp.where(largest > 0, m - largest, -1)
-
-
-def _list_scores(
-    xp: Namespace,
-    lists: Array,
-    values: Array,
-    class_ends: Sequence[int],
-    block_at: Array,
-    counts: Array,
-    least: int,
-) -> Array:
-    """Score every position (d, m) of the lists; -1 between equal values and where a side is too small."""
-    device = array_api_compat.device(lists)
-    ends = xp.asarray(class_ends, dtype=lists.dtype, device=device)
-    below = xp.astype(lists[None, :, :] < ends[:, None, None], xp.int64)  # (c, d, m)
-    running = xp.cumulative_sum(below, axis=-1)
-    total = xp.cumulative_sum(counts, axis=1)  # (k, c): rows of class c or less
-    before = xp.cumulative_sum(total, axis=0) - total
-    left = running - xp.permute_dims(xp.take(before, block_at, axis=0), (1, 0))[:, None, :]
-    right = xp.permute_dims(xp.take(total, block_at, axis=0), (1, 0))[:, None, :] - left
-    n_left, n_right = left[-1, ...], right[-1, ...]
-    left = xp.concat((left[:1, ...], left[1:, ...] - left[:-1, ...]), axis=0)
-    right = xp.concat((right[:1, ...], right[1:, ...] - right[:-1, ...]), axis=0)
-    is_allowed = steps(xp, values) & (n_left >= least) & (n_right >= least)
-    return xp.where(is_allowed, gini_scores(xp, left, right), -1.0)
 
 
 def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
