@@ -21,9 +21,20 @@ from arraylearn.bench.data import Rows, Shape, curved, interval_rules, machine_r
 from arraylearn.bench.harness import race_turns
 from arraylearn.bench.machine import describe_machine, load, quiet, threads
 
-__all__ = ["AXES", "Growth", "GrowthReport", "measure_growth", "print_growth", "save_growth", "slope"]
+__all__ = [
+    "AXES",
+    "Growth",
+    "GrowthReport",
+    "growth_page",
+    "measure_growth",
+    "print_growth",
+    "read_growths",
+    "save_growth",
+    "slope",
+]
 
 AXES = ("n_rows", "n_columns", "n_classes")
+_HEADINGS = ("family", "learner", "along", "sizes", "time", "slope", "memory", "slope")
 _WORDS = {"n_rows": "rows", "n_columns": "columns", "n_classes": "classes"}
 
 
@@ -230,13 +241,39 @@ def print_growth(report: GrowthReport, console: Any = None) -> None:
     console = console or Console()
     title = f"Growth of a fit on {report.backend}, {report.threads} thread(s): log-log slopes over four sizes"
     table = Table(title=title, title_justify="left")
-    for heading in ("family", "learner", "along", "sizes", "time", "slope", "memory", "slope"):
+    for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading == "slope" else "left", overflow="fold")
     for row in growth_rows(report.growths):
         table.add_row(*row)
     console.print(table)
     state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
     console.print(f"Machine {state}, load {report.load_before} before.", highlight=False)
+
+
+def growth_page(report: GrowthReport) -> str:
+    """Return the slopes as a section of Markdown."""
+    state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
+    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *growth_rows(report.growths)]
+    return "\n".join(
+        [
+            "## Growth of cost",
+            f"Log-log slopes over four sizes of a fit on {report.backend}, {report.threads} thread(s); "
+            f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine {state} (load "
+            f"{report.load_before} before).",
+            "",
+            *("| " + " | ".join(line) + " |" for line in lines),
+            "",
+        ]
+    )
+
+
+def read_growths(paths: Sequence[str | Path]) -> GrowthReport:
+    """Read runs that `save_growth` wrote, and join them."""
+    read = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    if any((one["machine"], one["backend"]) != (read[0]["machine"], read[0]["backend"]) for one in read):
+        raise ValueError("`read`: the runs are of different machines, versions or backends.")
+    growths = [Growth(**growth) for one in read for growth in one["growths"]]
+    return GrowthReport(**{**read[0], "growths": growths})
 
 
 def save_growth(report: GrowthReport, path: str | Path) -> None:

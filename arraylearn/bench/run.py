@@ -22,7 +22,7 @@ from arraylearn.bench.harness import compare_turns, geometric_mean, race_turns
 from arraylearn.bench.machine import describe_machine, load, quiet, threads
 from arraylearn.bench.peers import installed_peers, missing_peers
 
-__all__ = ["Contestant", "Report", "Result", "Summary", "Versus", "run_bench", "summarize"]
+__all__ = ["Contestant", "Report", "Result", "Summary", "Versus", "join_reports", "run_bench", "summarize"]
 
 # seconds of turns per case, after a first round that does not count
 BUDGET: dict[Size, float] = {"small": 2.5, "medium": 15.0, "large": 60.0}
@@ -94,6 +94,27 @@ class Report:
         raw = json.loads(Path(path).read_text(encoding="utf-8"))
         raw["results"] = [_read_result(result) for result in raw["results"]]
         return cls(**raw)
+
+
+def join_reports(reports: Sequence[Report]) -> Report:
+    """Join runs of one machine, made one after the other, into one."""
+    first = reports[0]
+    if any(one.machine != first.machine or one.clock != first.clock for one in reports):
+        raise ValueError(
+            "`read`: the runs are of different machines, versions or clocks; show them one by one."
+        )
+    quiet_ones = [one.quiet for one in reports]
+    return Report(
+        first.machine,
+        first.clock,
+        first.began,
+        max((one.load_before for one in reports if one.load_before is not None), default=None),
+        max((one.load_after for one in reports if one.load_after is not None), default=None),
+        None if None in quiet_ones else all(quiet_ones),
+        round(sum(one.seconds for one in reports), 1),
+        [result for one in reports for result in one.results],
+        {name: reason for one in reports for name, reason in one.skipped.items()},
+    )
 
 
 def _read_result(raw: dict[str, Any]) -> Result:

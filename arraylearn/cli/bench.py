@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
     add("--no-peers", action="store_true", help="ours only")
     add("--cpu-time", action="store_true", help="time on our own cores: for one thread on a busy machine")
     add("--json", type=Path, metavar="FILE", help="write all figures here")
-    add("--read", type=Path, metavar="FILE", help="show an earlier run instead of making one")
+    add("--read", type=Path, nargs="+", metavar="FILE", help="show earlier runs instead of making one")
     add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
     add("--results", type=Path, metavar="FILE", help="rewrite the marked section of this Markdown file")
     add("--growth", action="store_true", help="fit how time and memory grow, instead of comparing with peers")
@@ -67,21 +67,22 @@ def _refuse_early(options: argparse.Namespace) -> None:
         from arraylearn.plot.benchmark import refuse_without_matplotlib
 
         refuse_without_matplotlib("--chart")
-    if options.growth and (options.results or options.read):
-        raise ValueError("`--growth` has a table of its own: leave out `--results` and `--read`.")
     if options.turns is not None and options.turns < 1:
         raise ValueError(f"`--turns` must be at least 1; got {options.turns}.")
     if options.results is not None:
         from arraylearn.bench.show import refuse_without_section
 
-        refuse_without_section(options.results)
+        refuse_without_section(options.results, "growth" if options.growth else "bench")
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from arraylearn.bench.run import Report
+    from arraylearn.bench.run import Report, join_reports
     from arraylearn.bench.show import markdown, print_report, rewrite_section
 
-    report = _run(options) if options.read is None else Report.read(options.read)
+    if options.read is None:
+        report = _run(options)
+    else:
+        report = join_reports([Report.read(path) for path in options.read])
     if options.json is not None:
         report.save(options.json)
     print_report(report)
@@ -115,23 +116,15 @@ def _run(options: argparse.Namespace) -> Any:
 
 
 def _growth(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from arraylearn.bench.growth import measure_growth, print_growth, save_growth
+    from arraylearn.bench.growth import growth_page, print_growth, read_growths, save_growth
+    from arraylearn.bench.show import rewrite_section
 
     if len(options.backend) > 1 or len(options.threads) > 1:
         raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
-    console = Console(stderr=True)
-    with console.status("the first learner ...") as status:
-        found = measure_growth(
-            options.families,
-            backend=options.backend[0],
-            n_threads=options.threads[0],
-            size=options.size[0],
-            only=options.only,
-            tell=lambda name: status.update(f"done: {name} ..."),
-        )
+    found = _measure_growth(options) if options.read is None else read_growths(options.read)
     print_growth(found)
+    if options.results is not None:
+        rewrite_section(options.results, growth_page(found), "growth")
     if options.json is not None:
         save_growth(found, options.json)
     if options.chart is not None:
@@ -139,3 +132,20 @@ def _growth(options: argparse.Namespace) -> int:
 
         plot_growth(found).savefig(options.chart)
     return 0
+
+
+def _measure_growth(options: argparse.Namespace) -> Any:
+    from rich.console import Console
+
+    from arraylearn.bench.growth import measure_growth
+
+    console = Console(stderr=True)
+    with console.status("the first learner ...") as status:
+        return measure_growth(
+            options.families,
+            backend=options.backend[0],
+            n_threads=options.threads[0],
+            size=options.size[0],
+            only=options.only,
+            tell=lambda name: status.update(f"done: {name} ..."),
+        )

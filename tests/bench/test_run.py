@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +74,15 @@ def test_the_file_holds_everything(report, tmp_path):
     report.save(path)
     assert Report.read(path) == report
     assert json.loads(path.read_text())["results"][0]["ratios"]["libsvm"]["ratio"] > 0
+
+
+def test_runs_are_joined(report):
+    both = run.join_reports([report, replace(report, load_before=7000.0, quiet=False, skipped={"a": "b"})])
+    assert len(both.results) == 2
+    assert (both.load_before, both.quiet) == (7000.0, False)
+    assert set(both.skipped) == {"onedal", "a"}
+    with pytest.raises(ValueError, match="different machines"):
+        run.join_reports([report, replace(report, machine={})])
 
 
 def test_a_case_that_fails_costs_nothing_else(monkeypatch, known_peers):
@@ -203,7 +213,6 @@ def test_the_command_writes_everything(monkeypatch, known_peers, tmp_path, capsy
         (["--json", "/no/such/folder/run.json"], "there is no folder"),
         (["--turns", "0"], "`--turns` must be at least 1"),
         (["--growth", "--threads", "1", "2"], "one number of `--threads`"),
-        (["--growth", "--results", "x.md"], "a table of its own"),
         (["--read", "no_such_file.json"], "no_such_file.json"),
     ],
 )
@@ -237,7 +246,7 @@ def test_slopes():
     assert growth.slope([10, 20, 40, 80], [3 * n**1.5 for n in (10, 20, 40, 80)]) == pytest.approx(1.5)
 
 
-def test_growth_of_what_is_known(monkeypatch, capsys):
+def test_growth_of_what_is_known(monkeypatch, capsys, tmp_path):
     class Square:
         def fit(self, X, y):
             return np.ones((X.shape[0], X.shape[0]))
@@ -251,8 +260,11 @@ def test_growth_of_what_is_known(monkeypatch, capsys):
     assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.1)
     assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
     assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.1)
-    growth.print_growth(found)
-    assert "square" in capsys.readouterr().out
+    kept, page = tmp_path / "growth.json", tmp_path / "RESULTS.md"
+    growth.save_growth(found, kept)
+    assert cli.main(["bench", "--growth", "--read", str(kept), str(kept), "--results", str(page)]) == 0
+    assert capsys.readouterr().out.count("square") == 4
+    assert page.read_text().count("| kernels | square |") == 4
 
 
 def test_every_learner_of_the_growth_fits():
