@@ -27,9 +27,10 @@ Host = Any  # a NumPy array
 
 # What is added to the diagonal, as a share of its largest value, by the precision of the factor.
 _RIDGE_NARROW, _RIDGE_WIDE = 1e-6, 1e-9
-# To gather a kernel value costs as much as this many operations of a factorization.
-_GATHER = 80.0
-_SMALL = 10.0  # as much dearer are the small systems, in the widest float
+# In operations of a factorization: to move a number in memory, and one of the small systems in float64.
+_MOVE, _SMALL = 40.0, 6.0
+# A factor of the rows at hand serves the next ones, too: it may cost as much more than a border.
+_WORTH = 2.0
 
 
 class Base(NamedTuple):
@@ -121,9 +122,11 @@ class MovingFactor:
         known = self.column_of
         n_new = sum(row not in known for row in joined.tolist())
         n_new += sum(-1 - row not in known for row in left.tolist())
-        anew = m**3 / 3 + _GATHER * m**2
-        update = (n_base**2 + 2 * n_base * (len(known) + n_new) + _GATHER * n_base) * n_new
-        return bool(update + _SMALL * (k**3 / 3 + 4 * n_base * k) < anew)
+        anew = m**3 / 3 + 1.5 * _MOVE * m**2
+        n_all = len(known) + n_new
+        update = n_new * n_base * (n_base + 2 * n_all + _MOVE) + _MOVE * n_all * (n_base / 2 + n_all)
+        small = _SMALL * k**3 / 3 + 3 * _MOVE * k**2
+        return bool(_WORTH * (update + small) < anew)
 
     def _refactor(self, free: Host) -> Solver | None:
         """Factor the matrix between the rows, in the store's precision or else in the widest."""

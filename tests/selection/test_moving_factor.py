@@ -26,7 +26,7 @@ def solved(matrix, rows, right):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_systems_near_the_base_need_no_new_factor(dtype, monkeypatch):
-    monkeypatch.setattr(moving_factor, "_SMALL", 0.0)
+    monkeypatch.setattr(moving_factor, "_WORTH", 0.0)
     store, matrix = store_of(dtype=dtype)
     rng = np.random.default_rng(1)
     factor = MovingFactor(store)
@@ -42,7 +42,7 @@ def test_systems_near_the_base_need_no_new_factor(dtype, monkeypatch):
 
 
 def test_a_row_that_comes_back_costs_nothing(monkeypatch):
-    monkeypatch.setattr(moving_factor, "_SMALL", 0.0)
+    monkeypatch.setattr(moving_factor, "_WORTH", 0.0)
     store, _ = store_of()
     factor = MovingFactor(store)
     few, more = np.arange(0, 40), np.arange(0, 42)
