@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import loguniform
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import cohen_kappa_score, make_scorer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
@@ -141,3 +145,68 @@ def test_interrupted():
     Interrupting.left = 1
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
+
+
+# ---- a drop-in for scikit-learn's: the same with our classifiers, where fast paths answer
+
+SEARCHES = [
+    (al.NaiveBayesClassifier(), {"variance_floor": [1e-9, 1e-2, 0.5]}),
+    (al.FullBayesClassifier(), {"shrinkage": [0.0, 0.3, 0.9], "variance": ["ml", "unbiased"]}),
+    (al.DecisionTreeClassifier(), {"max_depth": [1, 2, None], "min_samples_leaf": [1, 9]}),
+    (al.GradientBoostingClassifier(max_depth=2, min_samples_leaf=5), {"n_estimators": [1, 4]}),
+    (al.SVC(gamma=0.3), {"C": [0.01, 1.0, 30.0]}),
+]
+every = pytest.mark.parametrize(("estimator", "grid"), SEARCHES, ids=lambda part: type(part).__name__)
+METRICS = {"accuracy": "accuracy", "kappa": make_scorer(cohen_kappa_score), "recall": "recall_macro"}
+
+
+def fewest_errors_of_recall(results):
+    return int(np.argmax(results["mean_test_recall"]))
+
+
+@every
+@pytest.mark.parametrize("refit", ["kappa", False, fewest_errors_of_recall], ids=["str", "False", "callable"])
+def test_our_classifiers_give_the_results_of_scikit_learn(estimator, grid, refit):
+    options = {"scoring": METRICS, "refit": refit, "cv": StratifiedKFold(3, shuffle=True, random_state=1)}
+    found, expected = both(estimator, grid, **options)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    for name in ("best_index_", "best_params_", "best_score_"):
+        assert getattr(found, name, None) == getattr(expected, name, None)
+    assert hasattr(found, "best_estimator_") == bool(refit)
+    assert found.multimetric_
+    assert sorted(found.scorer_) == sorted(expected.scorer_)
+    if refit:
+        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_random_candidates_of_a_fast_path():
+    grid = {"C": loguniform(1e-2, 1e2), "gamma": [0.1, 0.3]}
+    options = {"n_iter": 8, "random_state": 5, "cv": 3}
+    found = al.GridSearch(al.SVC(), grid, **options).fit(X, Y)
+    expected = RandomizedSearchCV(al.SVC(), grid, **options).fit(X, Y)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    assert found.best_params_ == expected.best_params_
+
+
+@pytest.mark.parametrize("error_score", [np.nan, 0.0])
+def test_a_candidate_that_fails_in_a_fast_path(error_score):
+    grid = {"max_depth": [2, -1, 4]}
+    searches = [
+        kind(al.DecisionTreeClassifier(), grid, cv=2, error_score=error_score)
+        for kind in (al.GridSearch, GridSearchCV)
+    ]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found, expected = (search.fit(X, Y) for search in searches)
+    assert sum(issubclass(warning.category, FitFailedWarning) for warning in told) >= 2
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    with pytest.raises(ValueError, match="max_depth"):
+        al.GridSearch(al.DecisionTreeClassifier(), grid, cv=2, error_score="raise").fit(X, Y)
+
+
+def test_progress_shows_the_time_left(capsys):
+    al.GridSearch(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}, cv=3, progress=True).fit(X, Y)
+    shown = capsys.readouterr().err
+    assert "candidates x folds" in shown
+    assert "6/6" in shown
+    assert re.search(r"\d:\d\d:\d\d", shown)
