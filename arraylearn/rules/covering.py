@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
@@ -58,15 +59,16 @@ def learn_covering(
         if class_weight <= 0 or class_weight == sum(class_weights):
             continue
         target = Target(codes == code, weights)
-        for conditions in _cover_class(place, candidates, layout, target, settings):
+        for conditions, mask in _cover_class(place, candidates, layout, target, settings):
             rules.append((conditions, code))
-            is_covered = is_covered | mask_of(xp, candidates, conditions)
+            is_covered = is_covered | mask
     return rules, default_class(place, codes, is_covered, weights, class_weights)
 
 
 def _cover_class(
     place: Place, candidates: Candidates, layout: Layout, target: Target, settings: CoveringSettings
-) -> list[Conditions]:
+) -> Iterator[tuple[Conditions, Array]]:
+    """Learn the rules of a class, and which rows (n,) each of them matches."""
     xp = place.xp
     growth = Growth(
         settings.gain, settings.must_gain, least=settings.min_coverage, max_literals=settings.max_literals
@@ -74,20 +76,18 @@ def _cover_class(
     pool = open_blocks(place, candidates, layout, target)
     weight = weigh(xp, target, [pool.is_live])[0]
     share = _share(weight[:2])
-    found: list[Conditions] = []
-    while pool.size and len(found) < (settings.max_rules or candidates.n_rows):
+    for _ in range(settings.max_rules or candidates.n_rows):
         grown = grow_rule(xp, candidates, pool, target, growth, weight=weight)
         conditions, accuracy = _shortest(grown)
         if not conditions or accuracy <= share or accuracy < settings.min_accuracy:
-            break
-        found.append(conditions)
+            return
         mask = mask_of(xp, candidates, conditions)
+        yield conditions, mask
         taken = _taken(xp, target, mask & pool.is_live, grown.counts[len(conditions) - 1])
         positive, covered, n_rows = taken
         weight = Weight(weight.positive - positive, weight.covered - covered, weight.n_rows - n_rows)
         pool = restrict(xp, candidates, pool, ~mask, weight.n_rows)
         pool = lay_out_again(place, candidates, pool)
-    return found
 
 
 def _taken(xp: Namespace, target: Target, gone: Array, counts: tuple[float, float]) -> Weight:

@@ -69,7 +69,10 @@ def prune_and_raise(
         The levels at which something happened.
     """
     if tree.surrogates is not None:
-        raise ValueError("subtrees cannot be raised where missing values follow surrogates.")
+        raise ValueError(
+            "subtrees cannot be raised where missing values follow surrogates. Set `raise_subtrees=False` or "
+            "another policy for missing values, such as `missing='fractional'`."
+        )
     samples = [training] if held_out is None else [training, held_out]
     work = _Work(tree_on_host(tree), samples, estimate, slack + TIE)
     steps = work.run()
