@@ -40,6 +40,7 @@ _HOMES = {
     "load": "arraylearn.io",
     "save": "arraylearn.io",
     "leave_one_out": "arraylearn.selection",
+    "permutation_importance": "arraylearn.importance",
     "set_backend": "arraylearn.backend",
     "set_memory_budget": "arraylearn.backend",
     "set_num_threads": "arraylearn.backend",

@@ -29,6 +29,7 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.backend.ops.finite import has_infinite
+from arraylearn.backend.random import RandomState
 from arraylearn.backend.selector import choose_place
 from arraylearn.table import (
     Labels,
@@ -171,6 +172,22 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
             made = cast_model(made, place, dtype)
         copies[key] = (self.model_, made)
         return made
+
+    def permutation_importance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        n_repeats: int = 5,
+        sample_weight: Any = None,
+        random_state: RandomState = None,
+    ) -> Any:
+        """Judge each column by the accuracy that is lost when it is shuffled: `al.permutation_importance`."""
+        from arraylearn.importance import permutation_importance
+
+        return permutation_importance(
+            self, X, y, n_repeats=n_repeats, sample_weight=sample_weight, random_state=random_state
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

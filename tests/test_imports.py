@@ -18,7 +18,7 @@ ORDER = [
     {"backend"},
     {"_door"},
     {"table", "measures", "coding", "kernels", "gaussian"},
-    {"estimator", "datasets"},
+    {"estimator", "datasets", "importance"},
     {"bayes", "tree", "svm"},
     {"ensemble", "rules"},
     {"selection", "scale", "io", "plot"},
