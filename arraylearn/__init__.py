@@ -18,6 +18,7 @@ _HOMES = {
     "AdaBoostClassifier": "arraylearn.ensemble",
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
+    "ExtraTreesClassifier": "arraylearn.ensemble",
     "GradientBoostingClassifier": "arraylearn.ensemble",
     "RandomForestClassifier": "arraylearn.ensemble",
     "MemoryBudgetError": "arraylearn.backend",

@@ -15,10 +15,14 @@ __all__ = [
     "apply_binning",
     "learn_binning",
     "order_categories",
+    "place_bins",
     "prepare_columns",
 ]
 
 host = HOST.xp
+
+# Where bins lie is said in whole numbers up to this.
+_POSITIONS = 1 << 24
 
 
 class Binning(NamedTuple):
@@ -105,6 +109,29 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
         dtype = xp.uint8 if binning.n_bins <= 256 else xp.int16
         parts.append(xp.reshape(xp.astype(bins, dtype), table.codes.shape))
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+
+def place_bins(place: Place, binning: Binning) -> Array:
+    """Say where the bins of each column lie, as whole numbers that ascend through all columns (d * n_bins,).
+
+    Bins of numbers lie where their values do, those of categories side by side, missing values beyond.
+    """
+    n_bins, edges = binning.n_bins, to_host(binning.edges)
+    n_numeric, n_nominal = int(edges.shape[0]), int(binning.category_bin.shape[0])
+    lines = host.tile(host.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
+    for line, row in zip(lines, edges, strict=False):
+        known = host.astype(row[host.isfinite(row)], host.float64)
+        if known.shape[0] < 2:
+            continue
+        middle = known[:-1] + (known[1:] - known[:-1]) / 2
+        ends = (known[0] - (known[1] - known[0]) / 2, known[-1] + (known[-1] - known[-2]) / 2)
+        values = host.concat((host.asarray(ends[:1]), middle, host.asarray(ends[1:])))
+        line[: values.shape[0]] = (values - ends[0]) / (ends[1] - ends[0])
+        line[values.shape[0] :] = 1.0
+    whole = host.astype(host.round(lines * _POSITIONS), host.int64)
+    whole[:, -1] += _POSITIONS // 8  # missing values
+    first = host.arange(lines.shape[0])[:, None] * (2 * _POSITIONS)
+    return from_host((whole + first).reshape(-1), place)
 
 
 def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:

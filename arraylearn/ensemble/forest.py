@@ -6,15 +6,17 @@ import math
 import warnings
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
-from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories
-from arraylearn.ensemble.grow_forest import Bags, ForestLimits, GrownForest, grow_trees, join_forests
+from arraylearn.ensemble.bags import draw_bags
+from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
+from arraylearn.ensemble.grow_forest import ForestLimits, GrownForest, grow_trees, join_forests
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch
@@ -28,6 +30,8 @@ host = HOST.xp
 _MAX_BINS = 4_094
 # Trees grow together while their rows are no more than this.
 _ROWS_TOGETHER = 500_000
+# Trees whose rows out of the bag are looked at together.
+_TREES_JUDGED = 16
 # Class shares are whole numbers in these units, so that no sum depends on its order.
 _SHARE_BITS = 20
 
@@ -113,6 +117,9 @@ class RandomForestClassifier(ArrayClassifier):
     ['low', 'middle', 'low']
     """
 
+    # whether each column that a node looks at offers one cut only, drawn at random
+    _draws_cuts: ClassVar[bool] = False
+
     def __init__(
         self,
         *,
@@ -156,7 +163,8 @@ class RandomForestClassifier(ArrayClassifier):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), optional
-            Rows are drawn in proportion to their weights; needs `bootstrap`.
+            Rows are drawn in proportion to their weights. Without `bootstrap` whole numbers only: a row
+            counts as often.
 
         Returns
         -------
@@ -175,8 +183,11 @@ class RandomForestClassifier(ArrayClassifier):
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
         weights = join_weights(sample_weight, self.class_weight, labels, HOST)
-        if weights is not None and not self.bootstrap:
-            raise ValueError("`bootstrap` must be True where rows or classes have weights; got False.")
+        if weights is not None and not self.bootstrap and bool(host.any(weights != host.floor(weights))):
+            raise ValueError(
+                "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "
+                "drawn in proportion to them; got False."
+            )
         if old is None:
             binning = learn_binning(place, table, _MAX_BINS)
             binning = order_categories(place, binning, table, labels.codes)
@@ -186,7 +197,7 @@ class RandomForestClassifier(ArrayClassifier):
         bins = apply_binning(place.xp, old.binning, table)
         groves = old.groves
         if self.n_estimators > self.n_trees_:
-            grown = self._grow_missing(place, bins, old.binning.n_bins, labels, weights)
+            grown = self._grow_missing(place, bins, old.binning, labels, weights)
             groves = (*groves, _make_grove(place, grown, old.binning.n_bins, int(bins.shape[0])))
         self.model_ = Forest(old.binning, groves)
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
@@ -195,22 +206,23 @@ class RandomForestClassifier(ArrayClassifier):
         return self
 
     def _grow_missing(
-        self, place: Place, bins: Array, n_bins: int, labels: Labels, weights: Any
+        self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
     ) -> GrownForest:
         """Grow the trees that are missing."""
-        xp, (d, n) = place.xp, bins.shape
+        xp, (d, n), n_bins = place.xp, bins.shape, binning.n_bins
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
             _count_features(self.max_features, d),
+            place_bins(place, binning) if self._draws_cuts else None,
         )
         # row by row: the columns that a node looks at lie in one or two lines of the cache
         lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
         def grow(few: slice) -> GrownForest:
-            bags = _draw_bags(generators[few], n, weights, self.bootstrap)
+            bags = draw_bags(generators[few], n, weights, self.bootstrap)
             grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
             for _ in range(few.start, few.stop) if report is not None else ():
                 report(None)  # type: ignore[misc]
@@ -225,16 +237,18 @@ class RandomForestClassifier(ArrayClassifier):
         sums = host.zeros((n, n_classes), dtype=host.int64)
         generators = spawn(self.seed_, self.n_trees_)
         for grove in self.model_.groves:
-            n_trees = grove.trees.root.shape[0]
-            few, generators = generators[:n_trees], generators[n_trees:]
-            bags = _draw_bags(few, n, weights, self.bootstrap)
-            leaves = to_host(ops.reach_leaves(place.xp, bins, grove.trees))
             shares = to_host(grove.shares)
-            ends = host.cumulative_sum(bags.sizes)
-            for t in range(n_trees):
-                is_out = host.ones(n, dtype=bool)
-                is_out[bags.rows[int(ends[t] - bags.sizes[t]) : int(ends[t])]] = False
-                sums[is_out] += shares[leaves[t, is_out]]
+            n_trees = grove.trees.root.shape[0]
+            own, generators = generators[:n_trees], generators[n_trees:]
+            for few in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
+                bags = draw_bags(own[few], n, weights, self.bootstrap)
+                some = grove.trees._replace(root=grove.trees.root[few])
+                leaves = to_host(ops.reach_leaves(place.xp, bins, some))
+                ends = host.cumulative_sum(bags.sizes).tolist()
+                for line, start, end in zip(leaves, [0, *ends], ends, strict=False):
+                    is_out = host.ones(n, dtype=bool)
+                    is_out[bags.rows[start:end]] = False
+                    sums[is_out] += shares[line[is_out]]
         total = host.sum(sums, axis=1)
         is_judged = total > 0
         if not bool(host.any(is_judged)):
@@ -305,25 +319,6 @@ def sum_shares(xp: Namespace, model: Forest, table: Table) -> Array:
             reached = xp.astype(xp.take(grove.shares, xp.astype(leaves[t, :], xp.int64), axis=0), xp.int64)
             sums = reached if sums is None else sums + reached
     return sums
-
-
-def _draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> Bags:
-    """Draw the rows of some trees, each from a generator of its own, in proportion to the weights."""
-    rows, drawn, seeds = [], [], []
-    ends = None if weights is None else host.cumulative_sum(weights) / float(weights.sum())
-    for generator in generators:
-        seeds.append(int(generator.integers(2**63 - 1)))
-        times = host.ones(n, dtype=host.int64)
-        if bootstrap:
-            draws = generator.integers(0, n, n)
-            if ends is not None:
-                draws = host.searchsorted(ends, generator.random(n), side="right")
-                draws = host.minimum(draws, n - 1)
-            times = ops.histogram(host, draws, n)
-        rows.append(host.nonzero(times)[0])
-        drawn.append(times[rows[-1]])
-    sizes = host.asarray([part.shape[0] for part in rows], dtype=host.int64)
-    return Bags(host.concat(rows), host.concat(drawn), sizes, host.asarray(seeds, dtype=host.uint64))
 
 
 def _share(n_trees: int, n_rows: int) -> list[slice]:

@@ -15,6 +15,8 @@ host = HOST.xp
 
 # Draws of columns to choose from; each node takes one by the number that it has from its tree's seed.
 _DRAWS = 8_192
+_LEAST_DRAWS = 256
+_DRAWN_NUMBERS = 1 << 21
 _DRAW_SEED = 20_240_901
 # From so many rows per class on, a node looks at groups of bins.
 _MANY_PER_CLASS = 512
@@ -27,6 +29,7 @@ class ForestLimits(NamedTuple):
     min_samples_split: int
     min_samples_leaf: int
     n_features: int
+    positions: Array | None = None  # where bins lie, if each column offers one cut, drawn at random
 
 
 class Bags(NamedTuple):
@@ -92,7 +95,7 @@ def grow_trees(
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
     depth, first = 0, n_trees
     while level.ids.shape[0] and depth != limits.max_depth:
-        cuts = _find_cuts(place, bins, level, draws, rules)
+        cuts = _find_cuts(place, bins, level, draws, rules, limits.positions)
         at = level.ids[cuts.is_split] - (first - parts[-1]["feature"].shape[0])
         chosen = host.nonzero(cuts.is_split)[0]
         parts[-1]["feature"][at] = cuts.feature[chosen]
@@ -139,10 +142,9 @@ def join_forests(parts: list[GrownForest]) -> GrownForest:
 
 
 def _draw_columns(d: int, n_features: int) -> Any:
-    """Draw sets of columns (draws, n_features); all columns in one set where there is nothing to draw."""
-    if n_features >= d:
-        return host.arange(d)[None, :]
-    keys = as_generator(_DRAW_SEED).random((_DRAWS, d))
+    """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins."""
+    n_draws = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN_NUMBERS // d))
+    keys = as_generator(_DRAW_SEED).random((n_draws, d))
     return host.argsort(keys, axis=1)[:, :n_features]
 
 
@@ -173,26 +175,35 @@ def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     return _Level._make((*(part[is_kept] for part in level[:-1]), entries))
 
 
-def _find_cuts(place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules) -> _Cuts:
+def _find_cuts(
+    place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules, positions: Array | None
+) -> _Cuts:
     """Find the cuts of all nodes; the host waits once, or twice where drawn columns are of no use."""
     d = int(bins.shape[1])
     drawn = draws[host.astype(level.seeds % host.asarray(draws.shape[0], dtype=host.uint64), host.int64)]
-    cuts = _cut_among(place, bins, level, drawn, rules)
+    cuts = _cut_among(place, bins, level, drawn, rules, positions)
     if drawn.shape[1] == d or bool(host.all(cuts.is_split)):
         return cuts
     # columns that are all constant in a node say nothing: look at the others, too
     part = _keep(place, level, ~cuts.is_split)
     every = host.broadcast_to(host.arange(d)[None, :], (part.ids.shape[0], d))
-    found = _cut_among(place, bins, part, every, rules)
+    found = _cut_among(place, bins, part, every, rules, positions)
     at = host.nonzero(~cuts.is_split)[0]
     for whole, some in zip(cuts, found, strict=True):
         whole[at] = some
     return cuts
 
 
-def _cut_among(place: Place, bins: Array, level: _Level, columns: Any, rules: ops.CutRules) -> _Cuts:
+def _cut_among(
+    place: Place, bins: Array, level: _Level, columns: Any, rules: ops.CutRules, positions: Array | None
+) -> _Cuts:
     """Find the cuts of nodes, each among columns (k, f) of its own; the host waits once."""
     xp, k = place.xp, level.ids.shape[0]
+    draws = None
+    if positions is not None:
+        # by the seed of the node and the column, whichever other columns are looked at
+        seeds = level.seeds[:, None] + host.astype(columns + 3, host.uint64)
+        draws = ops.Draws(from_host(host.astype(_mix(seeds) >> 32, host.int64), place), positions)
     score, slot, cut, n_left, left = ops.best_cuts(
         xp,
         bins,
@@ -201,6 +212,7 @@ def _cut_among(place: Place, bins: Array, level: _Level, columns: Any, rules: op
         from_host(columns, place, xp.int64),
         from_host(level.counts, place, xp.int64),
         rules,
+        draws,
     )
     found = (xp.astype(score > 0, xp.int64), slot, cut, n_left, xp.reshape(left, (-1,)))
     read = to_host(xp.concat(found))

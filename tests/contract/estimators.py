@@ -127,4 +127,14 @@ SUBJECTS: tuple[Subject, ...] = (
             "check_sample_weight_equivalence_on_dense_data": "weights are chances to be drawn",
         },
     ),
+    Subject(
+        "extra_trees",
+        _with(al.ExtraTreesClassifier, n_estimators=5, random_state=0),
+        has_decision=False,
+        predict_syncs=1,
+        expected_failures={
+            "check_class_weight_classifiers": "weights that are no whole numbers need bootstrap",
+            "check_sample_weight_equivalence_on_dense_data": "rows without weight make bins, too",
+        },
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesClassifier as PeerExtra
 from sklearn.ensemble import RandomForestClassifier as Peer
 from sklearn.exceptions import NotFittedError
 
@@ -11,7 +12,9 @@ import arraylearn as al
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import to_host
 from arraylearn.backend.native import portable_only
-from arraylearn.ensemble import RandomForestClassifier
+from arraylearn.backend.random import spawn
+from arraylearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from arraylearn.ensemble.bags import draw_bags
 from tests.backends.assertions import assert_close
 from tests.ensemble.data import holes, nominal_frame, stripes
 
@@ -50,13 +53,14 @@ def nodes_of(n_classes, sizes, n_bins=9, weights_below=4, seed=None):
     return bins, codes, weights, entries, blocks, counts, rules
 
 
-def found_cuts(rung, xp, sizes, rules, *arrays):
+def found_cuts(rung, xp, sizes, rules, *arrays, draws=None):
     """The cuts of the native body, which are those of the portable one to the last bit."""
     moved = [rung.from_host(part) for part in arrays]
 
     def run():
         bins, entries, features, counts = moved
-        return ops.best_cuts(xp, bins, entries, sizes, features, counts, rules)
+        drawn = None if draws is None else ops.Draws(*(rung.from_host(part) for part in draws))
+        return ops.best_cuts(xp, bins, entries, sizes, features, counts, rules, drawn)
 
     with rung.forbid_syncs():
         found = run()
@@ -113,6 +117,40 @@ def test_large_nodes_look_at_groups_of_bins(rung, xp, n_classes):
         assert score_of(right, codes[block], weights[block], n_classes) == pytest.approx(best, rel=1e-6)
         assert n_left[node] == (~right).sum()
         assert left[node].sum() == weights[block][~right].sum()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("least", [1, 4])
+def test_drawn_cuts(rung, xp, n_classes, least):
+    sizes = [20, 3, 1, 36]
+    bins, codes, weights, entries, blocks, counts, rules = nodes_of(n_classes, sizes)
+    features = np.array([[0, 1], [2, 3], [1, 0], [3, 2]])
+    numbers = np.random.default_rng(7).integers(0, 2**32, features.shape)
+    places = np.array([0, 1, 2, 30, 31, 31, 31, 90, 99])  # of the nine bins
+    draws = (numbers, (np.arange(4)[:, None] * 1000 + places).reshape(-1))
+    rules = rules._replace(least=least)
+    score, slot, cut, n_left, left = found_cuts(
+        rung, xp, sizes, rules, bins, entries, features, counts, draws=draws
+    )
+    for node, block in enumerate(blocks):
+        offers = []
+        for column, number in zip(features[node], numbers[node], strict=True):
+            values = bins[block, column].astype(int)
+            low, high = places[values.min()], places[values.max()]
+            at = np.flatnonzero(places <= low + int((high - low) * (number / 2**32)))[-1]
+            at = max(min(at, values.max() - 1), values.min())
+            right = values > at
+            sides = [weights[block][side].sum() for side in (right, ~right)]
+            is_allowed = values.min() < values.max() and min(sides) >= least
+            offers.append((score_of(right, codes[block], weights[block], n_classes) if is_allowed else 0, at))
+        best = max(offers)
+        assert (score[node] > 0) == (best[0] > 0)
+        if best[0] > 0:
+            assert offers[slot[node]][0] == pytest.approx(best[0], rel=1e-6)
+            right = bins[block, features[node, slot[node]]] > cut[node]
+            assert cut[node] == offers[slot[node]][1]
+            assert n_left[node] == (~right).sum()
+            assert left[node].sum() == weights[block][~right].sum()
 
 
 def test_a_cut_without_gain_is_better_than_none(rung, xp):
@@ -186,18 +224,24 @@ def test_reach_leaves(rung, xp):
 # ---- the same trees everywhere
 
 
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 @pytest.mark.parametrize("k", [2, 4])
-def test_the_same_trees_on_every_backend(rung, k):
+def test_the_same_trees_on_every_backend(rung, k, kind):
     X, y = stripes(120, k=k)
     X = holes(X).astype(np.float32)
-    reference = small(n_estimators=3).fit(X, y)
-    model = small(n_estimators=3).fit(rung.from_host(X), rung.from_host(y))
+    reference = kind(n_estimators=3, random_state=0).fit(X, y)
+    model = kind(n_estimators=3, random_state=0).fit(rung.from_host(X), rung.from_host(y))
     assert_same_bits(model, reference)
     np.testing.assert_array_equal(rung.to_host(model.predict(rung.from_host(X))), reference.predict(X))
 
 
-def test_native_bodies_and_threads_change_nothing():
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_native_bodies_and_threads_change_nothing(kind):
     X, y = stripes(3000, k=3)
+
+    def small():
+        return kind(n_estimators=5, random_state=0)
+
     model = small().fit(X, y)
     try:
         for n_threads in (1, 3):
@@ -225,11 +269,19 @@ def test_a_tree_does_not_depend_on_the_others(monkeypatch):
     np.testing.assert_array_equal(apart.predict_proba(X), one)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows are in every bag")
 def test_warm_start_adds_trees():
     X, y = stripes(300)
     grown = small(n_estimators=2, warm_start=True).fit(X, y)
-    grown.set_params(n_estimators=5).fit(X, y)
-    np.testing.assert_array_equal(grown.predict_proba(X), small().fit(X, y).predict_proba(X))
+    grown.set_params(n_estimators=5, oob_score=True)
+    grown.fit(X, y)
+    whole = small(oob_score=True).fit(X, y)
+    assert grown.n_trees_ == 5
+    np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(grown.oob_decision_function_, whole.oob_decision_function_)
+    np.testing.assert_allclose(grown.feature_importances_, whole.feature_importances_)
+    grown.fit(X, y)  # nothing is missing
+    assert grown.n_trees_ == 5
     with pytest.raises(ValueError, match="at least the 5 trees there are already; got 3"):
         grown.set_params(n_estimators=3).fit(X, y)
 
@@ -246,6 +298,32 @@ def test_as_good_as_scikit_learn(k):
     assert model.score(new, truth) > peer.score(new, truth) - 0.02
     assert model.oob_score_ == pytest.approx(peer.oob_score_, abs=0.02)
     np.testing.assert_allclose(model.feature_importances_, peer.feature_importances_, atol=0.05)
+
+
+def test_extra_trees_are_as_good_as_scikit_learn():
+    X, y = stripes(3000, k=3)
+    new, truth = stripes(3000, k=3, seed=9)
+    scores = []
+    for seed in range(4):  # the accuracy differs by two points from seed to seed
+        settings = {"n_estimators": 20, "random_state": seed, "max_features": None}
+        model, peer = (kind(**settings).fit(X, y) for kind in (ExtraTreesClassifier, PeerExtra))
+        scores.append((model.score(new, truth), peer.score(new, truth)))
+    ours, theirs = np.mean(scores, axis=0)
+    assert ours > theirs - 0.03
+    np.testing.assert_allclose(model.feature_importances_, peer.feature_importances_, atol=0.06)
+    other = ExtraTreesClassifier(n_estimators=1, random_state=1, max_features=None).fit(X, y)
+    same_rows = ExtraTreesClassifier(n_estimators=1, random_state=2, max_features=None).fit(X, y)
+    assert any(not np.array_equal(a, b) for a, b in zip(bits(other), bits(same_rows), strict=True))
+
+
+def test_whole_weights_are_repetitions_without_bootstrap():
+    X, y = stripes(200, k=3)
+    weights = np.random.default_rng(0).integers(1, 4, 200)
+    for kind in (RandomForestClassifier, ExtraTreesClassifier):
+        weighed = kind(n_estimators=3, bootstrap=False, random_state=0).fit(X, y, sample_weight=weights)
+        repeated = kind(n_estimators=3, bootstrap=False, random_state=0)
+        repeated.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        np.testing.assert_array_equal(weighed.predict_proba(X), repeated.predict_proba(X))
 
 
 def test_full_trees_know_their_rows():
@@ -296,6 +374,27 @@ def test_weights_are_chances_to_be_drawn():
     assert balanced.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
 
 
+def test_out_of_bag_by_hand():
+    X, y = stripes(60)
+    with pytest.warns(UserWarning, match="rows are in every bag"):
+        model = small(n_estimators=4, oob_score=True).fit(X, y)
+    sums = np.zeros((60, 2))
+    (grove,) = model.model_.groves
+    for t, generator in enumerate(spawn(model.seed_, 4)):
+        bag = draw_bags([generator], 60, None, True)
+        alone = small()
+        alone.__dict__.update(model.__dict__)
+        trees = grove.trees._replace(root=grove.trees.root[t : t + 1])
+        alone.model_ = model.model_._replace(groves=(grove._replace(trees=trees),))
+        is_out = ~np.isin(np.arange(60), bag.rows)
+        sums[is_out] += alone.predict_proba(X)[is_out]
+    is_known = sums.sum(axis=1) > 0
+    shares = sums[is_known] / sums[is_known].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.oob_decision_function_[is_known], shares, atol=1e-5)
+    assert np.isnan(model.oob_decision_function_[~is_known]).all()
+    assert model.oob_score_ == pytest.approx((shares.argmax(axis=1) == y[is_known]).mean())
+
+
 def test_out_of_bag():
     X, y = stripes(300)
     with pytest.warns(UserWarning, match="rows are in every bag"):
@@ -334,7 +433,7 @@ def test_bad_data():
     with pytest.raises(ValueError, match="all weights are zero"):
         small().fit(X, y, sample_weight=np.zeros(30))
     with pytest.raises(ValueError, match="`bootstrap` must be True"):
-        small(bootstrap=False).fit(X, y, sample_weight=np.ones(30) * 2)
+        small(bootstrap=False).fit(X, y, sample_weight=np.ones(30) * 1.5)
     with pytest.raises(ValueError, match="infinity"):
         small().fit(np.where(X > 0, np.inf, X), y)
     model = small()

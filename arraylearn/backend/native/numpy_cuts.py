@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.ops.cuts import NO_GAIN, CutRules, cut_scores, group_bits
+from arraylearn.backend.ops.cuts import NO_GAIN, CutRules, Draws, cut_scores, draw_cuts, group_bits
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
@@ -62,7 +62,13 @@ def _accumulate(values: Host) -> Host:
 
 
 def best_cuts(
-    bins: Host, entries: Host, sizes: Sequence[int], features: Host, counts: Host, rules: CutRules
+    bins: Host,
+    entries: Host,
+    sizes: Sequence[int],
+    features: Host,
+    counts: Host,
+    rules: CutRules,
+    draws: Draws | None,
 ) -> Found:
     (k, f), n_classes = features.shape, counts.shape[1]
     size = np.asarray(sizes, dtype=np.int64)
@@ -75,6 +81,7 @@ def best_cuts(
     )
     key_bits = 32 - rules.n_bins.bit_length() - rules.payload_bits
     is_counted = (size >= rules.many) | (counts.sum(axis=1) > _HEAVIEST) | (key_bits < 0)
+    is_counted &= draws is None
     # nodes with as many groups of bins are counted together
     kind = np.where(is_counted, np.maximum(np.log2(size), 1).astype(np.int64), 0)
     # classes are looked at one by one: fewer rows at a time if there are many
@@ -85,13 +92,16 @@ def best_cuts(
         nodes = np.flatnonzero(is_kind)
         part = entries if nodes.shape[0] == k else entries.compress(is_kind.repeat(size))
         width = 1 << group_bits(int(size[nodes[0]]), rules) if each else 0
-        most = k if each else 1 << key_bits
+        most = k if each or draws is not None else 1 << key_bits
         pieces += [(nodes[few], part[rows], width) for few, rows in _pieces(size[nodes], limit, most)]
 
     def run(piece: tuple[Host, Host, int]) -> None:
         nodes, part, width = piece
         arguments = (bins, part, size[nodes], features[nodes], counts[nodes], rules)
-        results = _cut_by_counts(*arguments, width, limit) if width else _cut_by_sort(*arguments)
+        if draws is not None:
+            results = _cut_by_draws(*arguments, draws._replace(numbers=draws.numbers[nodes]))
+        else:
+            results = _cut_by_counts(*arguments, width, limit) if width else _cut_by_sort(*arguments)
         for whole, result in zip(found, results, strict=True):
             whole[nodes] = result
 
@@ -330,6 +340,36 @@ def _cut_by_counts(
     is_left = found.reshape(-1).take(winner) <= cut.astype(found.dtype).repeat(size)
     rows_left = np.add.reduceat(is_left, bounds[:-1], dtype=np.int64)
     return score, slot, cut, rows_left, left[slot, :, node, here]
+
+
+def _cut_by_draws(
+    bins: Host, entries: Host, size: Host, features: Host, counts: Host, rules: CutRules, draws: Draws
+) -> Found:
+    """Find the best of the drawn cuts of a few nodes, one per column."""
+    (k, f), n_classes = features.shape, counts.shape[1]
+    starts = np.cumsum(size) - size
+    base = entries >> rules.payload_bits
+    base *= bins.shape[1]
+    found = bins.reshape(-1).take(features.T.repeat(size, axis=1) + base, mode="wrap")
+    low = np.minimum.reduceat(found, starts, axis=1).astype(np.int64)
+    high = np.maximum.reduceat(found, starts, axis=1).astype(np.int64)
+    cuts = draw_cuts(_standard, features, low, high, draws, rules.n_bins)
+    is_left = found <= cuts.astype(found.dtype).repeat(size, axis=1)
+    payload = entries & ((1 << rules.payload_bits) - 1)
+    weight = (payload >> rules.class_bits).astype(np.float64)
+    cell = payload & ((1 << rules.class_bits) - 1)
+    cell += np.arange(0, k * n_classes, n_classes).repeat(size)
+    left = np.empty((f, k, n_classes), dtype=np.int64)
+    for j in range(f):
+        sums = np.bincount(cell.compress(is_left[j]), weight.compress(is_left[j]), minlength=k * n_classes)
+        left[j] = sums.reshape(k, n_classes)
+    n_left = left.sum(axis=2)
+    scores = cut_scores(_standard, np.moveaxis(left, 2, 0), counts.T[:, None, :])
+    scores *= (low < high) & (n_left >= rules.least) & (counts.sum(axis=1) - n_left >= rules.least)
+    slot = scores.argmax(axis=0)
+    node = np.arange(k)
+    rows_left = np.add.reduceat(is_left, starts, axis=1, dtype=np.int64)
+    return scores[slot, node], slot, cuts[slot, node], rows_left[slot, node], left[slot, node]
 
 
 def divide_rows(

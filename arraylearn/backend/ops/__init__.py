@@ -26,7 +26,7 @@ from arraylearn.backend.ops.boosting import (
     split_blocks,
 )
 from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
-from arraylearn.backend.ops.cuts import CutRules, best_cuts, cut_scores, divide_rows
+from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
@@ -68,6 +68,7 @@ __all__ = [
     "BlockSplits",
     "Constraint",
     "CutRules",
+    "Draws",
     "GradientTables",
     "Gradients",
     "Splits",

@@ -20,7 +20,16 @@ from arraylearn.backend.ops.blocks import block_index, block_max, first_in_block
 from arraylearn.backend.ops.order import compress
 from arraylearn.backend.ops.segments import histogram
 
-__all__ = ["NO_GAIN", "CutRules", "best_cuts", "cut_scores", "divide_rows", "group_bits"]
+__all__ = [
+    "NO_GAIN",
+    "CutRules",
+    "Draws",
+    "best_cuts",
+    "cut_scores",
+    "divide_rows",
+    "draw_cuts",
+    "group_bits",
+]
 
 # A node of many rows looks at up to 2**8 groups of neighbouring bins, of four rows or more on average.
 MOST_GROUP_BITS = 8
@@ -39,6 +48,13 @@ class CutRules(NamedTuple):
     many: int = 1 << 62  # nodes of so many rows look at groups of bins
 
 
+class Draws(NamedTuple):
+    """Random numbers that say where columns are cut."""
+
+    numbers: Array  # (k, f) int64 of range(2**32): one for each column of each node
+    positions: Array  # (d * n_bins,) int64: where bins lie, ascending through all columns
+
+
 def group_bits(size: int, rules: CutRules) -> int:
     """Return how many bits tell the groups of bins apart that a node of so many rows looks at."""
     bin_bits = rules.n_bins.bit_length()
@@ -55,6 +71,7 @@ def best_cuts(
     features: Array,
     counts: Array,
     rules: CutRules,
+    draws: Draws | None = None,
 ) -> tuple[Array, Array, Array, Array, Array]:
     r"""Find the cut of each node with the purest sides, among some columns of its own.
 
@@ -81,6 +98,9 @@ def best_cuts(
         Weight of each class in each node.
     rules : CutRules
         How entries are packed, and what is allowed.
+    draws : Draws, optional
+        Each column offers one cut only: between the positions of the least and the greatest bin of the node,
+        ``low`` and ``high``, the last bin whose position is at most ``low + ((high - low) * number >> 32)``.
 
     Returns
     -------
@@ -98,17 +118,22 @@ def best_cuts(
     Where the score is 0 the other results mean nothing.
     """
     if fast := native(xp, "best_cuts"):
-        score, slot, cut, n_left, left = fast(bins, entries, sizes, features, counts, rules)
+        score, slot, cut, n_left, left = fast(bins, entries, sizes, features, counts, rules, draws)
         return score, slot, cut, n_left, left
     device = array_api_compat.device(entries)
     m, (k, f) = entries.shape[0], features.shape
     size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
     block = block_index(xp, size, m)
     widths = xp.asarray([group_bits(part, rules) for part in sizes], dtype=xp.int64, device=device)
-    found = [
-        _cut_columns(xp, bins, entries, size, widths, block, features[:, few], counts, rules)
-        for few in row_chunks(f, (80 + 48 * counts.shape[1]) * m)
-    ]
+
+    def look_at(few: slice) -> tuple[Array, Array]:
+        some = features[:, few]
+        if draws is None:
+            return _cut_columns(xp, bins, entries, size, widths, block, some, counts, rules)
+        drawn = draws._replace(numbers=draws.numbers[:, few])
+        return _score_draws(xp, bins, entries, size, block, some, counts, rules, drawn)
+
+    found = [look_at(few) for few in row_chunks(f, (80 + 48 * counts.shape[1]) * m)]
     best, cuts = (xp.concat([part[i] for part in found], axis=0) for i in (0, 1))
     slot = xp.astype(xp.argmax(best, axis=0), xp.int64)
     at = slot * k + xp.arange(k, dtype=xp.int64, device=device)
@@ -207,6 +232,47 @@ def _cut_columns(
         for at in (here, after)
     ]
     return best, low + ((((sides[0] + sides[1]) >> 1) + 1) << shift) - 1
+
+
+def draw_cuts(xp: Namespace, features: Array, low: Array, high: Array, draws: Draws, n_bins: int) -> Array:
+    """Return the cuts (f, k) that `best_cuts` describes, between the bins `low` and `high` (f, k)."""
+    first = xp.permute_dims(features, (1, 0)) * n_bins
+    ends = [
+        xp.reshape(xp.take(draws.positions, xp.reshape(first + part, (-1,)), axis=0), low.shape)
+        for part in (low, high)
+    ]
+    drawn = ends[0] + (((ends[1] - ends[0]) * xp.permute_dims(draws.numbers, (1, 0))) >> 32)
+    at = xp.searchsorted(draws.positions, xp.reshape(drawn, (-1,)), side="right")
+    cut = xp.reshape(xp.astype(at, xp.int64), low.shape) - 1 - first
+    return xp.maximum(xp.minimum(cut, high - 1), low)  # bins may share a position
+
+
+def _score_draws(
+    xp: Namespace,
+    bins: Array,
+    entries: Array,
+    size: Array,
+    block: Array,
+    features: Array,
+    counts: Array,
+    rules: CutRules,
+    draws: Draws,
+) -> tuple[Array, Array]:
+    """Return score and cut (f, k) of each node in each of its columns: one drawn cut per column."""
+    (k, f), n_classes = features.shape, counts.shape[1]
+    starts = xp.cumulative_sum(size) - size
+    columns = xp.take(xp.permute_dims(features, (1, 0)), block, axis=1)
+    bin_at = _gather_bins(xp, bins, entries, columns, rules.payload_bits)
+    low, high = -block_max(xp, -bin_at, starts, block), block_max(xp, bin_at, starts, block)
+    cut = draw_cuts(xp, features, low, high, draws, rules.n_bins)
+    code, weight = _unpack(entries, rules)
+    weight = xp.where(bin_at <= xp.take(cut, block, axis=1), weight, xp.zeros_like(weight))
+    cell = xp.broadcast_to(block * n_classes + code, columns.shape)
+    left = xp.reshape(histogram(xp, cell, k * n_classes, weight), (f, k, n_classes))
+    scores = cut_scores(xp, xp.permute_dims(left, (2, 0, 1)), xp.permute_dims(counts, (1, 0))[:, None, :])
+    n_left = xp.sum(left, axis=-1)
+    is_allowed = (n_left >= rules.least) & (xp.sum(counts, axis=1) - n_left >= rules.least) & (low < high)
+    return xp.where(is_allowed, scores, xp.zeros_like(scores)), cut
 
 
 def _goes_right(
