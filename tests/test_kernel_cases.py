@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import fused, linear, moments, order, quadratic, segments, smoothed, squares
+from arraylearn.backend.ops import cuts, fused, linear, moments, order, quadratic, segments, smoothed, squares
 from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
 
@@ -59,6 +59,7 @@ def test_inputs_are_left_alone(case):
 def test_every_primitive_has_a_case():
     names = {case.name.partition("[")[0].rpartition(".")[2] for case in CASES}
     inside = {  # primitives that the cases of public kernels run
+        **dict.fromkeys(("CutRules", "Draws", "NO_GAIN", "draw_cuts", "group_bits"), "best_cuts"),
         "diagonal_squares": "diagonal_log_density",
         "gaussian_gram": "gram",
         "grouped_moments": "moments",
@@ -71,6 +72,6 @@ def test_every_primitive_has_a_case():
         "solve_box_block": "put",  # bodies agree in the optimum alone: see the tests of the solvers
         "whitened_exponents": "log_density",
     }
-    for module in (fused, linear, moments, order, quadratic, segments, smoothed, squares):
+    for module in (cuts, fused, linear, moments, order, quadratic, segments, smoothed, squares):
         for name in module.__all__:
             assert inside.get(name, name) in names, f"give {name} a case in arraylearn/selftest/cases.py"

@@ -127,6 +127,33 @@ def _classes(seed: int, n: int = 400, d: int = 5, k: int = 3) -> HostArrays:
     }
 
 
+def _forest_nodes(seed: int) -> HostArrays:
+    """Rows of three nodes, the first of which looks at groups of bins; three classes, weights up to 3."""
+    rng = as_generator(seed)
+    codes, weights = rng.integers(0, 3, 700), rng.integers(1, 4, 700)
+    block = rng.permutation(700)
+    counts = [
+        [int(weights[part][codes[part] == c].sum()) for c in range(3)]
+        for part in (block[:600], block[600:640], block[640:])
+    ]
+    bins = rng.integers(0, 900, (700, 4)).astype("int16")
+    bins[:, 0] = rng.permutation(700)
+    return {
+        "bins": bins,
+        "entries": (block << 4) | (weights[block] << 2) | codes[block],
+        "features": as_generator(seed).integers(0, 4, (3, 2)),
+        "counts": rng.integers(0, 1, (3, 3)) + counts,
+        "numbers": rng.integers(0, 2**32, (3, 2)),
+        "positions": rng.integers(0, 10**6, 3600).cumsum(),
+        "feature": rng.integers(0, 1, 1),
+        "cut": rng.integers(449, 450, 1),
+        "is_kept": rng.random((2, 1)) < 2,
+    }
+
+
+_NODE_SIZES = (600, 40, 60)
+
+
 def _only(make: Callable[[int], HostArrays], *names: str) -> Callable[[int], HostArrays]:
     """Keep the named inputs."""
 
@@ -193,6 +220,51 @@ def _primitive_cases() -> Iterator[KernelCase]:
     )
     yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: ops.logsumexp(xp, x, axis=-1))
     yield from _quadratic_cases()
+    yield from _forest_cases()
+
+
+def _whole(xp: Namespace, scores: Array) -> Array:
+    """Turn scores, which are float32 with the same bits everywhere, into whole numbers to be compared."""
+    return xp.astype(scores * 1024.0, xp.int64)
+
+
+def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
+    score, *others = ops.best_cuts(xp, *arguments)
+    return (_whole(xp, score), *others)
+
+
+def _forest_cases() -> Iterator[KernelCase]:
+    rules = ops.CutRules(n_bins=900, class_bits=2, payload_bits=4, many=500)
+    nodes = ("bins", "entries", "features", "counts")
+    yield KernelCase(
+        "best_cuts",
+        _only(_forest_nodes, *nodes),
+        lambda xp, bins, entries, features, counts: _cuts(
+            xp, bins, entries, _NODE_SIZES, features, counts, rules
+        ),
+    )
+    yield KernelCase(
+        "best_cuts[drawn]",
+        _only(_forest_nodes, *nodes, "numbers", "positions"),
+        lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
+            xp, bins, entries, _NODE_SIZES, features, counts, rules, ops.Draws(numbers, positions)
+        ),
+    )
+    yield KernelCase(
+        "cut_scores",
+        _only(_forest_nodes, "counts"),
+        lambda xp, counts: (
+            _whole(xp, ops.cut_scores(xp, counts // 3, counts)),
+            _whole(xp, ops.cut_scores(xp, counts[:2, :] // 2, counts[:2, :])),
+        ),
+    )
+    yield KernelCase(
+        "divide_rows",
+        _only(_forest_nodes, "bins", "entries", "feature", "cut", "is_kept"),
+        lambda xp, bins, entries, feature, cut, is_kept: ops.divide_rows(
+            xp, bins, entries, (700,), feature, cut, is_kept, (450, 250), 4
+        ),
+    )
 
 
 def _quadratic_cases() -> Iterator[KernelCase]:
