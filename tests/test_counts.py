@@ -52,11 +52,8 @@ TREES = {
     "entropy": subject(al.DecisionTreeClassifier, _SPREAD, splitter="exact", measure="entropy"),
     "binned": subject(al.DecisionTreeClassifier, _SPREAD, splitter="hist"),
     "direction": subject(al.DecisionTreeClassifier, missing="direction"),
-    "clouds": subject(
-        al.DecisionTreeClassifier,
-        {**_SPREAD, "launches by classes": "sums the classes one by one"},
-        splitter="clouds",
-    ),
+    "clouds": subject(al.DecisionTreeClassifier, _SPREAD, splitter="clouds"),
+    "clouds by samples": subject(al.DecisionTreeClassifier, _SPREAD, splitter="clouds_sampling"),
     "forest": subject(al.RandomForestClassifier, n_estimators=4, random_state=0),
 }
 BOOSTED = {
