@@ -20,8 +20,6 @@ __all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
 
 host = HOST.xp
 
-# Nodes whose histograms have more cells than this many per row are searched by sorted lists.
-_CELLS_PER_ROW = 4
 # Rows looked at to place the edges, for each bin.
 _ROWS_PER_BIN = 400
 _SEED = 20_261_116
@@ -68,6 +66,9 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
 class BinnedFinder:
     """Finds thresholds in the histograms of a level; siblings are had by subtraction."""
 
+    # nodes whose histograms have more cells than this many per row are searched by sorted lists
+    cells_per_row = 1.0
+
     def __init__(
         self, place: Place, rows: Rows, rule: Rule, bins: Array | None = None, n_bins: int | None = None
     ) -> None:
@@ -99,7 +100,7 @@ class BinnedFinder:
         m = new.lists.shape[1]
         if self.rows.columns.shape[0] == 0:
             return new
-        if new.n_nodes * self.n_bins * self.rows.n_classes > _CELLS_PER_ROW * m:
+        if new.n_nodes * self.n_bins * self.rows.n_classes > self.cells_per_row * m:
             return self._sort(new)
         self.histogram = self._subtract(old, step, new)
         return new

@@ -65,6 +65,8 @@ def _count_neighbours(some: Any) -> Any:
 class DistinctFinder(BinnedFinder):
     """Counts the distinct values of large nodes; small ones are sorted."""
 
+    cells_per_row = 4.0  # lists of many equal values are slow
+
     def __init__(self, place: Place, rows: Rows, rule: Rule, bins: Array, values: Array) -> None:
         super().__init__(place, rows, rule, bins=bins, n_bins=values.shape[1] + 1)
         self.values = values

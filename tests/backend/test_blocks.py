@@ -105,7 +105,7 @@ def test_native_and_portable_splits_are_equal_to_the_last_bit(rung, xp, n_classe
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("n_blocks", [3, 200])
-def test_gini_split_does_not_depend_on_threads_and_pieces(rung, xp, monkeypatch, n_classes, n_blocks):
+def test_gini_split_does_not_depend_on_threads_pieces_and_cells(rung, xp, monkeypatch, n_classes, n_blocks):
     if rung.name != "numpy":
         pytest.skip("pieces and threads are those of NumPy's body")
     blocks = make_blocks(np.random.default_rng(n_blocks), 9_000, n_blocks, n_classes, 7, 50_000)
@@ -113,8 +113,10 @@ def test_gini_split_does_not_depend_on_threads_and_pieces(rung, xp, monkeypatch,
     with portable_only():
         expected = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
     try:
-        for n_threads, piece in ((1, 10**6), (1, 10_000), (2, 10**6), (3, 20_000)):
+        pieces = ((1, 10**6, 10**6), (1, 10_000, 10**6), (2, 10**6, 10**6), (3, 20_000, 10**6))
+        for n_threads, piece, large in (*pieces, (1, 10**6, 40), (2, 10**6, 40)):
             monkeypatch.setattr("arraylearn.backend.native.numpy_gini_split._PIECE", piece)
+            monkeypatch.setattr("arraylearn.backend.native.numpy_gini_split._LARGE", (large, large))
             set_num_threads(n_threads)
             found = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
             for ours, theirs in zip(found, expected, strict=True):

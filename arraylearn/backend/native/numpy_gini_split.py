@@ -7,11 +7,12 @@ as the portable body does it; they decide.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn.backend.native.numpy_blocks import split_lists
+from arraylearn.backend.native.numpy_gini_cells import search_cells
 from arraylearn.backend.native.numpy_gini_exact import (
     FEW_CLASSES,
     Result,
@@ -39,6 +40,9 @@ __all__ = ["gini_split", "split_lists_at"]
 # Positions times lists times classes of a piece: what one piece needs stays near the second-level cache.
 _PIECE = 524_288
 _WORTH_A_THREAD = 50_000
+# Blocks of so many rows, of two and of more classes, are searched by cells where they hold this share of all.
+_LARGE = 8_192, 512
+_MOSTLY = 0.4
 
 
 def gini_split(
@@ -54,6 +58,10 @@ def gini_split(
 ) -> Result:
     below = np.ascontiguousarray(np.cumsum(counts, axis=1)[:, :-1].T)
     blocks = Blocks(starts, counts.sum(axis=1), counts, below, list(class_ends[:-1]), least)
+    is_large = blocks.sizes >= _LARGE[counts.shape[1] > 2]
+    n_large = int(blocks.sizes.compress(is_large).sum())
+    if allowed is None and counts.shape[1] > 1 and n_large > _MOSTLY * lists.shape[1]:
+        return _search_by_size(lists, columns, class_ends, blocks, block_at, is_large, is_tied)
     search = _search_many if counts.shape[1] > FEW_CLASSES else _search_few
     result, is_lost = search(lists, columns, blocks, block_at, is_tied, allowed)
     given = lists, columns, class_ends, blocks, block_at
@@ -61,6 +69,40 @@ def gini_split(
         _look_again(result, is_lost, *given, allowed)
     if allowed is not None and (is_none := result[1] < 0).any():
         _look_again(result, is_none, *given, None)
+    return result
+
+
+def _search_by_size(
+    lists: Host,
+    columns: Host,
+    class_ends: Sequence[int],
+    blocks: Blocks,
+    block_at: Host,
+    is_large: Host,
+    is_tied: Sequence[bool],
+) -> Result:
+    """Search large blocks by cells, and the small ones apart from them."""
+    if is_large.all():
+        return search_cells(lists, columns, blocks, block_at, is_tied)
+    k, c = blocks.counts.shape
+    result = np.zeros(k, np.int64), np.full(k, -1.0), blocks.starts.copy(), np.zeros((k, c), np.int64)
+    for is_chosen in (is_large, ~is_large):
+        part, numbers = _only(lists, blocks, block_at, is_chosen), is_chosen.nonzero()[0]
+        if is_chosen is is_large:
+            found = search_cells(part.lists, columns, part.blocks, part.block_at, is_tied)
+        else:
+            found = gini_split(
+                part.lists,
+                columns,
+                class_ends,
+                part.blocks.starts,
+                part.block_at,
+                part.blocks.counts,
+                blocks.least,
+                is_tied,
+                None,
+            )
+        _write(result, found, numbers, blocks.starts.take(numbers) - part.blocks.starts)
     return result
 
 
@@ -152,6 +194,36 @@ def _join(parts: list[Hits]) -> Hits:
     return Hits(*(np.concatenate(field, axis=-1) for field in zip(*parts, strict=True)))
 
 
+class _Part(NamedTuple):
+    """Some of the blocks, side by side."""
+
+    lists: Host
+    blocks: Blocks
+    block_at: Host
+
+
+def _only(lists: Host, blocks: Blocks, block_at: Host, is_chosen: Host) -> _Part:
+    (chosen,) = is_chosen.nonzero()
+    sizes = blocks.sizes.take(chosen)
+    part = Blocks(
+        np.cumsum(sizes) - sizes,
+        sizes,
+        blocks.counts.take(chosen, axis=0),
+        blocks.below.take(chosen, axis=1),
+        blocks.ends,
+        blocks.least,
+    )
+    kept = lists.compress(is_chosen.take(block_at), axis=1)
+    return _Part(kept, part, np.arange(chosen.shape[0]).repeat(sizes))
+
+
+def _write(result: Result, found: Result, blocks: Host, shift: Host) -> None:
+    """Write what was found in some of the blocks, whose positions were shifted."""
+    line, score, position, left = found
+    for old, new in zip(result, (line, score, position + shift, left), strict=True):
+        old[blocks] = new
+
+
 def _look_again(
     result: Result,
     is_again: Host,
@@ -164,19 +236,16 @@ def _look_again(
 ) -> None:
     """Search some blocks once more, with an eye on equal values, and write what is found."""
     (again,) = is_again.nonzero()
-    sizes = blocks.sizes.take(again)
-    starts = np.cumsum(sizes) - sizes
-    line, score, position, left = gini_split(
-        lists.compress(is_again.take(block_at), axis=1),
+    part = _only(lists, blocks, block_at, is_again)
+    found = gini_split(
+        part.lists,
         columns,
         class_ends,
-        starts,
-        np.repeat(np.arange(again.shape[0]), sizes),
-        blocks.counts.take(again, axis=0),
+        part.blocks.starts,
+        part.block_at,
+        part.blocks.counts,
         blocks.least,
         [True] * lists.shape[0],
         None if allowed is None else allowed.take(again, axis=1),
     )
-    position += blocks.starts.take(again) - starts
-    for old, new in zip(result, (line, score, position, left), strict=True):
-        old[again] = new
+    _write(result, found, again, blocks.starts.take(again) - part.blocks.starts)
