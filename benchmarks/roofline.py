@@ -1,7 +1,7 @@
 """What a GPU would feel: counts of a fit and a predict, and an ESTIMATE of their time on named cards.
 
     python -m benchmarks.roofline [--on torch cupy] [--rows 20000] [--columns 20] [--classes 3]
-                                  [--json FILE] [--results benchmarks/RESULTS.md] [learner ...]
+                                  [--json FILE] [--read FILE ...] [--results FILE] [learner ...]
 
 The counts are facts, taken on devices that stand in for a GPU (tests/backends): torch on a computing fake
 CUDA device under a dispatch counter, and the real CuPy on an emulated device. Launches and waits are counted
@@ -228,21 +228,9 @@ def print_table(rows: list[Row], shape: Shape) -> None:
     Console().print(table)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("learners", nargs="*", help=f"of {', '.join(LEARNERS)} (default: all)")
-    parser.add_argument("--on", nargs="+", choices=STAND_INS, default=list(STAND_INS))
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--columns", type=int, default=20)
-    parser.add_argument("--classes", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--results", type=Path, help="rewrite the marked section of this Markdown file")
-    options = parser.parse_args(arguments)
-    if unknown := [name for name in options.learners if name not in LEARNERS]:
-        parser.error(f"learner {unknown[0]!r} is not one of {', '.join(LEARNERS)}")
-    shape = Shape(options.rows, options.columns, options.classes)
-    rungs = {library: RUNGS[STAND_INS[library]] for library in options.on}
+def count_everywhere(libraries: list[str], learners: list[str], shape: Shape) -> list[Row]:
+    """Count on the stand-ins of the named libraries; one that is not here is left out with its reason."""
+    rungs = {library: RUNGS[STAND_INS[library]] for library in libraries}
     for rung in rungs.values():
         rung.prepare()  # the emulator must be in place before anything imports CuPy
     rows: list[Row] = []
@@ -253,9 +241,36 @@ def main(arguments: list[str] | None = None) -> int:
         limited = shape._replace(n_rows=min(shape.n_rows, LIMIT[library]))
         with rung.active(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for row in measure(rung, options.learners or list(LEARNERS), limited):
+            for row in measure(rung, learners, limited):
                 rows.append(row)
                 print(f"counted: {library}, {row.learner}, {row.job}", flush=True)
+    return rows
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read what ``--json`` wrote."""
+    return [Row(**{**raw, "counts": Counts(**raw["counts"])}) for raw in json.loads(path.read_text())]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    parser.add_argument("learners", nargs="*", help=f"of {', '.join(LEARNERS)} (default: all)")
+    parser.add_argument("--on", nargs="+", choices=STAND_INS, default=list(STAND_INS))
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--classes", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--read", type=Path, nargs="+", help="show earlier counts instead of counting")
+    parser.add_argument("--results", type=Path, help="rewrite the marked section of this Markdown file")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.learners if name not in LEARNERS]:
+        parser.error(f"learner {unknown[0]!r} is not one of {', '.join(LEARNERS)}")
+    shape = Shape(options.rows, options.columns, options.classes)
+    if options.read:
+        rows = [row for path in options.read for row in read_rows(path)]
+    else:
+        rows = count_everywhere(options.on, options.learners or list(LEARNERS), shape)
     with_arithmetic(rows)
     print_table(rows, shape)
     if options.json:

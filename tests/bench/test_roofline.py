@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -54,3 +57,13 @@ def test_arithmetic_is_counted_once():
         roofline.Row("cupy", "t", "fit", 20, Counts()),
     ]
     assert roofline.with_arithmetic(rows)[1].counts.n_flops == 100
+
+
+def test_counts_are_kept_and_shown_again(tmp_path, capsys):
+    rows = [roofline.Row("torch", "naive Bayes", "fit", 100, Counts(10, 2, 3_000_000, 500))]
+    kept, page = tmp_path / "counts.json", tmp_path / "RESULTS.md"
+    kept.write_text(json.dumps([asdict(row) for row in rows]))
+    assert roofline.read_rows(kept) == rows
+    assert roofline.main(["--read", str(kept), "--results", str(page)]) == 0
+    assert "ESTIMATE" in capsys.readouterr().out
+    assert "| torch | naive Bayes | fit | 100 | 10 | 2 | 3 |" in page.read_text()
