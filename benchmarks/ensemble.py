@@ -83,7 +83,9 @@ def contestants(kind: str, n_threads: int, seed: int = 0) -> dict[str, Callable[
     }
 
 
-def compare(kind: str, n: int, d: int, k: int, n_threads: int, turns: int) -> None:
+def compare(
+    kind: str, n: int, d: int, k: int, n_threads: int, turns: int, *, is_fit_only: bool = False
+) -> None:
     """Time fit and prediction of all contestants in turns."""
     X, y, new, truth = make_rows(n, d, k)
     clock = time.process_time if n_threads == 1 else time.perf_counter
@@ -99,16 +101,13 @@ def compare(kind: str, n: int, d: int, k: int, n_threads: int, turns: int) -> No
     with threads(n_threads):
         fit = race({name: fitting(name) for name in makers}, turns=turns, budget=120, clock=clock)
         rows = np.concatenate([new] * 4)
-        predict = race(
-            {name: (lambda model=model: model.predict_proba(rows)) for name, model in models.items()},
-            turns=max(turns, 3),
-            clock=clock,
-        )
+        jobs = {name: (lambda model=model: model.predict_proba(rows)) for name, model in models.items()}
+        predict = {} if is_fit_only else race(jobs, turns=max(turns, 3), clock=clock)
     accuracy = {name: 100 * (model.predict(new) == truth).mean() for name, model in models.items()}
     for job, times, bar in (
         ("fit", fit, FIT_BARS[kind].get(n, 1.0)),
         ("predict", predict, PREDICT_BAR[kind]),
-    ):
+    )[: 1 if is_fit_only else 2]:
         best = min(seconds for name, seconds in times.items() if name != "ours")
         ratio = best / times["ours"]
         listed = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in times.items())
@@ -204,6 +203,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="*", default=[2])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--fit-only", action="store_true")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--adaboost", action="store_true")
     parser.add_argument("--memory", action="store_true")
@@ -222,7 +222,8 @@ def main() -> None:
                 if options.memory:
                     measure_memory(n, options.columns, k)
                 else:
-                    compare(options.kind, n, options.columns, k, options.threads, options.turns)
+                    sizes = (n, options.columns, k, options.threads, options.turns)
+                    compare(options.kind, *sizes, is_fit_only=options.fit_only)
 
 
 if __name__ == "__main__":

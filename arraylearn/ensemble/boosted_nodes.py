@@ -150,8 +150,8 @@ class Nodes:
 
 def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] | None) -> tuple[Any, Any]:
     r"""Return the values v = -G / (H + l2), kept within bounds, and what they gain: -2 G v - (H + l2) v^2."""
-    ridged = host.maximum(hessian + l2, 1e-30)
-    value = -gradient / ridged
+    ridged = hessian + max(l2, 1e-30)
+    value = gradient / -ridged
     if bounds is None:
         return value, -gradient * value
     value = host.minimum(host.maximum(value, bounds[0]), bounds[1])

@@ -18,7 +18,7 @@ from arraylearn.ensemble.boosted_nodes import (
 )
 from arraylearn.ensemble.columns import Columns
 
-__all__ = ["Growth", "grow_tree"]
+__all__ = ["Growth", "grow_tree", "limits_in_units"]
 
 host = HOST.xp
 
@@ -46,14 +46,15 @@ def grow_tree(
     shift: Array,
     order: Array,
     limits: Limits,
+    units: Array,
     is_used: Array | None,
 ) -> Growth:
     """Grow a tree on the rows in `order`.
 
-    `packed` (n,) and `shift` (1,) are one line of `ops.log_loss_gradients`; `is_used` (d,) marks the columns
-    that may be split. `order` belongs to this function.
+    `packed` (n,) and `shift` (1,) are one line of `ops.log_loss_gradients`, `units` comes from
+    `limits_in_units`; `is_used` (d,) marks the columns that may be split. `order` belongs to this function.
     """
-    regular = _in_units(place, shift, limits)
+    regular = place.xp.take(units, shift, axis=0)[0, :]
     is_nominal = columns.bins.shape[0] > columns.n_numeric
     nodes = Nodes(
         int(order.shape[0]), columns.n_bins if is_nominal else 0, is_bounded=limits.trend is not None
@@ -82,17 +83,19 @@ def grow_tree(
     return _finish(nodes, order, last, limits)
 
 
-def _in_units(place: Place, shift: Array, limits: Limits) -> Array:
-    """Return ridge, least hessian and smoothing in units of the packed hessians, without a wait."""
+def limits_in_units(place: Place, limits: Limits) -> Array:
+    """Return ridge, least hessian and smoothing (33, 3) in units of the packed hessians, by their shift."""
     xp = place.xp
-    powers = [2.0 ** (ops.GRADIENT_BITS - bits) for bits in range(33)]
-    scale = xp.take(xp.asarray(powers, dtype=xp.float32, device=place.device), shift, axis=0)
+    wanted = (limits.l2, limits.min_child_hessian, limits.smoothing)
     # less than one unit of hessian would be nothing to divide by
-    numbers = [(limits.l2, 0.0), (limits.min_child_hessian, 1.0), (limits.smoothing, 1.0)]
-    wanted, floor = (
-        xp.asarray(list(part), dtype=xp.float32, device=place.device) for part in zip(*numbers, strict=True)
-    )
-    return xp.maximum(wanted * scale, floor)
+    lines = [
+        [
+            max(x * 2.0 ** (ops.GRADIENT_BITS - shift), least)
+            for x, least in zip(wanted, (0, 1, 1), strict=True)
+        ]
+        for shift in range(33)
+    ]
+    return xp.asarray(lines, dtype=xp.float32, device=place.device)
 
 
 def _histograms(
@@ -164,14 +167,12 @@ def _read_splits(
     # float32 chose
     least = host.maximum(0.99999 * least * hessian[2], max(limits.min_child_hessian, unit))
     is_good = host.minimum(hessian[0], hessian[1]) >= least
-    is_good &= gain > 1e-6 * (1.0 + abs(gradient[2]))
-    feature = cell // columns.n_bins
+    is_good &= gain > 1e-6 + 1e-6 * abs(gradient[2])
+    feature, position = divmod(cell, columns.n_bins)
     if limits.trend is not None:
         is_good &= host.asarray(limits.trend)[feature] * (value[1] - value[0]) >= 0
-    goes_right = rest[k:].reshape(k, -1) > 0
-    return SplitsRead(
-        feature, cell - feature * columns.n_bins, is_missing_left, hessian, value, gain * is_good, goes_right
-    )
+    goes_right = rest[k:].reshape(k, -1) > 0 if nodes.goes_right.shape[1] else nodes.goes_right[:0]
+    return SplitsRead(feature, position, is_missing_left, hessian, value, gain * is_good, goes_right)
 
 
 def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: Limits) -> Any:

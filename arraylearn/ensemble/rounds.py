@@ -11,7 +11,7 @@ from arraylearn.backend.namespace import Place, from_host
 from arraylearn.ensemble.boosted import join_trees
 from arraylearn.ensemble.boosted_nodes import GrownTree, Limits
 from arraylearn.ensemble.columns import Columns
-from arraylearn.ensemble.grow_boosted import grow_tree
+from arraylearn.ensemble.grow_boosted import grow_tree, limits_in_units
 from arraylearn.ensemble.loss import mean_log_loss, start_scores
 
 __all__ = ["Boosting", "Holdout", "Plan", "boost"]
@@ -71,8 +71,9 @@ def boost(
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[GrownTree] = []
     tables = ops.gradient_tables(xp, place.device, len(start))
+    units = limits_in_units(place, plan.limits)
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, columns, tables, codes, weights, scores, plan, generator)
+        grown, scores = _add_round(place, columns, tables, units, codes, weights, scores, plan, generator)
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -110,6 +111,7 @@ def _add_round(
     place: Place,
     columns: Columns,
     tables: ops.GradientTables,
+    units: Array,
     codes: Array,
     weights: Array | None,
     scores: Array,
@@ -133,7 +135,8 @@ def _add_round(
             is_used = xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device)
         order = xp.asarray(rows, copy=True)
         shift = gradients.shifts[c : c + 1]
-        growth = grow_tree(place, columns, gradients.packed[c, :], shift, order, plan.limits, is_used)
+        packed = gradients.packed[c, :]
+        growth = grow_tree(place, columns, packed, shift, order, plan.limits, units, is_used)
         trees.append(growth.tree)
         if rows.shape[0] == n:
             line = scores[c, :]
