@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST
+from arraylearn.backend.namespace import HOST, locate
 from arraylearn.backend.random import as_generator
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
@@ -37,6 +37,7 @@ def kernel_cases() -> Iterator[KernelCase]:
     yield from _primitive_cases()
     yield from _measure_cases()
     yield from _tree_cases()
+    yield from _boosting_cases()
     yield from _gram_cases()
     yield from _gaussian_cases()
 
@@ -335,6 +336,50 @@ def _tree_cases() -> Iterator[KernelCase]:
             _table,
             lambda xp, counts, name=name: score_thresholds(xp, counts, name),
         )
+
+
+def _boosting_cases() -> Iterator[KernelCase]:
+    yield KernelCase("ops.log_loss_gradients[two classes]", _scored, _derive_one)
+    yield KernelCase("ops.log_loss_gradients[three classes]", _scored, _derive_three)
+    yield KernelCase("ops.best_splits", _scored, _split_nodes)
+
+
+def _scored(seed: int, n: int = 300) -> HostArrays:
+    rng = as_generator(seed)
+    return {
+        "scores": rng.integers(-(1 << 22), 1 << 22, (3, n)).astype("int32"),
+        "codes": rng.integers(0, 3, n),
+        "bins": rng.integers(0, 8, (4, n)).astype("uint8"),
+        "order": rng.permutation(n),
+    }
+
+
+def _derive_three(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
+    tables = ops.gradient_tables(xp, locate(scores).device, 3)
+    return tuple(ops.log_loss_gradients(xp, tables, scores, codes, None))
+
+
+def _derive_one(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
+    tables = ops.gradient_tables(xp, locate(scores).device, 1)
+    is_second = xp.astype(codes == 1, xp.int64)
+    return tuple(ops.log_loss_gradients(xp, tables, scores[:1, :], is_second, None))
+
+
+def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
+    """Histograms of two blocks, their best splits, the rows after them, and the scores they lead to."""
+    device = locate(scores).device
+    packed, _ = _derive_one(xp, scores, codes, bins, order)
+    starts, sizes = (0, 120), (120, 180)
+    cells = ops.histogram_cells(xp, bins, 8)
+    running = ops.block_histograms(xp, bins, cells, packed[0, :], order, starts, sizes, 8)
+    regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
+    share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
+    best = ops.best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
+    moves = ops.BlockSplits(starts, sizes, (0, 3), (3, -1), best.goes_right)
+    moved, n_left = ops.split_blocks(xp, bins, xp.asarray(order, copy=True), moves)
+    line = xp.asarray(scores[0, :], copy=True)
+    changed = ops.add_to_sides(xp, line, bins, order, moves, ((5, -7), (6, 9)))
+    return running, best.cell, best.left, moved, n_left, changed
 
 
 def _gram_cases() -> Iterator[KernelCase]:
