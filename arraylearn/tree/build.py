@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from arraylearn.backend import ops
@@ -132,18 +133,19 @@ class Builder:
             is_live = is_live & self._affordable()[parent]
         order = host.nonzero(is_live)[0]
         order = order[host.argsort(branch[order], stable=True)]
-        taken = branch[order]
+        taken, live_sizes = branch[order], sizes[order]
         n_branches = int(taken[-1]) + 1 if order.shape[0] else 0
+        ends = [0, *host.searchsorted(taken, host.arange(n_branches), side="right").tolist()]
         return NextLevel(
             is_split,
             default,
             share,
             is_live,
-            ops.histogram(host, taken, n_branches, sizes[order]).tolist() if n_branches else [],
+            [int(live_sizes[start:end].sum()) for start, end in pairwise(ends)],
             node_of_child[order],
             (first_child[node_of_child] + branch)[order],
             counts[order],
-            sizes[order],
+            live_sizes,
         )
 
     def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
@@ -200,15 +202,19 @@ class Builder:
         level["default_branch"][at] = default[is_split]
         level["gain"][at] = splits.score[is_split]
         level["map_start"][at] = self._record_maps(splits, is_split, heaviest)
-        weight = host.astype(host.sum(level["counts"][at], axis=1), host.float64)
-        priority = weight * splits.gain[is_split]
+        if self.limits.max_leaf_nodes is not None:
+            self._record_priorities(level, base, at, splits.gain[is_split])
+        if splits.surrogates is not None:
+            self._record_surrogates(level, at, splits.surrogates, is_split)
+
+    def _record_priorities(self, level: dict[str, Any], base: int, at: Any, gain: Any) -> None:
+        """Store how soon best-first growth would split each node: not before any node above it."""
+        priority = host.astype(host.sum(level["counts"][at], axis=1), host.float64) * gain
         if len(self.levels) > 1:
             upper = self.levels[-2]
             above = level["parent"][at] - (base - upper["kind"].shape[0])
             priority = host.minimum(priority, upper["bottleneck"][above])
         level["bottleneck"][at] = priority
-        if splits.surrogates is not None:
-            self._record_surrogates(level, at, splits.surrogates, is_split)
 
     def _real_thresholds(self, slot: Any, is_numeric: Any, threshold: Any) -> Any:
         if self.rows.edges is not None and bool(host.any(is_numeric)):

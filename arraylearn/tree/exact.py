@@ -131,10 +131,9 @@ def scan_gini(
         allowed=allowed,
     )
     m = level.lists.shape[1]
-    low, high = (
-        take_flat(xp, rows.columns, line, take_flat(xp, level.lists, line, at))
-        for at in (position, xp.minimum(position + 1, m - 1))
-    )
+    neighbours = xp.stack((position, xp.minimum(position + 1, m - 1)))
+    found = take_flat(xp, rows.columns, line[None, :], take_flat(xp, level.lists, line[None, :], neighbours))
+    low, high = found[0, :], found[1, :]
     # of bins, the lower one is the threshold
     threshold = midpoint(xp, low, high) if rows.edges is None else low
     gain = ops.gini_gains(xp, score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]

@@ -85,9 +85,8 @@ def select_hits(blocks: Blocks, hits: Hits, exact: Host, top: Host) -> tuple[Res
     if not is_valid.all():
         hits, exact = choose_hits(hits, is_valid), exact.compress(is_valid)
     if exact.shape[0]:
-        d = int(hits.line.max()) + 1
-        m = int(hits.position.max()) + 1
-        order = np.argsort((hits.block * d + hits.line) * m + hits.position, kind="stable")
+        d, m = int(hits.line.max()) + 1, int(hits.position.max()) + 1
+        order = ((hits.block * d + hits.line) * m + hits.position).argsort()  # all keys differ
         hits, exact = Hits(*(field.take(order, axis=-1) for field in hits)), exact.take(order)
         first = _first_of_runs(hits.block)
         sizes = run_sizes(first, exact.shape[0])

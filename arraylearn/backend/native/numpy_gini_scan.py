@@ -48,6 +48,7 @@ class Piece(NamedTuple):
     first: int
     stop: int
     blocks: slice
+    is_whole: bool
 
 
 class Hits(NamedTuple):
@@ -81,7 +82,7 @@ def cut_into_pieces(blocks: Blocks, block_at: Host, size: int) -> list[Piece]:
     """Cut the positions into pieces of about `size`."""
     m = block_at.shape[0]
     if m <= size:
-        return [Piece(0, m, slice(0, blocks.starts.shape[0]))]
+        return [Piece(0, m, slice(0, blocks.starts.shape[0]), True)]
     ends = blocks.starts + blocks.sizes
     pieces, block = [], 0
     while block < ends.shape[0]:
@@ -89,7 +90,10 @@ def cut_into_pieces(blocks: Blocks, block_at: Host, size: int) -> list[Piece]:
         stop = max(block + 1, int(np.searchsorted(ends, first + size, side="right")))
         end = int(ends[stop - 1])
         step = size if stop == block + 1 else end - first
-        pieces += [Piece(a, min(end, a + step), slice(block, stop)) for a in range(first, end, step)]
+        is_whole = step >= end - first
+        pieces += [
+            Piece(a, min(end, a + step), slice(block, stop), is_whole) for a in range(first, end, step)
+        ]
         block = stop
     return pieces
 
@@ -123,7 +127,7 @@ def scan_lists(
     hits = []
     for piece in pieces:
         rows = lists[lines, piece.first : piece.stop]
-        is_whole = piece.stop - piece.first == blocks.sizes[piece.blocks].sum()
+        is_whole = piece.is_whole
         if piece.first == blocks.starts[piece.blocks.start]:
             carried[:] = 0.0
         block, expected, inverse = _shared(blocks, block_at, piece)
@@ -144,7 +148,8 @@ def scan_lists(
         np.copyto(enough, np.float32(np.inf), where=seen < 0)
         is_hit = scores >= np.nextafter(enough, np.float32(-1.0)).take(block)
         (at,) = is_hit.ravel().nonzero()
-        line, position = np.divmod(at, rows.shape[1])
+        line = at // rows.shape[1]
+        position = at - line * rows.shape[1]
         # the lines of `below` end in a few unused positions
         padded = (below.shape[0], below.shape[1] * below.shape[2])
         counted = below.reshape(padded).take(line * below.shape[2] + position, axis=1).astype(np.float64)
