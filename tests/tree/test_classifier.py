@@ -249,6 +249,15 @@ def test_infinity_and_wrong_columns():
         tree.predict(X[:, :1])
 
 
+def test_wrong_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [20.0, 30.0, 40.0], "city": ["a", "b", "a"]})
+    tree = al.DecisionTreeClassifier().fit(frame, [0, 1, 1])
+    assert tree.predict(frame).tolist() == [0, 1, 1]
+    with pytest.raises(ValueError, match="names"):
+        tree.predict(frame.rename(columns={"city": "town"}))
+
+
 # ---- bins
 
 
