@@ -32,8 +32,9 @@ def race_turns(
     """Run all contestants in turns; return the seconds of one call, turn by turn.
 
     Everyone runs once before the clock counts (imports, compiled kernels, caches). The order is reversed
-    every other turn, so that none profits from its place. There is one turn at least; another one begins if
-    it would end within `budget` seconds. Work of less than 20 ms is repeated within its turn.
+    every other turn, so that none profits from its place. There are two turns, unless the first takes longer
+    than `budget` seconds, and more as far as they would end within it. Work of less than 20 ms is repeated
+    within its turn.
     """
     repeats = dict.fromkeys(contestants, 1)
     began = time.perf_counter()
@@ -47,7 +48,7 @@ def race_turns(
     found: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(turns):
         spent = time.perf_counter() - began
-        if turn >= 1 and spent / turn * (turn + 1) > budget:
+        if (turn == 1 and spent > budget) or (turn > 1 and spent / turn * (turn + 1) > budget):
             break
         for name in names if turn % 2 == 0 else reversed(names):
             found[name].append(_time(contestants[name], repeats[name], clock))

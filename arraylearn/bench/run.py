@@ -25,7 +25,7 @@ from arraylearn.bench.peers import installed_peers, missing_peers
 __all__ = ["Contestant", "Report", "Result", "Summary", "Versus", "join_reports", "run_bench", "summarize"]
 
 # seconds of turns per case, after a first round that does not count
-BUDGET: dict[Size, float] = {"small": 2.5, "medium": 15.0, "large": 60.0}
+BUDGET: dict[Size, float] = {"small": 4.0, "medium": 15.0, "large": 60.0}
 TURNS: dict[Size, int] = {"small": 5, "medium": 5, "large": 3}
 
 

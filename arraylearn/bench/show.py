@@ -41,7 +41,7 @@ SUMMARY_HEADINGS = (
     "size",
     "peer",
     "cases",
-    "mean peer / ours",
+    "peer / ours",
     "bar",
     "goal",
     "",
@@ -156,26 +156,19 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
             f"{count_text(one.ours.peak_bytes)}B",
             _quality(one.ours),
         )
-        case = f"{one.family}: {one.case}"
-        rows.append((case, _shape(one), str(one.threads), one.backend, *mine, "\n".join(told) or "-"))
+        thread = "1 thread" if one.threads == 1 else f"{one.threads} threads"
+        case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {thread}"
+        rows.append((case, *mine, "\n".join(told) or "-"))
     return rows
 
 
-_TERMINAL = (
-    "case",
-    "size",
-    "threads",
-    "backend",
-    "time",
-    "rows/s",
-    "memory",
-    "quality",
-    "peer / ours (spread), peer's quality",
-)
+_TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
+_NUMBERS = ("threads", "time", "rows/s", "memory", "quality", "cases", "peer / ours", "bar", "goal")
 
 
 def print_report(report: Report, console: Any = None) -> None:
     """Print the tables on the terminal."""
+    from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -191,10 +184,12 @@ def print_report(report: Report, console: Any = None) -> None:
     ):
         if not rows:
             continue
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for heading in headings:
-            is_number = heading in ("threads", "time", "rows/s", "memory", "quality", "cases", "bar", "goal")
-            table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+            is_number = heading in _NUMBERS
+            table.add_column(
+                heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
+            )
         for row in rows:
             table.add_row(*(escape(cell) for cell in row), style="bold" if row[-1] == "MISSED" else None)
         console.print(table)

@@ -52,6 +52,9 @@ def test_no_turn_begins_that_would_end_too_late(clock):
     log = []
     times = harness.race_turns({"a": clock.takes(2.0, "a", log)}, turns=9, budget=7.0, clock=clock)
     assert times == {"a": [2.0, 2.0, 2.0]}
+    assert harness.race_turns({"a": clock.takes(5.0, "a", log)}, turns=9, budget=7.0, clock=clock) == {
+        "a": [5.0, 5.0]  # one turn has no spread
+    }
     assert harness.race_turns({"a": clock.takes(50.0, "a", log)}, turns=9, budget=7.0, clock=clock) == {
         "a": [50.0]
     }
