@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
@@ -20,7 +20,7 @@ from arraylearn.ensemble.grow_forest import ForestLimits, GrownForest, grow_tree
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch
-from arraylearn.table import Labels, Table
+from arraylearn.table import Labels
 
 __all__ = ["Forest", "RandomForestClassifier"]
 
@@ -294,7 +294,21 @@ class RandomForestClassifier(ArrayClassifier):
     def _shares(self, X: Any) -> tuple[Array, Batch]:
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
-        return sum_shares(batch.place.xp, model, batch.table), batch
+        bins = apply_binning(batch.place.xp, model.binning, batch.table)
+        return ops.sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
+
+    def _walk_at(self, place: Place) -> ops.ForestWalk:
+        """Return the trees in the form of predictions; it is kept with the other copies of the model."""
+        copies = self.__dict__.get("_copies", {})
+        key = ("walk", place.xp, str(place.device))
+        kept = copies.get(key)
+        if kept is None or kept[0] is not self.model_:
+            groves = self._model_at(place).groves
+            trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
+            kept = (self.model_, ops.prepare_walk(place.xp, trees, shares, self.n_features_in_))
+            copies[key] = kept
+        walk: ops.ForestWalk = kept[1]
+        return walk
 
     def predict(self, X: Any) -> Array:
         """Predict the class labels (n,) of rows."""
@@ -307,18 +321,6 @@ class RandomForestClassifier(ArrayClassifier):
         xp = batch.place.xp
         shares = xp.astype(shares, batch.float_dtype)
         return self._deliver(shares / xp.sum(shares, axis=1, keepdims=True), batch)
-
-
-def sum_shares(xp: Namespace, model: Forest, table: Table) -> Array:
-    """Return the sums of class shares (n, c) over all trees, whole numbers."""
-    bins = apply_binning(xp, model.binning, table)
-    sums = None
-    for grove in model.groves:
-        leaves = ops.reach_leaves(xp, bins, grove.trees)
-        for t in range(leaves.shape[0]):
-            reached = xp.astype(xp.take(grove.shares, xp.astype(leaves[t, :], xp.int64), axis=0), xp.int64)
-            sums = reached if sums is None else sums + reached
-    return sums
 
 
 def _share(n_trees: int, n_rows: int) -> list[slice]:

@@ -221,6 +221,76 @@ def test_reach_leaves(rung, xp):
     assert_close(leaves, expected)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n", [0, 5, 300, 2500])
+def test_sum_shares(rung, xp, n_classes, n):
+    if rung.name != "numpy" and n > 300:
+        pytest.skip("bit planes and blocks are NumPy's only")
+    X, y = stripes(700, k=n_classes)
+    model = small(n_estimators=3).fit(X, y).model_
+    first, second = model.groves[0], small(n_estimators=2, random_state=5).fit(X, y).model_.groves[0]
+    rng = np.random.default_rng(n)
+    bins = rng.integers(0, model.binning.n_bins, (4, n)).astype(np.int16)
+    expected = np.zeros((n, n_classes), dtype=np.int64)
+    for grove in (first, second):
+        trees = grove.trees
+        for root in trees.root:
+            node = np.full(n, root)
+            for _ in range(trees.depth):
+                is_right = bins[trees.feature[node], np.arange(n)] > trees.threshold[node]
+                node = np.where(is_right, trees.right[node], trees.left[node])
+            expected += grove.shares[node]
+    moved = [
+        ops.BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
+        for grove in (first, second)
+    ]
+    shares = [rung.from_host(grove.shares) for grove in (first, second)]
+
+    def run():
+        walk = ops.prepare_walk(xp, moved, shares, 4)
+        return ops.sum_shares(xp, on_rung, walk)
+
+    on_rung = rung.from_host(bins)
+    with rung.forbid_syncs():
+        found = run()
+        with portable_only():
+            portable = run()
+    assert_close(found, expected)
+    assert_close(portable, expected)
+
+
+def test_many_trees_do_not_overflow_a_word():
+    leaf = np.zeros(1, dtype=np.int32)
+    trees = ops.BinnedTrees(
+        leaf,
+        leaf + 9,
+        leaf > 0,
+        leaf - 1,
+        np.zeros((0, 9), dtype=bool),
+        leaf,
+        leaf,
+        leaf,
+        leaf.repeat(5000),
+        0,
+    )
+    shares = np.array([[1 << 20, 3, 1 << 20]], dtype=np.int32)
+    walk = ops.prepare_walk(np, [trees], [shares], 2)
+    found = ops.sum_shares(np, np.zeros((2, 4), dtype=np.int16), walk)
+    np.testing.assert_array_equal(found, np.broadcast_to(5000 * shares.astype(np.int64), (4, 3)))
+
+
+def test_prediction_in_small_chunks():
+    X, y = stripes(600, k=3)
+    model = small().fit(X, y)
+    expected = model.predict_proba(X)
+    al.set_memory_budget("64KB")
+    try:
+        with portable_only():
+            np.testing.assert_array_equal(model.predict_proba(X), expected)
+    finally:
+        al.set_memory_budget(None)
+
+
 # ---- the same trees everywhere
 
 

@@ -31,10 +31,10 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
 from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
-from arraylearn.backend.native.numpy_forest import reach_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
+from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
@@ -51,7 +51,8 @@ from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: 
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
 from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
-from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.backend.native.numpy_walks import prepare_walk, reach_leaves, sum_shares  # noqa: F401
+from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401
 
 Host = np.ndarray[Any, Any]
@@ -223,77 +224,6 @@ def _ordered_bits(values: Host) -> Host:
     sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     ordered: Host = values.view(unsigned) ^ sign
     return ordered
-
-
-def bin_columns(x: Host, edges: Host, missing_bin: int, dtype: Any) -> Host:
-    m, d = x.shape
-    bins = np.empty((d, m), dtype=dtype)
-    tables = [_LookupTable.make(row[np.isfinite(row)]) for row in edges]
-
-    def fill(rows: slice) -> None:
-        columns = np.ascontiguousarray(x[rows].T)
-        for j, table in enumerate(tables):
-            table.bin_into(columns[j], bins[j, rows])
-            is_missing = np.isnan(columns[j])
-            if is_missing.any():
-                bins[j, rows][is_missing] = missing_bin
-
-    step = max(1, min(65_536, -(-m // get_num_threads())))
-    slices = [slice(start, min(start + step, m)) for start in range(0, m, step)]
-    if m * d < _WORTH_A_THREAD:
-        for rows in slices:
-            fill(rows)
-    else:
-        parallel_map(fill, slices)
-    return bins
-
-
-class _LookupTable:
-    """A grid so fine that each cell holds at most one edge: one multiplication instead of a search."""
-
-    _SIZES = (8_192, 65_536)
-
-    first: Host  # (size,) edges below each cell
-
-    def __init__(self, edges: Host, size: int = 0) -> None:
-        self.edges, self.size = edges, size
-        if size:
-            self.low = edges[0]
-            self.scale = edges.dtype.type((size - 2) / (float(edges[-1]) - float(edges[0])))
-            self.bounds = np.append(edges, edges.dtype.type(np.inf))
-
-    @classmethod
-    def make(cls, edges: Host) -> _LookupTable:
-        """Make the smallest grid that separates the edges; a plain search where none does."""
-        if edges.shape[0] < 2:
-            return cls(edges)
-        spread = float(edges[-1]) - float(edges[0])
-        largest = float(np.finfo(edges.dtype).max)
-        for size in cls._SIZES:
-            if not spread < largest or not 0 < (size - 2) / spread < largest:
-                break
-            table = cls(edges, size)
-            cells = table._cells(edges)
-            if np.all(cells[1:] > cells[:-1]):
-                table.first = np.searchsorted(cells, np.arange(size)).astype(np.int32)
-                return table
-        return cls(edges)
-
-    def _cells(self, values: Host) -> Host:
-        position: Host = values - self.low
-        position *= self.scale
-        np.clip(position, 0, self.size - 1, out=position)
-        np.nan_to_num(position, copy=False, nan=0.0)
-        return position.astype(np.int64)
-
-    def bin_into(self, values: Host, out: Host) -> None:
-        """Write the number of edges below each value."""
-        if not self.size:
-            out[...] = np.searchsorted(self.edges, values)
-            return
-        with np.errstate(over="ignore", invalid="ignore"):  # far values clip to the first or last cell
-            bins = self.first.take(self._cells(values))
-        np.add(bins, values > self.bounds.take(bins), out=out, casting="unsafe")
 
 
 def cholesky(a: Host) -> tuple[Host, Host]:

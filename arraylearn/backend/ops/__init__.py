@@ -60,6 +60,7 @@ from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
+from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 
 __all__ = [
     "GRADIENT_BITS",
@@ -69,6 +70,7 @@ __all__ = [
     "Constraint",
     "CutRules",
     "Draws",
+    "ForestWalk",
     "GradientTables",
     "Gradients",
     "Splits",
@@ -115,6 +117,7 @@ __all__ = [
     "partition",
     "pick_in_lines",
     "polynomial_gram",
+    "prepare_walk",
     "project",
     "put",
     "reach_leaves",
@@ -131,6 +134,7 @@ __all__ = [
     "split_lists_at",
     "steps",
     "sum_leaves",
+    "sum_shares",
     "top_k",
     "unpack",
     "whitened_exponents",
