@@ -7,7 +7,7 @@ where to compute, how data and labels come in, how results go back, and what a f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -41,7 +41,15 @@ from arraylearn.table import (
     read_table,
 )
 
-__all__ = ["ArrayClassifier", "ArrayEstimator", "Batch", "cast_model", "move_model", "read_weights"]
+__all__ = [
+    "ArrayClassifier",
+    "ArrayEstimator",
+    "Batch",
+    "SecondTry",
+    "cast_model",
+    "move_model",
+    "read_weights",
+]
 
 Model = TypeVar("Model")
 
@@ -61,6 +69,13 @@ class Batch(NamedTuple):
     def float_dtype(self) -> Any:
         """The float dtype that follows the input."""
         return self.table.numeric.dtype
+
+
+class SecondTry(NamedTuple):
+    """What takes the place of a result that holds in the common case only."""
+
+    is_needed: Array  # 0-d bool at the place, read in the one wait that a prediction has
+    compute: Callable[[], Array]
 
 
 class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
@@ -152,10 +167,12 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- results home
 
-    def _deliver(self, values: Array, batch: Batch) -> Array:
+    def _deliver(self, values: Array, batch: Batch, second: SecondTry | None = None) -> Array:
         """Check the input's flag (the one wait of a prediction) and take results home."""
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-        return move(values, batch.home)
+        flags = [batch.is_bad] if second is None else [batch.is_bad, second.is_needed]
+        is_bad, *is_needed = read_flags(batch.place, *flags)
+        self._refuse_bad(is_bad)
+        return move(second.compute() if second is not None and is_needed[0] else values, batch.home)
 
     def _model_at(self, place: Place, dtype: Any = None) -> Any:
         """Return the fitted model where a prediction computes; copies made for that are kept.
@@ -260,15 +277,24 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):  # type: ignore[misc]
             )
         return batch, labels
 
-    def _deliver_labels(self, codes: Array, batch: Batch) -> Array:
+    def _deliver_labels(self, codes: Array, batch: Batch, second: SecondTry | None = None) -> Array:
         """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
         xp = batch.place.xp
         if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
-            # bad input travels with the codes, so that one copy to the host answers both questions
+            # the flags travel with the codes, so that one copy to the host answers all questions
+            if second is not None:
+                codes = xp.where(second.is_needed, -2, codes)
             host = to_host(xp.where(batch.is_bad, -1, codes))
-            self._refuse_bad(host.shape[0] > 0 and bool(host[0] < 0))
+            flag = int(host[0]) if host.shape[0] else 0
+            self._refuse_bad(flag == -1)
+            if second is not None and flag == -2:
+                host = to_host(second.compute())
             return self.classes_.take(host)
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        flags = [batch.is_bad] if second is None else [batch.is_bad, second.is_needed]
+        is_bad, *is_needed = read_flags(batch.place, *flags)
+        self._refuse_bad(is_bad)
+        if second is not None and is_needed[0]:
+            codes = second.compute()
         labels = from_host(self.classes_, batch.place)
         return move(xp.take(labels, codes, axis=0), batch.home)
 

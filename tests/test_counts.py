@@ -16,7 +16,7 @@ import pytest
 
 import arraylearn as al
 
-PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
 # a sum over more elements may take a second pass: launches that do not grow may still differ by this share
 SAME_LAUNCHES = 0.06
 
@@ -39,7 +39,6 @@ def subject(kind: Callable[..., Any], /, short: Mapping[str, str] | None = None,
     return Subject(lambda **others: kind(**{**settings, **others}), short or {})
 
 
-_SPREAD = {"predict": "asks for missing values first, which takes a wait of its own"}
 BAYES = {
     "naive": subject(al.NaiveBayesClassifier),
     "full": subject(al.FullBayesClassifier),
@@ -48,12 +47,12 @@ BAYES = {
     "full shrunk": subject(al.FullBayesClassifier, shrinkage="auto"),
 }
 TREES = {
-    "exact": subject(al.DecisionTreeClassifier, _SPREAD, splitter="exact"),
-    "entropy": subject(al.DecisionTreeClassifier, _SPREAD, splitter="exact", measure="entropy"),
-    "binned": subject(al.DecisionTreeClassifier, _SPREAD, splitter="hist"),
+    "exact": subject(al.DecisionTreeClassifier, splitter="exact"),
+    "entropy": subject(al.DecisionTreeClassifier, splitter="exact", measure="entropy"),
+    "binned": subject(al.DecisionTreeClassifier, splitter="hist"),
     "direction": subject(al.DecisionTreeClassifier, missing="direction"),
-    "clouds": subject(al.DecisionTreeClassifier, _SPREAD, splitter="clouds"),
-    "clouds by samples": subject(al.DecisionTreeClassifier, _SPREAD, splitter="clouds_sampling"),
+    "clouds": subject(al.DecisionTreeClassifier, splitter="clouds"),
+    "clouds by samples": subject(al.DecisionTreeClassifier, splitter="clouds_sampling"),
     "forest": subject(al.RandomForestClassifier, n_estimators=4, random_state=0),
 }
 BOOSTED = {
@@ -70,12 +69,7 @@ MACHINES = {
     "svdd": subject(al.SVDD),
 }
 OTHERS = {
-    "adaboost": subject(
-        al.AdaBoostClassifier,
-        {"predict": "each round's tree waits for itself"},
-        n_estimators=3,
-        random_state=0,
-    ),
+    "adaboost": subject(al.AdaBoostClassifier, n_estimators=3, random_state=0),
     "covering": subject(al.SequentialCoveringClassifier),
     "ripper": subject(al.RipperClassifier, random_state=0),
     "rules by vote": subject(al.SequentialCoveringClassifier, gain="foil", conflict="vote"),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, from_host, move, to_host
+from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole
-from arraylearn.estimator import ArrayClassifier, Batch, read_weights
+from arraylearn.estimator import ArrayClassifier, Batch, SecondTry, read_weights
 from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree.fitted import FittedTree
 
 __all__ = ["AdaBoostClassifier"]
 
@@ -216,33 +217,64 @@ class AdaBoostClassifier(ArrayClassifier):
             total += alpha
             yield votes / total, batch
 
-    def _votes(self, X: Any) -> tuple[Array, Batch]:
-        *_, last = self._staged_votes(X)
-        return last
+    def _votes(self, X: Any) -> tuple[Array, Batch, SecondTry | None]:
+        """Return the votes of all rounds; trees read the rows together, without a wait of their own."""
+        estimators = self.model_.estimators
+        if not all(isinstance(each, FittedTree) and each.backend == self.backend for each in estimators):
+            *_, (votes, batch) = self._staged_votes(X)
+            return votes, batch, None
+        batch = self._open(X)
+        place = batch.place
+        xp, n_classes = place.xp, len(self.classes_)
+        class_idx = xp.arange(n_classes, dtype=xp.int64, device=place.device)
+        votes = xp.zeros((batch.table.n_rows, n_classes), dtype=batch.float_dtype, device=place.device)
+        spread = None
+        for tree, alpha in zip(*self.model_, strict=True):
+            codes, needs_more = tree.classify(batch)
+            if len(tree.classes_) < n_classes:
+                codes = xp.take(from_host(tree.classes_, place, xp.int64), codes, axis=0)
+            votes = votes + alpha * xp.astype(codes[:, None] == class_idx[None, :], batch.float_dtype)
+            spread = spread or needs_more
 
-    def _probabilities(self, votes: Array, batch: Batch) -> Array:
+        def vote_one_by_one() -> Array:
+            *_, (shares, _) = self._staged_votes(X)
+            return shares
+
+        total = sum(self.model_.weights, 0.0)
+        return votes / total, batch, spread and SecondTry(spread.is_needed, vote_one_by_one)
+
+    def _deliver_from(self, X: Any, result: Callable[[Array], Array]) -> Array:
+        """Compute a result from the votes and take it home."""
+        votes, batch, spread = self._votes(X)
+        return self._deliver(result(votes), batch, _and_then(spread, result))
+
+    def _probabilities(self, votes: Array) -> Array:
         """Turn votes into probabilities: the softmax of what SAMME minimizes the exponential loss of."""
-        xp, n_classes = batch.place.xp, len(self.classes_)
+        xp, n_classes = locate(votes).xp, len(self.classes_)
         decision = (votes - (1 - votes) / (n_classes - 1)) / (n_classes - 1)
         power = xp.exp(decision - xp.max(decision, axis=1, keepdims=True))
-        return self._deliver(power / xp.sum(power, axis=1, keepdims=True), batch)
+        return power / xp.sum(power, axis=1, keepdims=True)
+
+    def _decision(self, votes: Array) -> Array:
+        decision = votes - (1 - votes) / (len(self.classes_) - 1)
+        return decision[:, 1] - decision[:, 0] if decision.shape[1] == 2 else decision
 
     def predict(self, X: Any) -> Array:
         """Predict the class labels (n,) of rows."""
-        votes, batch = self._votes(X)
-        return self._deliver_labels(batch.place.xp.argmax(votes, axis=1), batch)
+        votes, batch, spread = self._votes(X)
+
+        def most(shares: Array) -> Array:
+            return batch.place.xp.argmax(shares, axis=1)
+
+        return self._deliver_labels(most(votes), batch, _and_then(spread, most))
 
     def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities (n, c) of the classes, in the order of `classes_`."""
-        return self._probabilities(*self._votes(X))
+        return self._deliver_from(X, self._probabilities)
 
     def decision_function(self, X: Any) -> Array:
         """Return the shares of the votes (n, c), less what the other classes have; (n,) for two classes."""
-        votes, batch = self._votes(X)
-        decision = votes - (1 - votes) / (len(self.classes_) - 1)
-        if decision.shape[1] == 2:
-            decision = decision[:, 1] - decision[:, 0]
-        return self._deliver(decision, batch)
+        return self._deliver_from(X, self._decision)
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Yield the class labels (n,) after each round."""
@@ -252,4 +284,9 @@ class AdaBoostClassifier(ArrayClassifier):
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
         """Yield the probabilities (n, c) after each round."""
         for votes, batch in self._staged_votes(X):
-            yield self._probabilities(votes, batch)
+            yield self._deliver(self._probabilities(votes), batch)
+
+
+def _and_then(second: SecondTry | None, result: Callable[[Array], Array]) -> SecondTry | None:
+    """Compute a result from what a second try finds."""
+    return None if second is None else SecondTry(second.is_needed, lambda: result(second.compute()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from arraylearn._typing import Array
@@ -9,12 +10,10 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import (
     HOST,
     Place,
-    accumulator_dtype,
     from_host,
-    read_flags,
     to_host,
 )
-from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import (
     Walker,
@@ -78,13 +77,17 @@ class FittedTree(ArrayClassifier):
             Class labels, in the library and on the device of `X`.
         """
         batch = self._open(X)
-        walker = self._walker_at(batch.place)
-        missing = self._rows_to_spread(batch, walker)
-        if missing is not None and missing.shape[0]:
-            shares = self._distribution(batch, walker, missing)
-            return self._deliver_labels(batch.place.xp.argmax(shares, axis=1), batch)
-        leaves = find_leaves(batch.place, walker, batch.table, not walker.spreads)
-        return self._deliver_labels(batch.place.xp.take(walker.label, leaves, axis=0), batch)
+        codes, spread = self.classify(batch)
+        return self._deliver_labels(codes, batch, spread)
+
+    def classify(self, batch: Batch) -> tuple[Array, SecondTry | None]:
+        """Return class codes, and what to do where values are missing; the host does not wait."""
+        place, walker = batch.place, self._walker_at(batch.place)
+        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+        codes = place.xp.take(walker.label, leaves, axis=0)
+        return codes, self._where_missing(
+            batch, lambda rows: place.xp.argmax(self._spread(batch, leaves, rows), axis=1)
+        )
 
     def predict_proba(self, X: Any) -> Any:
         """Return the class shares of the leaf of each row.
@@ -100,10 +103,13 @@ class FittedTree(ArrayClassifier):
             Probabilities, in the order of `classes_`.
         """
         batch = self._open(X)
-        walker = self._walker_at(batch.place)
-        missing = self._rows_to_spread(batch, walker)
-        shares = self._distribution(batch, walker, missing)
-        return self._deliver(batch.place.xp.astype(shares, batch.float_dtype, copy=False), batch)
+        xp, walker = batch.place.xp, self._walker_at(batch.place)
+        leaves = find_leaves(batch.place, walker, batch.table, not walker.spreads)
+        shares = xp.take(walker.tree.probability, leaves, axis=0)
+        spread = self._where_missing(
+            batch, lambda rows: xp.astype(self._spread(batch, leaves, rows), batch.float_dtype, copy=False)
+        )
+        return self._deliver(xp.astype(shares, batch.float_dtype, copy=False), batch, spread)
 
     def apply(self, X: Any) -> Any:
         """Return the leaf that each row reaches, as the number of its node.
@@ -121,7 +127,7 @@ class FittedTree(ArrayClassifier):
             Numbers of nodes.
         """
         batch = self._open(X)
-        return self._deliver(self._leaves(batch), batch)
+        return self._deliver(*self._leaves(batch))
 
     def decision_path(self, X: Any) -> Any:
         """Return the nodes that each row passes.
@@ -140,8 +146,7 @@ class FittedTree(ArrayClassifier):
 
         batch = self._open(X)
         tree = tree_on_host(self.model_)
-        node = to_host(self._leaves(batch))
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        node = to_host(self._deliver(*self._leaves(batch)))
         rows, nodes = [], []
         row = host.arange(node.shape[0])
         while row.shape[0]:
@@ -167,41 +172,42 @@ class FittedTree(ArrayClassifier):
         copies[key] = (self.model_, walker)
         return walker
 
-    def _rows_to_spread(self, batch: Batch, walker: Walker) -> Any:
-        """Find the rows that need more than a default branch, on the host; None where there are none."""
-        if not walker.spreads:
+    def _where_missing(self, batch: Batch, compute: Callable[[Any], Array]) -> SecondTry | None:
+        """Say what to do with rows (on the host) that need more than a default branch; None if none can."""
+        if not self._walker_at(batch.place).spreads:
             return None
-        (found,) = read_flags(batch.place, has_missing(batch.place, batch.table))
-        return host.nonzero(to_host(find_missing(batch.place, batch.table)))[0] if found else None
 
-    def _leaves(self, batch: Batch) -> Array:
+        def compute_rows() -> Array:
+            return compute(host.nonzero(to_host(find_missing(batch.place, batch.table)))[0])
+
+        return SecondTry(has_missing(batch.place, batch.table), compute_rows)
+
+    def _leaves(self, batch: Batch) -> tuple[Array, Batch, SecondTry | None]:
+        place, walker = batch.place, self._walker_at(batch.place)
+        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+
+        def with_largest_part(rows: Any) -> Array:
+            entry, node, share = leaf_shares(place, walker, batch.table, rows)
+            share, node = to_host(share), to_host(node)
+            order = host.argsort(-share, stable=True)
+            order = order[host.argsort(entry[order], stable=True)]
+            first = host.concat((host.ones(1, dtype=host.bool), entry[order][1:] != entry[order][:-1]))
+            on_host = host.asarray(to_host(leaves), copy=True)
+            on_host[rows] = node[order][first]
+            return from_host(on_host, place, place.xp.int64)
+
+        return leaves, batch, self._where_missing(batch, with_largest_part)
+
+    def _spread(self, batch: Batch, leaves: Array, rows: Any) -> Array:
+        """Return the class shares (n, c), with those of `rows` added up over the branches they go down."""
         place, walker = batch.place, self._walker_at(batch.place)
         xp = place.xp
-        missing = self._rows_to_spread(batch, walker)
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
-        if missing is None:
-            return leaves
-        entry, node, share = leaf_shares(place, walker, batch.table, missing)
-        share, node = to_host(share), to_host(node)
-        order = host.argsort(-share, stable=True)
-        order = order[host.argsort(entry[order], stable=True)]
-        first = host.concat((host.ones(1, dtype=host.bool), entry[order][1:] != entry[order][:-1]))
-        on_host = host.asarray(to_host(leaves), copy=True)
-        on_host[missing] = node[order][first]
-        return from_host(on_host, place, xp.int64)
-
-    def _distribution(self, batch: Batch, walker: Walker, missing: Any) -> Array:
-        place = batch.place
-        xp = place.xp
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
-        shares = xp.take(walker.tree.probability, leaves, axis=0)
-        if missing is None:
-            return xp.astype(shares, accumulator_dtype(place))
-        entry, node, share = leaf_shares(place, walker, batch.table, missing)
+        entry, node, share = leaf_shares(place, walker, batch.table, rows)
         parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
-        summed = ops.segment_sum(xp, parts, from_host(entry, place), missing.shape[0])
+        summed = ops.segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
         back = host.full(batch.table.n_rows, -1, dtype=host.int64)
-        back[missing] = host.arange(missing.shape[0])
+        back[rows] = host.arange(rows.shape[0])
         back_on = from_host(back, place)
         spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
+        shares = xp.take(walker.tree.probability, leaves, axis=0)
         return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))

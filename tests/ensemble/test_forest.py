@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import to_host
+from arraylearn.backend.namespace import HOST, to_host
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.random import spawn
 from arraylearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -274,8 +274,8 @@ def test_many_trees_do_not_overflow_a_word():
         0,
     )
     shares = np.array([[1 << 20, 3, 1 << 20]], dtype=np.int32)
-    walk = ops.prepare_walk(np, [trees], [shares], 2)
-    found = ops.sum_shares(np, np.zeros((2, 4), dtype=np.int16), walk)
+    walk = ops.prepare_walk(HOST.xp, [trees], [shares], 2)
+    found = ops.sum_shares(HOST.xp, np.zeros((2, 4), dtype=np.int16), walk)
     np.testing.assert_array_equal(found, np.broadcast_to(5000 * shares.astype(np.int64), (4, 3)))
 
 

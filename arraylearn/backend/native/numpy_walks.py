@@ -201,7 +201,7 @@ def _walk_block(bins: Host, compiled: Compiled) -> Any:
     d, m = bins.shape
     together = _TOGETHER if get_num_threads() == 1 else 2 * _TOGETHER
     n_trees = compiled.root.shape[0]
-    step = max(1, min(n_trees, together // m))
+    step = max(1, min(n_trees, together // m, _TREES_PER_WORD))
     is_narrow = compiled.cell_bits + 1 + compiled.threshold_bits <= 31
     lines = np.empty((d, compiled.block + _PADDING), dtype=np.int32 if is_narrow else np.int64)
     np.left_shift(bins, compiled.cell_bits + 1, out=lines[:, :m], dtype=lines.dtype, casting="unsafe")
@@ -215,16 +215,15 @@ def _walk_block(bins: Host, compiled: Compiled) -> Any:
         np.empty(size, dtype=bool),
         np.empty(size, dtype=np.int64),
     )
-    use_planes = m >= _MANY_ROWS and compiled.tops
-    groups = compiled.tops if use_planes else [slice(0, n_trees)]
-    for group in groups:
-        trees = group.trees if isinstance(group, Top) else group
-        side = _take_top(bins, group) if isinstance(group, Top) else None
+    tops = compiled.tops if m >= _MANY_ROWS else ()
+    for group in tops or (None,):
+        trees = slice(0, n_trees) if group is None else group.trees
+        side = None if group is None else _take_top(bins, group)
         for start in range(trees.start, trees.stop, step):
             few = slice(start, min(start + step, trees.stop))
             k = few.stop - few.start
             record = room.record[: k * m].reshape(k, m)
-            if side is None:
+            if group is None or side is None:
                 record[...] = compiled.record.take(compiled.root[few])[:, None]
             else:
                 for i in range(k):
