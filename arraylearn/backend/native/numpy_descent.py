@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.native.numpy_planes import find_leaves
-from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]
 
 __all__ = ["follow_thresholds"]
 
-# Bytes and rows of a block; several threads take more rows, so that they seldom meet at the interpreter lock.
+# Bytes and rows of a block, which stays in the second-level cache. Blocks go one after the other: the calls
+# are so short that several threads would spend more time asleep before the interpreter lock than they save.
 _BLOCK_BYTES = 1 << 20
 _BLOCK_ROWS = 10_240
 _FEWEST_ROWS = 1_024
@@ -71,19 +71,16 @@ def follow_thresholds(
     def go_on(rows: slice) -> tuple[Host, Host]:
         return _advance(row[rows], node[rows], flat, d, nodes, leaf)
 
-    left = parallel_map(start, _blocks(n, d * x.dtype.itemsize))
+    left = [start(rows) for rows in _blocks(n, d * x.dtype.itemsize)]
     row, node = (np.concatenate(parts) for parts in zip(*left, strict=True))
     while row.shape[0]:
-        left = parallel_map(go_on, _blocks(row.shape[0], 64))
+        left = [go_on(rows) for rows in _blocks(row.shape[0], 64)]
         row, node = (np.concatenate(parts) for parts in zip(*left, strict=True))
     return leaf
 
 
 def _blocks(n: int, bytes_per_row: int) -> list[slice]:
-    n_threads = get_num_threads()
     size = max(_FEWEST_ROWS, min(_BLOCK_ROWS, _BLOCK_BYTES // bytes_per_row))
-    if n_threads > 1:
-        size = min(2 * size, max(_FEWEST_ROWS, -(-n // n_threads)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 

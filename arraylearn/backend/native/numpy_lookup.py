@@ -86,7 +86,7 @@ class LookupTable:
         position *= self.scale
         np.fmax(position, 0, out=position)  # NaN, too, becomes 0
         np.minimum(position, self.size - 1, out=position)
-        return position.astype(np.int64)
+        return position.astype(np.int32)
 
     def bin_into(self, values: Host, out: Host) -> None:
         """Write the number of edges below each value."""

@@ -1,7 +1,7 @@
 """NumPy body for `arraylearn.backend.ops.binned_trees`: one bit per row and condition, 64 rows in a word.
 
-Every distinct condition of the trees is a plane of bits. Going down a level is an `and` of the planes of its
-nodes with the bits of who is there; the sides that a row took, one bit per level, are the number of its leaf.
+Every distinct condition of the trees is a plane of bits. The side that a row takes at a level is picked from
+the planes of its nodes by the sides above; the sides, one bit per level, are the number of its leaf.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ __all__ = ["compile_planes", "fill_planes", "find_leaves", "sum_leaves"]
 # Rows of a chunk, and trees that go down together: planes and bits stay in the second-level cache.
 _ROWS = 16_384
 _TREES = 8
+# Trees of at most this depth are treated as complete ones; for few rows that does not pay.
+_DEEPEST = 7
+_FEWEST_ROWS = 256
 # Up to this depth the leaves of two trees are looked up together.
 _PAIR_DEPTH = 6
 
@@ -36,8 +39,10 @@ class Planes(NamedTuple):
     depth: int
 
 
-def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
+def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host | None:
     n = bins.shape[1]
+    if trees.depth > _DEEPEST or n < _FEWEST_ROWS:
+        return None
     sums = np.zeros((n_outputs, n), dtype=np.int32)
     if trees.depth == 0 or n == 0:
         sums += trees.value[trees.root].reshape(-1, n_outputs).sum(axis=0, dtype=np.int32)[:, None]
@@ -45,7 +50,9 @@ def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
     n_bins = trees.goes_right.shape[1]
     has_missing = (bins == n_bins - 1).any(axis=1)
     planes = compile_planes(trees, n_bins, has_missing)
-    step = max(64, min(_ROWS, -(-n // get_num_threads()) + 63 & ~63))
+    # longer calls for several threads: who finds the interpreter lock taken sleeps longer than a short one
+    most = _ROWS if get_num_threads() == 1 else 4 * _ROWS
+    step = max(64, min(most, -(-n // get_num_threads()) + 63 & ~63))
 
     def run(start: int) -> None:
         rows = slice(start, min(start + step, n))
@@ -120,22 +127,22 @@ def fill_planes(bins: Host, goes_right: Host, planes: Planes) -> Host:
 
 
 def find_leaves(bits: Host, of_node: Host, depth: int) -> Host:
-    """Return the leaf (trees, rows) of each row, as the number that its sides spell."""
-    n_trees, width = of_node.shape[0], bits.shape[1]
-    sides = np.empty((depth, n_trees, width), dtype=np.uint64)
-    here = bits.take(of_node[:, :1], axis=0)
-    sides[0] = here[:, 0]
-    right, left = here, ~here
-    for level in range(1, depth):
-        reached = np.empty((n_trees, 1 << level, width), dtype=np.uint64)
-        reached[:, 0::2] = left
-        reached[:, 1::2] = right
-        right = bits.take(of_node[:, (1 << level) - 1 : (2 << level) - 1], axis=0)
-        right &= reached
-        np.bitwise_or.reduce(right, axis=1, out=sides[level])
-        if level < depth - 1:
-            left = reached
-            left ^= right
+    """Return the leaf (trees, rows) of each row, as the number that its sides spell.
+
+    The side of a row at a level is that of one of its nodes. Each side above halves the choice: of the two
+    halves a and b, ``a ^ (side & (a ^ b))``.
+    """
+    sides = np.empty((depth, of_node.shape[0], bits.shape[1]), dtype=np.uint64)
+    of_level = np.ascontiguousarray(of_node.T)  # nodes first, so that halves are contiguous
+    for level in range(depth):
+        choice = bits.take(of_level[(1 << level) - 1 : (2 << level) - 1], axis=0)
+        for above in range(level):
+            half = choice.shape[0] // 2
+            choice, other = choice[:half], choice[half:]
+            other ^= choice
+            other &= sides[above]
+            choice ^= other
+        sides[level] = choice[0]
     spread = _spread()
     octets = sides.view(np.uint8)
     leaf = spread[depth - 1].take(octets[0])
@@ -158,7 +165,7 @@ def _add_leaves(leaf: Host, value: Host, depth: int, sums: Host) -> None:
     i = 0
     while i < n_trees:
         if i + 1 < n_trees and depth <= _PAIR_DEPTH:
-            both = np.left_shift(leaf[i], depth, dtype=np.int64)
+            both = np.left_shift(leaf[i], depth, dtype=np.uint16)
             both |= leaf[i + 1]
             sums += (value[i][:, None] + value[i + 1]).ravel().take(both)
             i += 2

@@ -12,10 +12,6 @@ from arraylearn.backend.native import native
 
 __all__ = ["BinnedTrees", "sum_leaves"]
 
-# Native bodies may treat trees of at most this depth as complete ones; for few rows that does not pay.
-_SHALLOW = 7
-_MANY_ROWS = 256
-
 
 class BinnedTrees(NamedTuple):
     """Binary trees over binned columns, all nodes in one row of arrays."""
@@ -49,9 +45,8 @@ def sum_leaves(xp: Namespace, bins: Array, trees: BinnedTrees, n_outputs: int) -
     int32 array (n_outputs, n)
         Exact sums, whatever the order.
     """
-    is_shallow = trees.depth <= _SHALLOW and bins.shape[1] >= _MANY_ROWS
-    if is_shallow and (fast := native(xp, "sum_leaves")):
-        return fast(bins, trees, n_outputs)
+    if (fast := native(xp, "sum_leaves")) and (found := fast(bins, trees, n_outputs)) is not None:
+        return found
     device = array_api_compat.device(bins)
     n, n_trees = bins.shape[1], trees.root.shape[0]
     sums = xp.zeros((n_outputs, n), dtype=xp.int32, device=device)

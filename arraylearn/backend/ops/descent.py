@@ -41,8 +41,9 @@ def follow_thresholds(
     int64 array (n,)
         The leaf of each row.
     """
-    if fast := native(xp, "follow_thresholds"):
-        return fast(x, feature, threshold, child, n_levels, default)
+    fast = native(xp, "follow_thresholds")
+    if fast and (found := fast(x, feature, threshold, child, n_levels, default)) is not None:
+        return found
     n, d = x.shape
     device = array_api_compat.device(x)
     node = xp.zeros(n, dtype=xp.int64, device=device)
