@@ -26,8 +26,8 @@ def follow_thresholds(
 ) -> Tensor | None:
     if x.device.type != "cpu":
         return None
-    parts = [_on_host(part) for part in (x, feature, threshold, child)]
-    return torch.from_numpy(numpy_descent.follow_thresholds(*parts, n_levels, _on_host(default)))
+    nodes = _on_host(feature), _on_host(threshold), _on_host(child)
+    return torch.from_numpy(numpy_descent.follow_thresholds(_on_host(x), *nodes, n_levels, _on_host(default)))
 
 
 def prepare_walk(walk: Any, n_columns: int) -> Any:
@@ -47,4 +47,5 @@ def sum_leaves(bins: Tensor, trees: Any, n_outputs: int) -> Tensor | None:
     if bins.device.type != "cpu":
         return None
     on_host = trees._replace(**{name: _on_host(getattr(trees, name)) for name in trees._fields})
-    return torch.from_numpy(numpy_planes.sum_leaves(_on_host(bins), on_host, n_outputs))
+    sums = numpy_planes.sum_leaves(_on_host(bins), on_host, n_outputs)
+    return None if sums is None else torch.from_numpy(sums)
