@@ -97,13 +97,18 @@ class Report:
 
 
 def join_reports(reports: Sequence[Report]) -> Report:
-    """Join runs of one machine, made one after the other, into one."""
+    """Join runs of one machine into one; of a case that was run again, the later result counts."""
     first = reports[0]
     if any(one.machine != first.machine or one.clock != first.clock for one in reports):
         raise ValueError(
             "`read`: the runs are of different machines, versions or clocks; show them one by one."
         )
     quiet_ones = [one.quiet for one in reports]
+    last = {
+        (result.family, result.case, result.size, result.threads, result.backend): result
+        for one in reports
+        for result in one.results
+    }
     return Report(
         first.machine,
         first.clock,
@@ -112,7 +117,7 @@ def join_reports(reports: Sequence[Report]) -> Report:
         max((one.load_after for one in reports if one.load_after is not None), default=None),
         None if None in quiet_ones else all(quiet_ones),
         round(sum(one.seconds for one in reports), 1),
-        [result for one in reports for result in one.results],
+        list(last.values()),
         {name: reason for one in reports for name, reason in one.skipped.items()},
     )
 

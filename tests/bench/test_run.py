@@ -77,8 +77,10 @@ def test_the_file_holds_everything(report, tmp_path):
 
 
 def test_runs_are_joined(report):
-    both = run.join_reports([report, replace(report, load_before=7000.0, quiet=False, skipped={"a": "b"})])
-    assert len(both.results) == 2
+    again = [replace(report.results[0], size="large"), replace(report.results[0], n_rows=7)]
+    later = replace(report, load_before=7000.0, quiet=False, skipped={"a": "b"}, results=again)
+    both = run.join_reports([report, later])
+    assert [(one.size, one.n_rows) for one in both.results] == [("medium", 7), ("large", 100)]
     assert (both.load_before, both.quiet) == (7000.0, False)
     assert set(both.skipped) == {"onedal", "a"}
     with pytest.raises(ValueError, match="different machines"):
