@@ -105,8 +105,10 @@ class Report:
 
     def __rich__(self) -> Any:
         from rich.console import Group
+        from rich.text import Text
 
-        return Group(self._summary_table(), self._confusion_table())
+        final = "none" if self.classifier is None else " ".join(str(self.classifier).split())
+        return Group(self._summary_table(), self._confusion_table(), Text(f"  final classifier: {final}"))
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from arraylearn.backend.blas import parallel_blocks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import small_products
 from arraylearn.selection.shared_matrix import SharedMatrix
@@ -14,6 +15,8 @@ __all__ = ["Request", "Worker", "run_together"]
 Host = Any  # a NumPy array
 Result = TypeVar("Result")
 
+# Workers with fewer rows than this do too little between two words of Python to run on threads.
+_WORTH_A_THREAD = 800
 _CHUNK_ROWS = 32  # kernel rows that stay in the cache while they are used
 
 
@@ -31,17 +34,28 @@ Worker = Generator[Request, Host, Result]
 def run_together(store: SharedMatrix, workers: Sequence[Worker[Result]]) -> list[Result]:
     """Run all workers to their ends; return their results in their order."""
     results: dict[int, Result] = {}
-    waiting: dict[int, Request] = {}
-    answers: dict[int, Host] = dict.fromkeys(range(len(workers)))
+    answers: list[tuple[int, Host]] = [(w, None) for w in range(len(workers))]
+
+    def advance(item: tuple[int, Host]) -> tuple[int, Request | None]:
+        w, answer = item
+        try:
+            return w, workers[w].send(answer)
+        except StopIteration as end:
+            results[w] = end.value
+            return w, None
+
+    n_rows = 0  # in the systems of the last round
     while answers:
-        for w, answer in answers.items():
-            try:
-                waiting[w] = workers[w].send(answer)
-            except StopIteration as end:
-                results[w] = end.value
-        found = _multiply(store, list(waiting.values()))
-        answers = dict(zip(waiting, found, strict=True))
-        waiting = {}
+        # between their requests the workers do not depend on each other
+        if n_rows >= _WORTH_A_THREAD * len(answers):
+            advanced = parallel_blocks(advance, answers)
+        else:
+            with small_products(store.matrix.place.xp):
+                advanced = [advance(item) for item in answers]
+        asked = [(w, request) for w, request in advanced if request is not None]
+        n_rows = sum(int(request.rows.shape[0]) for _, request in asked)
+        found = _multiply(store, [request for _, request in asked])
+        answers = [(w, product) for (w, _), product in zip(asked, found, strict=True)]
     return [results[w] for w in range(len(workers))]
 
 

@@ -102,6 +102,7 @@ def test_prints_as_a_table_and_makes_frames():
     text = str(report)
     assert "GaussianNB: 3 folds" in text
     assert "f1_macro" in text
+    assert text.splitlines()[-1] == "  final classifier: GaussianNB()"
     assert f"{report.error:.4f} ± {report.error_standard_error:.4f}" in text
     frame = report.to_frame()
     assert list(frame.columns) == ["fold", "train_rows", "test_rows", "error", "accuracy", "f1_macro"]
@@ -131,6 +132,7 @@ def test_interrupted(judge):
     assert report.classifier is None
     assert len(report.errors) == 2
     assert "interrupted" in str(report)
+    assert "final classifier: none" in str(report)
     Interrupting.left = 0
     with pytest.raises(KeyboardInterrupt):
         judge(Interrupting(), X, Y)
