@@ -47,13 +47,13 @@ def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Ar
     rest = wide.diagonal()
     first = float(xp.max(rest))
     eps = float(xp.finfo(rest.dtype).eps)
-    error = max(error, 16 * eps * first)
+    error = max(error, 32 * eps * first)
     if not error < first < math.inf:
         return None
     factor = xp.zeros((most, n), dtype=rest.dtype, device=device)
     k = 0
     while k < most:
-        found, flags = _next_columns(wide, factor[:k, :], rest, floor=error / 16)
+        found, flags = _next_columns(wide, factor[:k, :], rest, floor=error / 4)
         rest = rest - xp.sum(found * found, axis=0)
         ends = xp.stack([xp.max(rest), xp.min(rest)])
         read = to_host(xp.concat([ends, xp.astype(flags, rest.dtype)]))

