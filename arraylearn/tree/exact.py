@@ -238,7 +238,7 @@ def _best_positions(
     least = _least_per_node(place, rule, known)
     least_at = xp.take(least, level.block_at, axis=-1)
     is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
-    if is_gini(rule) and _is_whole(xp, left):
+    if is_gini(rule) and _is_whole(xp, left, level):
         scores = ops.gini_scores(xp, left, right)
     else:
         sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
@@ -294,7 +294,7 @@ def _finish(
     if rule.penalize_thresholds:
         n_thresholds = _count_thresholds(place, level, rule, left, known, is_step)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
-    if is_gini(rule) and _is_whole(xp, known):
+    if is_gini(rule) and _is_whole(xp, known, level):
         # the exact form, so that integer weights and repeated rows give the same tree
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
@@ -320,9 +320,9 @@ def _count_thresholds(
     return xp.astype(counted, dtype) + xp.astype(xp.take(is_tried, first, axis=-1), dtype)
 
 
-def _is_whole(xp: Namespace, counts: Array) -> bool:
-    """Whether rows are counted whole: then the integer form of the Gini gain serves."""
-    return bool(xp.isdtype(counts.dtype, "integral"))
+def _is_whole(xp: Namespace, counts: Array, level: Level) -> bool:
+    """Whether no row is spread over several branches: then the form of `gini_scores` serves."""
+    return level.source is None or bool(xp.isdtype(counts.dtype, "integral"))
 
 
 def _whole(least: float) -> int:
