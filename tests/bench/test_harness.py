@@ -133,5 +133,5 @@ def test_peak_of_memory_on_a_device(rung, xp):
         kept = rung.from_host(np.ones(2_000_000), "float32")
     assert peak.n_bytes >= 0  # the emulated devices have no pool to ask: only that the question is understood
     if rung.name == "numpy":
-        assert 7e6 < peak.n_bytes < 20e6
+        assert 7e6 < peak.n_bytes < 40e6  # the copies on the way count, too
     assert kept.shape == (2_000_000,)
