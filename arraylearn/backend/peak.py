@@ -66,14 +66,15 @@ def _traced(peak: Peak) -> Iterator[Peak]:
 
 
 def _on_device(place: Place, peak: Peak) -> Iterator[Peak]:
+    library = place.xp  # beyond the standard, hence under another name
     if place.library == "cupy":
-        pool = place.xp.get_default_memory_pool()
+        pool = library.get_default_memory_pool()
         pool.free_all_blocks()
         before = pool.total_bytes()
         yield peak
         peak.n_bytes = pool.total_bytes() - before  # a pool only grows
     else:
-        cuda = place.xp.cuda
+        cuda = library.cuda
         cuda.reset_peak_memory_stats(place.device)
         before = cuda.memory_allocated(place.device)
         yield peak

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
@@ -219,6 +220,7 @@ class AdaBoostClassifier(ArrayClassifier):
 
     def _votes(self, X: Any) -> tuple[Array, Batch, SecondTry | None]:
         """Return the votes of all rounds; trees read the rows together, without a wait of their own."""
+        check_is_fitted(self)
         estimators = self.model_.estimators
         if not all(isinstance(each, FittedTree) and each.backend == self.backend for each in estimators):
             *_, (votes, batch) = self._staged_votes(X)

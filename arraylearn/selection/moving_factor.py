@@ -168,7 +168,7 @@ class MovingFactor:
         small = self._factor_border(base, joined, came, went)
         if small is None:
             return None
-        is_joined = HOST.xp.isin(free, joined, assume_unique=True)
+        is_joined = HOST.xp.isin(free, joined)
         kept = (~is_joined).nonzero()[0]
         wide = accumulator_dtype(place)
         columns = tuple(xp.astype(xp.take(base.border, part, axis=1), wide) for part in (came, went))

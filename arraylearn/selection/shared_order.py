@@ -41,7 +41,7 @@ class SharedOrder(NamedTuple):
             return None
         branch = HOST.xp.full(self.number.shape[0], -1, dtype="int32")
         branch[number] = 0
-        new_number = HOST.xp.cumsum(branch + 1) - 1
+        new_number = HOST.xp.cumulative_sum(branch + 1) - 1
         kept = ops.split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])
         renumbered = xp.take(from_host(new_number, self.place, xp.int32), xp.reshape(kept, (-1,)), axis=0)
         return xp.reshape(renumbered, kept.shape)

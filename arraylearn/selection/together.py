@@ -72,7 +72,7 @@ def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
         is_asked[request.rows] = True
     union = is_asked.nonzero()[0]
     weights = HOST.xp.zeros((len(requests), union.shape[0]))
-    position = HOST.xp.cumsum(is_asked) - 1
+    position = HOST.xp.cumulative_sum(HOST.xp.astype(is_asked, HOST.xp.int64)) - 1
     for k, request in enumerate(requests):
         weights[k, position[request.rows]] = request.weights
     matrix = store.matrix.x

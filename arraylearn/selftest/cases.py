@@ -268,6 +268,14 @@ def _forest_cases() -> Iterator[KernelCase]:
     )
 
 
+def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
+    """Off the diagonal: on it the curvature is zero, and its floor depends on the dtype."""
+    roots = ops.inverse_curvature_roots(xp, matrix[None, ...])[0, ...]
+    return roots - xp.linalg.diagonal(roots)[:, None] * xp.eye(
+        matrix.shape[0], dtype=matrix.dtype, device=locate(matrix).device
+    )
+
+
 def _quadratic_cases() -> Iterator[KernelCase]:
     some = _only
     store = some(_box, "rows", "slots", "weights")
@@ -281,7 +289,7 @@ def _quadratic_cases() -> Iterator[KernelCase]:
     yield KernelCase(
         "inverse_curvature_roots",
         some(_box, "matrix"),
-        lambda xp, matrix: ops.inverse_curvature_roots(xp, matrix[None, ...]),
+        _roots_between_rows,
     )
     yield KernelCase(
         "inverse_definite", some(_box, "matrix"), lambda xp, matrix: ops.inverse_definite(xp, matrix)

@@ -90,7 +90,7 @@ def minimize_smoothed_portable(
     device = array_api_compat.device(rows)
     lane = xp.arange(width, dtype=xp.int64, device=device)
     length = xp.astype(lane < width - 1, rows.dtype)  # b has no price
-    extra = xp.where(lane < width - 1, 1.0, _EMPTY * n / ridge)
+    extra = length + (1.0 - length) * (_EMPTY * n / ridge)
     eye = xp.eye(width, dtype=rows.dtype, device=device)
     point = start
     residual = target - rows @ point
