@@ -54,7 +54,8 @@ class KernelMatrix(NamedTuple):
         xp = self.place.xp
         if self.cross is None:
             return xp.linalg.diagonal(self.x)
-        strips = (self.x[start : start + _DIAGONAL_ROWS, :] for start in range(0, self.n, _DIAGONAL_ROWS))
+        starts = range(0, self.n, _DIAGONAL_ROWS)
+        strips = (self.x[start : min(start + _DIAGONAL_ROWS, self.n), :] for start in starts)
         return xp.concat([xp.linalg.diagonal(self.cross(xp, strip, strip)) for strip in strips])
 
     def block(self, row_idx: Array, column_idx: Array) -> Array:
