@@ -144,15 +144,18 @@ class AdaBoostClassifier(ArrayClassifier):
         return self
 
     def _boost(self, X: Any, codes: Any, weights: Any, report: Any) -> None:
-        n, n_classes = codes.shape[0], len(self.classes_)
+        n_classes = len(self.classes_)
+        total = _total_weight(weights)
+        grid = _grid(total)
+        factors = host.ones(weights.shape[0], dtype=host.float64)
         estimators: list[Any] = []
         alphas: list[float] = []
         errors: list[float] = []
         for generator in spawn(self.random_state, self.n_estimators):
-            weights = weights * (n / host.sum(weights))  # trees count their leaves by weight
-            estimator = self._make(generator).fit(X, codes, sample_weight=weights)
+            factors = host.round(factors * (total / host.sum(weights * factors)) / grid) * grid
+            estimator = self._make(generator).fit(X, codes, sample_weight=weights * factors)
             is_wrong = to_host(estimator.predict(X)) != codes
-            error = float(host.sum(weights * is_wrong) / n)
+            error = float(host.sum(weights * factors * is_wrong) / host.sum(weights * factors))
             if report is not None:
                 report(error)
             if error >= 1 - 1 / n_classes:
@@ -171,7 +174,7 @@ class AdaBoostClassifier(ArrayClassifier):
             errors.append(error)
             if error <= 0:
                 break
-            weights = weights * host.where(is_wrong, math.exp(alpha), 1.0)
+            factors = factors * host.where(is_wrong, math.exp(alpha), 1.0)
         self.model_ = _Rounds(tuple(estimators), tuple(alphas))
         self.estimators_ = self.model_.estimators
         self.estimator_weights_ = from_host(alphas, HOST)
@@ -187,6 +190,9 @@ class AdaBoostClassifier(ArrayClassifier):
             ours["categorical_features"] = self.categorical_features
         if "backend" in known and self.backend is not None:
             ours["backend"] = self.backend
+        for name, one_row in (("min_samples_leaf", 1), ("min_samples_split", 2)):
+            if known.get(name) == one_row:  # "any row will do", also one that weighs little by now
+                ours[name] = _ANY_ROW
         if "random_state" in known:
             ours["random_state"] = int(generator.integers(2**31 - 1))
         return made.set_params(**ours)
@@ -287,6 +293,25 @@ class AdaBoostClassifier(ArrayClassifier):
         """Yield the probabilities (n, c) after each round."""
         for votes, batch in self._staged_votes(X):
             yield self._deliver(self._probabilities(votes), batch)
+
+
+# A share of all weight that every row has.
+_ANY_ROW = 1e-12
+
+
+def _total_weight(weights: Any) -> float:
+    """Return what the weights of a round add up to: trees count their leaves by weight.
+
+    Whole numbers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
+    one in the mean.
+    """
+    is_whole = bool(host.all(weights == host.round(weights)))
+    return float(host.sum(weights)) if is_whole else float(weights.shape[0])
+
+
+def _grid(total: float) -> float:
+    """Return the step of the factors: sums of whole weights times factors are exact, in any order."""
+    return 2.0 ** (math.ceil(math.log2(total)) - 51)
 
 
 def _and_then(second: SecondTry | None, result: Callable[[Array], Array]) -> SecondTry | None:

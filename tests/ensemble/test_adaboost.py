@@ -16,10 +16,13 @@ from tests.ensemble.data import nominal_frame, stripes
 @pytest.mark.parametrize("depth", [1, 2])
 def test_against_scikit_learn(k, depth):
     X, y = stripes(300, k=k)
-    X = X + np.random.default_rng(3).normal(size=X.shape) * 1e-3  # no ties between columns
+    rng = np.random.default_rng(3)
+    X = X + rng.normal(size=X.shape) * 1e-3  # no ties between columns
+    weights = rng.uniform(1, 2, size=300)  # nor between cuts, of which scikit-learn takes any
     base = al.DecisionTreeClassifier(max_depth=depth)
-    model = al.AdaBoostClassifier(base, n_estimators=6, learning_rate=0.7).fit(X, y)
-    peer = Peer(PeerTree(max_depth=depth, random_state=0), n_estimators=6, learning_rate=0.7).fit(X, y)
+    model = al.AdaBoostClassifier(base, n_estimators=6, learning_rate=0.7).fit(X, y, weights)
+    peer = Peer(PeerTree(max_depth=depth, random_state=0), n_estimators=6, learning_rate=0.7)
+    peer.fit(X, y, weights)
     np.testing.assert_allclose(model.estimator_errors_, peer.estimator_errors_)
     np.testing.assert_allclose(model.estimator_weights_, peer.estimator_weights_)
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-12)
