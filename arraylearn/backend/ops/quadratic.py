@@ -322,7 +322,10 @@ def inverse_definite(xp: Namespace, matrix: Array) -> Array:
     """Invert a symmetric positive definite matrix (m, m); one that is not gives numbers of no use."""
     if fast := native(xp, "inverse_definite"):
         return fast(matrix)
-    return xp.linalg.inv(matrix)
+    factor, _ = cholesky(xp, matrix)
+    eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=array_api_compat.device(matrix))
+    half = solve_triangular(xp, factor, eye)
+    return xp.matrix_transpose(half) @ half
 
 
 def reads_are_free(device: Device) -> bool:
