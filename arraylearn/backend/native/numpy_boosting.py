@@ -7,17 +7,19 @@ were measured at 100 000 and 1 000 000 rows and were slower, or as fast).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 Host = np.ndarray[Any, Any]
-csc_matvec: Callable[..., None] | None
-try:  # adds up to four times as fast as `np.add.at`; it is not public, so do without it if it goes
-    from scipy.sparse._sparsetools import csc_matvec
-except ImportError:  # pragma: no cover
-    csc_matvec = None
+csc_matvec: Callable[..., None] | None = None
+# it adds up to four times as fast as `np.add.at`; it is not public, so do without it if it goes
+with suppress(ImportError, AttributeError):
+    from scipy.sparse import _sparsetools
+
+    csc_matvec = _sparsetools.csc_matvec
 
 Block = tuple[int, int, int]  # number, start, stop
 
