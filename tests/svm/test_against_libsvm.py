@@ -68,14 +68,15 @@ def test_two_classes(name, kernel, dtype):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-def test_digits_pair_by_pair(kernel, C):
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_digits_pair_by_pair(kernel, C, dtype):
     X, y = load_digits(return_X_y=True)
-    X = X / 16.0
+    X = X / 16.0  # exact in float32
     parameters = {"C": C, "kernel": kernel}
     theirs, is_solved = fit_theirs(X, y, decision_function_shape="ovo", **parameters)
     assert is_solved
-    ours = al.SVC(decision_function_shape="ovo", **parameters).fit(X, y)
+    ours = al.SVC(decision_function_shape="ovo", **parameters).fit(X.astype(dtype), y)
     assert ours.converged_.all()
     assert ours.objective_.shape == (45,)
     for p, (i, j) in enumerate(itertools.combinations(range(10), 2)):
@@ -87,14 +88,15 @@ def test_digits_pair_by_pair(kernel, C):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-def test_wine(kernel, C):
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wine(kernel, C, dtype):
     X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+    X = StandardScaler().fit_transform(X).astype(np.float32).astype(np.float64)
     parameters = {"C": C, "kernel": kernel, **KERNELS[kernel]}
     theirs, is_solved = fit_theirs(X, y, decision_function_shape="ovo", **parameters)
     assert is_solved
-    ours = al.SVC(decision_function_shape="ovo", **parameters).fit(X, y)
+    ours = al.SVC(decision_function_shape="ovo", **parameters).fit(X.astype(dtype), y)
     wanted = theirs.decision_function(X)
     np.testing.assert_allclose(ours.decision_function(X), wanted, atol=5e-3)
     is_clear = np.abs(wanted).min(axis=1) > 1e-3
