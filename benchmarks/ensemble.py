@@ -25,6 +25,7 @@ from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier,
 from sklearn.model_selection import train_test_split
 
 import arraylearn as al
+from arraylearn.bench.data import curved
 from benchmarks.harness import race, threads
 from tests.reference_data import load_reference
 
@@ -35,22 +36,8 @@ PREDICT_BAR = {"boosted": 1.3, "forest": 1.0}
 
 
 def make_rows(n: int, d: int, k: int, seed: int = 0, n_new: int = 50_000) -> tuple[np.ndarray, ...]:
-    """Draw rows with a nonlinear boundary in half of the columns, a tenth of the labels at random."""
-    rng = np.random.default_rng(seed)
-    total = n + n_new
-    X = rng.standard_normal((total, d), dtype=np.float32)
-    scores = np.zeros((total, k), dtype=np.float32)
-    used = max(4, d // 2)
-    for c in range(k):
-        for _ in range(6):
-            a, b = rng.integers(0, used, 2)
-            wave = np.sin(rng.uniform(1, 2) * X[:, a] + rng.standard_normal())
-            scores[:, c] += rng.standard_normal() * wave * (1 + X[:, b] * rng.uniform(-1, 1))
-        scores[:, c] += X[:, :used] @ rng.standard_normal(used).astype(np.float32) * 0.3
-    y = scores.argmax(axis=1)
-    noisy = rng.random(total) < 0.1
-    y[noisy] = rng.integers(0, k, noisy.sum())
-    return X[:n], y[:n], X[n:], y[n:]
+    """Draw rows with a curved boundary, and new rows to judge by."""
+    return tuple(curved((n, d, k), seed=seed, n_new=n_new))
 
 
 def contestants(kind: str, n_threads: int, seed: int = 0) -> dict[str, Callable[[], Any]]:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier as Peer
 
 import arraylearn as al
+from arraylearn.bench.data import curved
 from benchmarks.harness import race, report, threads
 
 
@@ -24,22 +25,8 @@ def make_rows(
     n: int, n_classes: int, *, d: int = 20, n_values: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows with a curved boundary between the classes and a tenth of the labels at random."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d)).astype(np.float32)
-    if n_values is not None:
-        X = np.round(X * n_values / 6).clip(-n_values // 2, n_values // 2).astype(np.float32)
-    score = np.zeros((n, n_classes), dtype=np.float32)
-    half = max(4, d // 2)
-    for c in range(n_classes):
-        for _ in range(6):
-            a, b = rng.integers(0, half, 2)
-            wave = np.sin(rng.uniform(1, 2) * X[:, a] + rng.standard_normal())
-            score[:, c] += rng.standard_normal() * wave * (1 + X[:, b] * rng.uniform(-1, 1))
-        score[:, c] += 0.3 * X[:, :half] @ rng.standard_normal(half).astype(np.float32)
-    y = score.argmax(axis=1)
-    is_noise = rng.random(n) < 0.1
-    y[is_noise] = rng.integers(0, n_classes, int(is_noise.sum()))
-    return X, y
+    rows = curved((n, d, n_classes), n_values=n_values, n_new=0)
+    return rows.X, rows.y
 
 
 def compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,20 +20,10 @@ _MOST_LENGTHS = 50
 _WORTH_THREADS = 5e7  # multiplications of a step, above which the BLAS may use its threads
 
 
-def minimize_smoothed(
-    rows: Host,
-    target: Host,
-    lower: Host,
-    upper: Host,
-    pull: Host,
-    start: Host,
-    ridge: float,
-    max_steps: int,
-) -> tuple[Host, Host, Host]:
-    if rows.shape[0] * rows.shape[1] ** 2 > _WORTH_THREADS:
-        return _minimize(rows, target, lower, upper, pull, start, ridge, max_steps)
-    with one_thread_per_product():
-        return _minimize(rows, target, lower, upper, pull, start, ridge, max_steps)
+def minimize_smoothed(rows: Host, *problem: Any) -> tuple[Host, Host, Host]:
+    is_large = rows.shape[0] * rows.shape[1] ** 2 > _WORTH_THREADS
+    with nullcontext() if is_large else one_thread_per_product():
+        return _minimize(rows, *problem)
 
 
 def _minimize(
