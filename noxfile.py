@@ -107,6 +107,14 @@ def fake_cuda(session: nox.Session) -> None:
 
 
 @nox.session
+def compiled(session: nox.Session) -> None:
+    """NumPy again, with the bodies that Numba compiles."""
+    install(session, "test", "compiled", torch=False)
+    environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
+    session.run(*PYTEST, "tests", *parallel(), "--rungs", "compiled", *session.posargs, env=environment)
+
+
+@nox.session
 def cupy_emulated(session: nox.Session) -> None:
     """Rungs 5 and 6: the real CuPy wheel on an emulated device; then NVRTC accepts its kernels."""
     install(session, "test")

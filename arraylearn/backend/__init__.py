@@ -1,5 +1,6 @@
 """The only room that names an array library: choose a backend, move data, and what the standard lacks."""
 
+from arraylearn.backend.compiling import get_compiled, set_compiled
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, MemoryBudgetError
 from arraylearn.backend.memory import get_memory_budget, set_memory_budget
 from arraylearn.backend.probe import backend_info
@@ -13,9 +14,11 @@ __all__ = [
     "backend_info",
     "choose_place",
     "get_backend",
+    "get_compiled",
     "get_memory_budget",
     "get_num_threads",
     "set_backend",
+    "set_compiled",
     "set_memory_budget",
     "set_num_threads",
     "use_backend",

@@ -148,6 +148,23 @@ class NumpyRung(Rung):
         return np.asarray(array)
 
 
+class CompiledRung(NumpyRung):
+    """NumPy with the bodies that Numba compiles, for calls of any size."""
+
+    def unavailable(self) -> str | None:
+        return _not_installed("numba")
+
+    @contextlib.contextmanager
+    def _switched_on(self) -> Iterator[None]:
+        from arraylearn.backend import set_compiled
+
+        set_compiled("always")
+        try:
+            yield
+        finally:
+            set_compiled(None)
+
+
 @dataclass(frozen=True)
 class StrictRung(Rung):
     """Only what the standard promises, on a device that is not the default one."""
@@ -308,6 +325,7 @@ RUNGS: dict[str, Rung] = {
     rung.name: rung
     for rung in (
         NumpyRung("numpy"),
+        CompiledRung("compiled"),
         StrictRung("strict", catches=SHAPES_AND_SCALARS),
         StrictRung("strict_float32", ("float32",), SHAPES_AND_SCALARS, device_name="no_float64"),
         TorchRung("torch"),

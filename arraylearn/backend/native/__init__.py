@@ -1,4 +1,7 @@
-"""Faster bodies for the primitives of `arraylearn.backend.ops`, one module per library, the same names."""
+"""Faster bodies for the primitives of `arraylearn.backend.ops`, one module per library, the same names.
+
+On NumPy some of them also have compiled bodies: see `arraylearn.backend.native.compiled`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Any
 
 from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import library_name
+from arraylearn.backend.native.compiled import choose_body
 
 __all__ = ["native", "portable_only"]
 
@@ -23,8 +27,10 @@ def native(xp: Namespace, name: str) -> Callable[..., Any] | None:
     """Return the native body of a primitive for this namespace, or None where the portable one serves."""
     if _portable.get():
         return None
-    module = _module(library_name(xp))
-    return None if module is None else getattr(module, name, None)
+    library = library_name(xp)
+    module = _module(library)
+    body = None if module is None else getattr(module, name, None)
+    return choose_body(name, body) if library == "numpy" else body
 
 
 @cache

@@ -109,7 +109,7 @@ def test_counts(rung, xp):
 
 
 def test_another_device_is_refused(rung, xp):
-    if rung.name in ("numpy", "torch", "cupy", "cupy_nvrtc"):
+    if rung.name in ("numpy", "compiled", "torch", "cupy", "cupy_nvrtc"):
         pytest.skip("the only device, or the default one")
     with pytest.raises((RuntimeError, ValueError), match="device"):
         rung.from_host(np.ones(3, dtype="float32")) + xp.ones(3, dtype=xp.float32)
@@ -190,7 +190,7 @@ def inner(pytester, monkeypatch):
 def test_unknown_rung_is_a_usage_error(inner):
     result = inner("", "--rungs", "numpy,jax")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--rungs: unknown rung 'jax'; choose from numpy, strict,*"])
+    result.stderr.fnmatch_lines(["*--rungs: unknown rung 'jax'; choose from numpy, compiled,*"])
 
 
 def test_rungs_and_dtypes_are_crossed(inner):
@@ -263,7 +263,8 @@ def test_assert_close_refuses(rung, expected, options, message):
 
 def test_assert_close_refuses_another_library(rung):
     strict = rung.name.startswith("strict")
-    other = np.zeros(2) if rung.name != "numpy" else rungs.RUNGS["strict"].from_host(np.zeros(2))
+    is_numpy = rung.name in ("numpy", "compiled")
+    other = np.zeros(2) if not is_numpy else rungs.RUNGS["strict"].from_host(np.zeros(2))
     with pytest.raises(AssertionError, match="an array of"):
         assert_close(other, [0.0, 0.0])
     with pytest.raises(AssertionError, match="is not an array"):

@@ -1,0 +1,53 @@
+"""Bodies for NumPy that Numba compiles: loops over the host's memory that release the interpreter lock.
+
+They stand beside the NumPy bodies of the same names, give the same bits, and may call them for what is rare.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from arraylearn.backend.compiling import get_compiled, is_numba_installed
+
+__all__ = ["BODIES", "choose_body"]
+
+Body = Callable[..., Any]
+
+# primitive -> module of this room that holds its compiled body
+BODIES: dict[str, str] = {}
+
+# A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
+_MANY_VALUES = 100_000
+_awake = False
+
+
+def choose_body(name: str, plain: Body | None) -> Body | None:
+    """Return the body of a primitive: the compiled one where there is one and it is wanted, or `plain`."""
+    mode = get_compiled()
+    if name not in BODIES or mode == "never" or not is_numba_installed():
+        return plain
+    if _awake or mode == "always" or plain is None:
+        return _load(name)
+    return _by_size(name, plain)
+
+
+@cache
+def _load(name: str) -> Body:
+    module = importlib.import_module(f"{__name__}.{BODIES[name]}")
+    body: Body = getattr(module, name)
+    return body
+
+
+@cache
+def _by_size(name: str, plain: Body) -> Body:
+    def call(*arguments: Any) -> Any:
+        global _awake
+        if sum(getattr(argument, "size", 0) for argument in arguments) < _MANY_VALUES:
+            return plain(*arguments)
+        _awake = True
+        return _load(name)(*arguments)
+
+    return call
