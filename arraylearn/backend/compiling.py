@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Literal, get_args
 
-__all__ = ["CompiledMode", "get_compiled", "is_numba_installed", "set_compiled"]
+__all__ = [
+    "CompiledMode",
+    "describe_compiled",
+    "get_compiled",
+    "is_numba_installed",
+    "set_compiled",
+    "use_compiled",
+]
 
 CompiledMode = Literal["auto", "always", "never"]
 
@@ -53,6 +63,17 @@ def get_compiled() -> CompiledMode:
     return _check(os.environ.get("ARRAYLEARN_COMPILED") or "auto", "ARRAYLEARN_COMPILED")
 
 
+@contextmanager
+def use_compiled(mode: CompiledMode) -> Iterator[None]:
+    """Say the same for a block of code; like `set_compiled`, for all threads of this process."""
+    before = _mode
+    set_compiled(mode)
+    try:
+        yield
+    finally:
+        set_compiled(before)
+
+
 def _check(mode: str, name: str) -> CompiledMode:
     for known in get_args(CompiledMode):
         if mode == known:
@@ -64,3 +85,10 @@ def _check(mode: str, name: str) -> CompiledMode:
 def is_numba_installed() -> bool:
     """Tell whether Numba is there, without importing it."""
     return importlib.util.find_spec("numba") is not None
+
+
+def describe_compiled() -> str:
+    """Say in a few words whether compiled bodies are used here, and how to get them."""
+    if not is_numba_installed():
+        return "no, Numba is not installed; pip install 'arraylearn[compiled]'"
+    return f"{get_compiled()}, by Numba {importlib.metadata.version('numba')}"

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, synchronize
 from arraylearn.backend.peak import measure_peak
-from arraylearn.backend.selector import resolve
 from arraylearn.bench.cases import FAMILIES
 from arraylearn.bench.data import Rows, Shape, curved, interval_rules, machine_rows, noise, normal
 from arraylearn.bench.harness import race_turns
 from arraylearn.bench.machine import describe_machine, load, quiet, threads
+from arraylearn.bench.stage import find_stage
 
 __all__ = [
     "AXES",
@@ -169,15 +170,15 @@ def measure_growth(
     if unknown:
         known = ", ".join(FAMILIES)
         raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
-    place, before = resolve(backend), load()
+    stage, before = find_stage(backend), load()
     factor = {"small": 1, "medium": 4, "large": 16}[size]
     growths = []
-    with threads(n_threads):
+    with threads(n_threads), use_compiled(stage.mode):
         for one in _subjects():
             if (families and one.family not in families) or only not in one.name:
                 continue
             base = one.base._replace(n_rows=one.base.n_rows * factor)
-            growths += [_along(one, base, axis, place) for axis in one.axes]
+            growths += [_along(one, base, axis, stage.place) for axis in one.axes]
             if tell is not None:
                 tell(one.name)
     return GrowthReport(describe_machine(), backend, n_threads, before, quiet(before), growths)

@@ -22,6 +22,7 @@ _VERSIONS = (
     "numpy",
     "scipy",
     "scikit-learn",
+    "numba",
     "torch",
     "cupy-cuda12x",
     "cupy-cuda13x",

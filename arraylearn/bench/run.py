@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import math
 import time
@@ -12,15 +13,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from arraylearn.backend.namespace import HOST, Place, synchronize
+from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.peak import measure_peak
-from arraylearn.backend.selector import resolve
 from arraylearn.bench.bars import BARS, Against
 from arraylearn.bench.case import SIZES, Case, Contest, Run, Size
 from arraylearn.bench.cases import all_cases
 from arraylearn.bench.harness import compare_turns, geometric_mean, race_turns
 from arraylearn.bench.machine import describe_machine, load, quiet, threads
 from arraylearn.bench.peers import installed_peers, missing_peers
+from arraylearn.bench.stage import Stage, find_stage
 
 __all__ = ["Contestant", "Report", "Result", "Summary", "Versus", "join_reports", "run_bench", "summarize"]
 
@@ -144,6 +145,7 @@ def run_bench(
     only: str = "",
     turns: int | None = None,
     tell: Callable[[Result], None] | None = None,
+    keep: Callable[[Report], None] | None = None,
 ) -> Report:
     """Time the cases of some families (default: all) and return a report.
 
@@ -154,7 +156,8 @@ def run_bench(
     sizes : sequence of {"small", "medium", "large"}
         How many rows.
     backends : sequence of str
-        As in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`.
+        As in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`. "numpy" is NumPy
+        alone, "compiled" NumPy with the bodies that Numba compiles.
     n_threads : sequence of int
         CPU threads for everyone, one run for each number.
     with_peers : bool
@@ -167,15 +170,18 @@ def run_bench(
         At most so many turns per case.
     tell : callable, optional
         Called with each result as it comes.
+    keep : callable, optional
+        Called after every case with the report so far, to write it down.
+
+    Notes
+    -----
+    An interrupt (Ctrl-C) ends the run; the report holds what was done and says what was not.
     """
-    places = {name: resolve(name) for name in backends}
+    stages = {name: find_stage(name) for name in backends}
     cases = [case for case in all_cases(tuple(families)) if only in case.name]
     unknown = [size for size in sizes if size not in SIZES]
     if unknown:
         raise ValueError(f"`size` must be 'small', 'medium' or 'large'; got {unknown[0]!r}.")
-    before, began = load(), time.perf_counter()
-    results: list[Result] = []
-    skipped: dict[str, str] = {}
     asked = {name for case in cases for name in case.peers}
     if with_peers:
         missing = missing_peers()
@@ -183,29 +189,40 @@ def run_bench(
     else:
         skipped = {"peers": "not asked for"}
     here = installed_peers() if with_peers else frozenset()
-    for n in n_threads:
-        with threads(n), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for case in cases:
-                for size in sizes:
-                    try:
-                        found = _run_case(case, size, n, places, here, clock, turns)
-                    except Exception as error:  # one program that fails must not cost the results of all
-                        skipped[f"{case.name}, {size}"] = f"failed: {type(error).__name__}: {error}"
-                        continue
-                    results += found
-                    for result in found:
-                        if tell is not None:
-                            tell(result)
+    report = _new_report(clock, skipped)
+    began = time.perf_counter()
+    try:
+        for n, case, size in itertools.product(n_threads, cases, sizes):
+            with threads(n), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    found = _run_case(case, size, n, stages, here, clock, turns)
+                except Exception as error:  # one program that fails must not cost the results of all
+                    skipped[f"{case.name}, {size}"] = f"failed: {type(error).__name__}: {error}"
+                    continue
+            report.results += found
+            report.load_after, report.seconds = load(), round(time.perf_counter() - began, 1)
+            for result in found:
+                if tell is not None:
+                    tell(result)
+            if keep is not None:
+                keep(report)
+    except KeyboardInterrupt:
+        skipped["what comes after the last result"] = "interrupted"
+    return report
+
+
+def _new_report(clock: str, skipped: dict[str, str]) -> Report:
+    before = load()
     return Report(
         machine=describe_machine(),
         clock=clock,
         began=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         load_before=before,
-        load_after=load(),
+        load_after=before,
         quiet=quiet(before),
-        seconds=round(time.perf_counter() - began, 1),
-        results=results,
+        seconds=0.0,
+        results=[],
         skipped=skipped,
     )
 
@@ -214,7 +231,7 @@ def _run_case(
     case: Case,
     size: Size,
     n_threads: int,
-    places: dict[str, Place],
+    stages: dict[str, Stage],
     here: frozenset[str],
     clock: str,
     turns: int | None,
@@ -223,8 +240,8 @@ def _run_case(
     shape = case.shapes[size]
     contest = case.prepare(shape, n_threads)
     if case.host_only:
-        places = {"numpy": HOST}
-    runs = {f"ours on {name}": _waiting(contest.ours(place), place) for name, place in places.items()}
+        stages = {"numpy": find_stage("numpy")}
+    runs = {f"ours on {name}": stage.bring(contest.ours) for name, stage in stages.items()}
     runs |= {name: make() for name, make in contest.peers.items() if name in here}
     timed = race_turns(
         runs,
@@ -233,7 +250,7 @@ def _run_case(
         clock=time.perf_counter if clock == "wall" else time.process_time,
     )
     n_rows = case.n_rows(shape)
-    where = {f"ours on {name}": place for name, place in places.items()}
+    where = {f"ours on {name}": stage.place for name, stage in stages.items()}
     told = {
         name: _contestant(
             run, timed[name], where.get(name, HOST), n_rows, contest, contest.shares.get(name, 1)
@@ -242,7 +259,7 @@ def _run_case(
     }
     bar = case.bar_of(size)
     results = []
-    for backend in places:
+    for backend in stages:
         ours = told[f"ours on {backend}"]
         result = Result(
             case.family,
@@ -264,17 +281,6 @@ def _run_case(
         )
         results.append(result)
     return results
-
-
-def _waiting(run: Run, place: Place) -> Run:
-    """Let the device finish before the clock stops."""
-
-    def work() -> Any:
-        result = run()
-        synchronize(place)
-        return result
-
-    return work
 
 
 def _contestant(

@@ -162,8 +162,19 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     return rows
 
 
+def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Return a row of text for each bar, in few columns."""
+    rows: list[tuple[str, ...]] = []
+    for one in summarize(results):
+        thread = "1 thread" if one.threads == 1 else f"{one.threads} threads"
+        about = f"{one.job}\n  {one.sizes} ({one.n_cases}); {one.backend}, {thread}; over {one.peers}"
+        rows.append((about, f"{one.mean:.3g}", f"{one.least:.3g}", f"{one.goal:.3g}", one.verdict))
+    return rows
+
+
 _TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
-_NUMBERS = ("threads", "time", "rows/s", "memory", "quality", "cases", "peer / ours", "bar", "goal")
+_TERMINAL_SUMMARY = ("job", "peer / ours", "bar", "goal", "")
+_NUMBERS = ("time", "rows/s", "memory", "quality", "peer / ours", "bar", "goal")
 
 
 def print_report(report: Report, console: Any = None) -> None:
@@ -178,8 +189,8 @@ def print_report(report: Report, console: Any = None) -> None:
         ("Cases: ours, and each peer beside it", _TERMINAL, terminal_rows(report.results)),
         (
             "Bars: the geometric mean of the fastest peer's time / ours",
-            SUMMARY_HEADINGS,
-            summary_rows(report.results),
+            _TERMINAL_SUMMARY,
+            terminal_summary(report.results),
         ),
     ):
         if not rows:

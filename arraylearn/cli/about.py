@@ -47,6 +47,7 @@ def _info(options: argparse.Namespace) -> int:
 
     from arraylearn._version import __version__
     from arraylearn.backend import backend_info, get_num_threads
+    from arraylearn.backend.compiling import describe_compiled
 
     table = Table(title=f"arraylearn {__version__}: backends of this machine", title_justify="left")
     for heading in ("backend", "version", "works", "device, or what is missing"):
@@ -58,6 +59,7 @@ def _info(options: argparse.Namespace) -> int:
     console = Console()
     console.print(table)
     console.print(f"CPU threads: {get_num_threads()}")
+    console.print(f"compiled bodies for NumPy: {describe_compiled()}", markup=False)
     return 0
 
 

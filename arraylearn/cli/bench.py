@@ -12,9 +12,9 @@ _ABOUT = """Time the learners on this machine, interleaved with the peers that a
 per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out, and the table
 says so."""
 _EXAMPLES = """examples:
-  arraylearn bench                                     every family, small, NumPy, one thread
+  arraylearn bench                                     every family, small, on the CPU, one thread
   arraylearn bench svm tree --size medium --threads 1 2
-  arraylearn bench ensemble --backend numpy torch torch:cuda cupy --no-peers
+  arraylearn bench ensemble --backend compiled torch torch:cuda cupy --no-peers
   arraylearn bench --json run.json --chart run.png     keep the figures; draw them
   arraylearn bench --read run.json --chart run.svg     draw or print an earlier run
   arraylearn bench --growth bayes                      how time and memory grow with rows, columns, classes
@@ -37,14 +37,19 @@ def add_commands(commands: Any) -> None:
         metavar="family",
         help="bayes, tree, pruning, ensemble, svm, rules, selection, kernels (default: all)",
     )
-    add("--backend", nargs="+", default=["numpy"], help="one or more, such as numpy torch cupy torch:cuda:0")
+    add(
+        "--backend",
+        nargs="+",
+        help="one or more, such as numpy torch cupy torch:cuda:0; `compiled` is NumPy with Numba, `numpy` is "
+        "NumPy alone (default: compiled where Numba is installed, else numpy)",
+    )
     add("--size", nargs="+", default=["small"], choices=["small", "medium", "large"])
     add("--threads", nargs="+", type=int, default=[1], help="CPU threads for everyone (default: 1)")
     add("--only", default="", metavar="TEXT", help="cases whose name contains this text")
     add("--turns", type=int, help="at most so many turns per case")
     add("--no-peers", action="store_true", help="ours only")
     add("--cpu-time", action="store_true", help="time on our own cores: for one thread on a busy machine")
-    add("--json", type=Path, metavar="FILE", help="write all figures here")
+    add("--json", type=Path, metavar="FILE", help="write all figures here, after every case")
     add("--read", type=Path, nargs="+", metavar="FILE", help="show earlier runs instead of making one")
     add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
     add("--results", type=Path, metavar="FILE", help="rewrite the marked section of this Markdown file")
@@ -53,7 +58,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
+    from arraylearn.bench.stage import default_backend
+
     _refuse_early(options)
+    options.backend = options.backend or [default_backend()]
     return _growth(options) if options.growth else _compare(options)
 
 
@@ -112,6 +120,7 @@ def _run(options: argparse.Namespace) -> Any:
             only=options.only,
             turns=options.turns,
             tell=lambda result: status.update(f"done: {result.family}: {result.case}, {result.size} ..."),
+            keep=None if options.json is None else lambda report: report.save(options.json),
         )
 
 

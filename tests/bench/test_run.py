@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from arraylearn import cli
-from arraylearn.backend import probe
+from arraylearn.backend import compiling, probe
+from arraylearn.backend.compiling import get_compiled
 from arraylearn.bench import growth, run, show
 from arraylearn.bench.case import SIZES, Case, Contest, Shape
 from arraylearn.bench.data import noise
@@ -97,6 +98,34 @@ def test_a_case_that_fails_costs_nothing_else(monkeypatch, known_peers):
     report = run_bench(turns=1, tell=told.append)
     assert [one.case for one in report.results] == [one.case for one in told] == ["sleep"]
     assert "no rows today" in report.skipped["broken, small"]
+
+
+def test_an_interrupted_run_keeps_what_was_done(monkeypatch, known_peers, tmp_path):
+    def interrupted(shape, n_threads):
+        raise KeyboardInterrupt
+
+    cases = [invented(), invented(interrupted, name="never ends"), invented(name="after it")]
+    monkeypatch.setattr(run, "all_cases", lambda families: cases)
+    path = tmp_path / "run.json"
+    report = run_bench(turns=1, keep=lambda so_far: so_far.save(path))
+    assert [one.case for one in report.results] == ["sleep"]
+    assert "interrupted" in report.skipped.values()
+    assert Report.read(path).results == report.results
+
+
+def test_ours_runs_where_it_is_told(monkeypatch, known_peers):
+    seen = []
+
+    def noting(shape, n_threads):
+        return Contest(lambda place: lambda: seen.append(get_compiled()), {}, None)
+
+    monkeypatch.setattr(run, "all_cases", lambda families: [invented(noting)])
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    run_bench(backends=["numpy", "compiled"], turns=1)
+    assert set(seen) == {"never", "always"}
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    with pytest.raises(ImportError, match=r"needs Numba.*pip install"):
+        run_bench(backends=["compiled"])
 
 
 def test_without_peers_and_with_a_part_of_the_work(monkeypatch, known_peers):

@@ -1,0 +1,88 @@
+"""When primitives on NumPy run compiled bodies."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import arraylearn as al
+from arraylearn.backend import compiling
+from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.native import compiled, native
+from arraylearn.backend.native import numpy as numpy_bodies
+from tests.backends.rungs import RUNGS
+
+needs_numba = pytest.mark.skipif(not compiling.is_numba_installed(), reason="Numba is not installed")
+xp = RUNGS["numpy"].load()
+
+
+@pytest.fixture
+def invented(monkeypatch):
+    """A primitive with two bodies that say which they are, and Numba asleep."""
+    monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
+    monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
+    monkeypatch.setattr(compiled, "_load", lambda name: lambda values: ("compiled", 2 * values))
+    monkeypatch.setattr(compiled, "_awake", False)
+    monkeypatch.setattr(compiled, "is_numba_installed", lambda: True)
+    compiled._by_size.cache_clear()
+
+
+def body_for(n):
+    return native(xp, "double")(np.ones(n))[0]
+
+
+def test_numba_wakes_at_the_first_call_with_many_values(invented):
+    with use_compiled("auto"):
+        assert body_for(10) == "plain"
+        assert body_for(compiled._MANY_VALUES) == "compiled"
+        assert body_for(10) == "compiled"
+
+
+def test_always_and_never(invented, monkeypatch):
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    with use_compiled("always"):
+        assert body_for(10) == "compiled"
+    with use_compiled("never"):
+        assert body_for(compiled._MANY_VALUES) == "plain"
+
+
+def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
+    monkeypatch.setattr(compiled, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    with use_compiled("auto"):
+        assert body_for(compiled._MANY_VALUES) == "plain"
+    with pytest.raises(ImportError, match="pip install"):
+        al.set_compiled("always")
+    assert "not installed" in compiling.describe_compiled()
+
+
+def test_wrong_modes_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match="`mode` must be 'auto', 'always' or 'never'; got 'fast'"):
+        al.set_compiled("fast")
+    monkeypatch.setenv("ARRAYLEARN_COMPILED", "yes")
+    with pytest.raises(ValueError, match="ARRAYLEARN_COMPILED must be"):
+        al.get_compiled()
+
+
+def test_a_block_leaves_the_mode_as_it_was():
+    before = al.get_compiled()
+    with pytest.raises(RuntimeError, match="inside"), use_compiled("never"):
+        raise RuntimeError("inside")
+    assert al.get_compiled() == before
+
+
+@needs_numba
+@pytest.mark.parametrize("name", sorted(compiled.BODIES))
+def test_every_entry_has_a_body(name):
+    module = importlib.import_module(f"arraylearn.backend.native.compiled.{compiled.BODIES[name]}")
+    assert callable(getattr(module, name))
+
+
+@needs_numba
+def test_info_names_numba(capsys):
+    from arraylearn import cli
+
+    assert cli.main(["info"]) == 0
+    assert "by Numba" in capsys.readouterr().out
