@@ -37,7 +37,7 @@ MACHINES = [
 @pytest.mark.parametrize("tol", [1e-9, 1e-18])
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_every_solver_ends(rung, dtype, machine, tol):
-    is_fast = rung.name in ("numpy", "torch")
+    is_fast = rung.name in ("numpy", "compiled", "torch")
     if not is_fast and (tol < 1e-9 or machine is not MACHINES[0]):
         pytest.skip("portable bodies take long for this: one machine stands for all")
     clf = machine.__class__(**machine.get_params()).set_params(tol=tol)

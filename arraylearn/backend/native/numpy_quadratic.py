@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,18 +46,18 @@ def combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
     return total
 
 
-class _Block(NamedTuple):
-    """One quadratic program: its matrix, and the inverse root of the curvature of every pair."""
+class Block(NamedTuple):
+    """One quadratic program: its matrix, and what the pair steps want to know of its curvature."""
 
     matrix: Host
-    inverse_root: Host
+    curvature: Host  # (m, m) inverse roots, for every pair; (m,) the diagonal for compiled pair steps
     lower: Host
     upper: Host
 
 
 def solve_box_block(
     matrix: Host,
-    roots: Host,
+    roots: Host | None,
     gradient: Host,
     point: Host,
     lower: Host,
@@ -64,12 +65,14 @@ def solve_box_block(
     tol: float,
     max_steps: int,
 ) -> tuple[Host, Host]:
+    if roots is None:
+        roots = inverse_curvature_roots(matrix)
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
     with one_thread_per_product():
         for k in range(point.shape[0]):
-            block = _Block(matrix[k], roots[k], lower[k], upper[k])
-            points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps)
+            block = Block(matrix[k], roots[k], lower[k], upper[k])
+            points[k], n_steps[k] = solve_one(block, gradient[k], point[k], tol, max_steps, _pair_steps)
     return points, n_steps
 
 
@@ -88,11 +91,17 @@ def inverse_curvature_roots(matrix: Host) -> Host:
     return roots
 
 
-def _solve_one(block: _Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, int]:
+PairSteps = Callable[[Block, Host, Host, float, int], tuple[Host, int]]
+
+
+def solve_one(
+    block: Block, gradient: Host, point: Host, tol: float, max_steps: int, pair_steps: PairSteps
+) -> tuple[Host, int]:
+    """Take pair steps and Newton steps by turns; return the point and the number of pair steps."""
     start, gradient_at_start = point, gradient
     total = 0
     for last in (False,) * (_ROUNDS - 1) + (True,):
-        point, n_steps = _pair_steps(block, gradient, point, tol, max_steps)
+        point, n_steps = pair_steps(block, gradient, point, tol, max_steps)
         total += n_steps
         if last or n_steps < max_steps:
             break
@@ -104,7 +113,7 @@ def _solve_one(block: _Block, gradient: Host, point: Host, tol: float, max_steps
     return point, total
 
 
-def _pair_steps(block: _Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, int]:
+def _pair_steps(block: Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, int]:
     """Sequential minimal optimization by second-order pairs, some 6 microseconds a step.
 
     A coordinate that may rise has its gradient in `rising`, one that may fall in `falling`; each is in at
@@ -119,7 +128,7 @@ def _pair_steps(block: _Block, gradient: Host, point: Host, tol: float, max_step
     rising[:] = np.where(point < block.upper, gradient, -np.inf)
     falling[:] = np.where(point > block.lower, gradient, np.inf)
     violation, scratch = np.empty_like(rising), np.empty_like(rising)
-    rows, roots = list(block.matrix), list(block.inverse_root)
+    rows, roots = list(block.matrix), list(block.curvature)
     subtract, multiply = np.subtract, np.multiply
     highest, largest, best, rising_at = rising.argmax, violation.max, scratch.argmax, rising.item
     n_steps = 0
@@ -155,7 +164,7 @@ def _pair_steps(block: _Block, gradient: Host, point: Host, tol: float, max_step
     return np.array(values), n_steps
 
 
-def _newton_steps(block: _Block, gradient: Host, point: Host, tol: float) -> tuple[Host, bool]:
+def _newton_steps(block: Block, gradient: Host, point: Host, tol: float) -> tuple[Host, bool]:
     """Move the free coordinates to the maximum on their face, twice at most, projected back to the box."""
     for _ in range(2):
         free = np.flatnonzero((point > block.lower) & (point < block.upper))
@@ -181,7 +190,7 @@ def _newton_steps(block: _Block, gradient: Host, point: Host, tol: float) -> tup
 
 
 def _climb(
-    block: _Block, gradient: Host, point: Host, free: Host, direction: Host
+    block: Block, gradient: Host, point: Host, free: Host, direction: Host
 ) -> tuple[Host, Host, bool] | None:
     """Go along `direction` as far as the objective rises; say whether no bound was met."""
     start, lower, upper = point[free], block.lower[free], block.upper[free]

@@ -19,7 +19,7 @@ def put(x: Tensor, idx: Tensor, values: Tensor) -> Tensor:
 
 def solve_box_block(
     matrix: Tensor,
-    roots: Tensor,
+    roots: Tensor | None,
     gradient: Tensor,
     point: Tensor,
     lower: Tensor,
@@ -33,7 +33,7 @@ def solve_box_block(
         )
     found, n_steps = numpy_quadratic.solve_box_block(
         matrix.numpy(),
-        roots.numpy(),
+        None if roots is None else roots.numpy(),
         gradient.numpy(),
         point.numpy(),
         lower.numpy(),

@@ -145,8 +145,6 @@ def solve_box_block(
     n_steps : int64 array (b,)
         Pair steps taken.
     """
-    if roots is None:
-        roots = inverse_curvature_roots(xp, matrix)
     if fast := native(xp, "solve_box_block"):
         found = fast(matrix, roots, gradient, point, lower, upper, tol, max_steps)
         return found[0], found[1]
@@ -179,7 +177,7 @@ def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
 def solve_box_block_portable(
     xp: Namespace,
     matrix: Array,
-    roots: Array,
+    roots: Array | None,
     gradient: Array,
     point: Array,
     lower: Array,
@@ -188,6 +186,8 @@ def solve_box_block_portable(
     max_steps: int,
 ) -> tuple[Array, Array]:
     """Take a fixed number of pair steps, a Newton step, and pair steps again, without a wait."""
+    if roots is None:
+        roots = inverse_curvature_roots(xp, matrix)
     matrix, roots = xp.astype(matrix, gradient.dtype), xp.astype(roots, gradient.dtype)
     n_pairs = min(max_steps, _PAIR_STEPS)
     start = point

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiled_loosely"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,3 +20,12 @@ def compiled(function: Function) -> Function:
     unless the code means them to wrap around.
     """
     return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def compiled_loosely(function: Function) -> Function:
+    """Compile a function whose last bits do not matter, so that its sums and maxima run in vectors.
+
+    Infinite values are fine, NaN is not.
+    """
+    loose = {"nnan", "nsz", "reassoc", "contract", "arcp"}
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=loose)(function))
