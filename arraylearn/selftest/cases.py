@@ -295,12 +295,20 @@ def _quadratic_cases() -> Iterator[KernelCase]:
         "inverse_definite", some(_box, "matrix"), lambda xp, matrix: ops.inverse_definite(xp, matrix)
     )
     yield KernelCase("project", some(_box, "rows", "lower", "upper"), _project_to_box)
+    yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _few_pair_steps)
     smooth = some(_box, "rows", "sign", "lower", "upper", "start")
     yield KernelCase("minimize_smoothed", smooth, _minimize_smoothed)
 
 
 def _project_to_box(xp: Namespace, rows: Array, lower: Array, upper: Array) -> Array:
     return ops.project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
+
+
+def _few_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
+    roots = ops.inverse_curvature_roots(xp, matrix[None, ...])
+    given = (values[None, ...] for values in (sign, 0.0 * sign, lower, upper))
+    point, gradient, _ = ops.pair_steps(xp, matrix[None, ...], roots, *given, tol=1e-3, n_steps=5)
+    return point + gradient
 
 
 def _minimize_smoothed(

@@ -9,7 +9,16 @@ from sklearn.datasets import make_classification
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import combine_rows, gather_block, put, scratch, solve_box_block
+from arraylearn.backend.ops import (
+    combine_rows,
+    gather_block,
+    inverse_curvature_roots,
+    pair_steps,
+    project,
+    put,
+    scratch,
+    solve_box_block,
+)
 from arraylearn.kernels import Gaussian, Linear
 from arraylearn.svm.decomposition import decompose, make_rows
 from arraylearn.svm.dual import classification_problem
@@ -68,6 +77,61 @@ def test_box_block_does_not_wait(rung, xp, dtype, no_sync):
     matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in block_problem(2))
     with no_sync():
         solve_box_block(xp, matrix, linear, xp.zeros_like(linear), lower, upper, tol=1e-3, max_steps=8)
+
+
+def both_bodies(rung, run):
+    """Run a primitive by its native body, without a wait, and by its portable one."""
+    with rung.forbid_syncs():
+        found = run()
+    with portable_only():
+        return found, run()
+
+
+@pytest.mark.parametrize(("b", "m"), [(1, 5), (3, 24), (2, 300)])
+@pytest.mark.parametrize("n_steps", [2, 20])
+def test_pair_steps_of_both_bodies(rung, xp, dtype, b, m, n_steps):
+    arrays = block_problem(3, b, m)
+    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
+    given = (linear, xp.zeros_like(linear), lower, upper)
+    roots = inverse_curvature_roots(xp, matrix)
+    found, expected = both_bodies(
+        rung, lambda: pair_steps(xp, matrix, roots, *given, tol=1e-2, n_steps=n_steps)
+    )
+    if n_steps == 2:  # later the rows of a pair are level, and rounding decides which comes first
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, rung.to_host(other), rtol=1e-5, atol=1e-5)
+    points = [rung.to_host(point).astype(np.float64) for point, _, _ in (found, expected)]
+    gains = [(arrays[1] * x - 0.5 * x * np.einsum("bij,bj->bi", arrays[0], x)).sum(axis=1) for x in points]
+    np.testing.assert_allclose(gains[0], gains[1], rtol=1e-2)
+    np.testing.assert_allclose(points[0].sum(axis=1), 0.0, atol=1e-5)
+    assert np.all((points[0] >= arrays[2]) & (points[0] <= arrays[3]))
+
+
+def test_pair_steps_end_at_once_where_nothing_violates(rung, xp, dtype):
+    matrix, _, lower, upper = (rung.from_host(v, dtype) for v in block_problem(3))
+    arrays = (xp.zeros_like(lower), xp.zeros_like(lower), lower, upper)
+    roots = inverse_curvature_roots(xp, matrix)
+    point, _, n_steps = pair_steps(xp, matrix, roots, *arrays, tol=1e-3, n_steps=20)
+    assert_close(n_steps, np.zeros(3, dtype=np.int64))
+    assert_close(point, np.zeros(lower.shape), dtype=dtype)
+
+
+def test_a_projection_keeps_the_sum_and_the_box(rung, xp, dtype):
+    rng = np.random.default_rng(0)
+    lower, upper = np.zeros((2, 150)), np.ones((2, 150))
+    point, is_free = rng.random((2, 150)), rng.random((2, 150)) < 0.7
+    move = rng.normal(size=(4, 2, 150))
+    given = [rung.from_host(values, dtype) for values in (move, point, lower, upper)]
+    free = rung.from_host(is_free)
+    found, expected = both_bodies(rung, lambda: project(xp, *given, free))
+    assert_close(found, rung.to_host(expected), rtol=1e-5, atol=1e-5)
+    found = rung.to_host(found)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    np.testing.assert_allclose(found.sum(axis=-1) - point.sum(axis=-1), 0.0, atol=1e-4)
+    np.testing.assert_array_equal(
+        found[:, ~is_free], np.broadcast_to(point.astype(found.dtype), found.shape)[:, ~is_free]
+    )
 
 
 @pytest.mark.parametrize("is_portable", [False, True])

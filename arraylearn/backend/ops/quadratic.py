@@ -16,6 +16,7 @@ __all__ = [
     "gather_block",
     "inverse_curvature_roots",
     "inverse_definite",
+    "pair_steps",
     "project",
     "put",
     "reads_are_free",
@@ -191,14 +192,16 @@ def solve_box_block_portable(
     matrix, roots = xp.astype(matrix, gradient.dtype), xp.astype(roots, gradient.dtype)
     n_pairs = min(max_steps, _PAIR_STEPS)
     start = point
-    point, moved, n_steps = _pair_steps(xp, matrix, roots, gradient, point, lower, upper, tol, n_pairs)
+    point, moved, n_steps = pair_steps(
+        xp, matrix, roots, gradient, point, lower, upper, tol=tol, n_steps=n_pairs
+    )
     point = _newton_step(xp, matrix, moved, point, lower, upper)
     moved = gradient - xp.matmul(matrix, (point - start)[..., None])[..., 0]
-    point, _, more = _pair_steps(xp, matrix, roots, moved, point, lower, upper, tol, n_pairs // 2)
+    point, _, more = pair_steps(xp, matrix, roots, moved, point, lower, upper, tol=tol, n_steps=n_pairs // 2)
     return point, n_steps + more
 
 
-def _pair_steps(
+def pair_steps(
     xp: Namespace,
     matrix: Array,
     roots: Array,
@@ -206,9 +209,24 @@ def _pair_steps(
     point: Array,
     lower: Array,
     upper: Array,
+    *,
     tol: float,
     n_steps: int,
 ) -> tuple[Array, Array, Array]:
+    """Take up to `n_steps` pair steps in each program of `solve_box_block`, whose arguments these are.
+
+    Returns
+    -------
+    point : array (b, m)
+        Where the steps led.
+    gradient : array (b, m)
+        The gradient there.
+    n_steps : int64 array (b,)
+        Steps taken until no pair violates the optimum by more than `tol`.
+    """
+    if fast := native(xp, "pair_steps"):
+        found: tuple[Array, Array, Array] = fast(matrix, roots, gradient, point, lower, upper, tol, n_steps)
+        return found
     b, m = point.shape
     device = array_api_compat.device(point)
     lane = xp.arange(m, dtype=xp.int64, device=device)
@@ -298,6 +316,8 @@ def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array
     array (..., m)
         The projection, exactly on a bound where it touches one.
     """
+    if fast := native(xp, "project"):
+        return fast(move, point, lower, upper, is_free, _BISECTIONS)
     low = xp.min(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
     high = xp.max(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
 
