@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -219,12 +220,15 @@ def markdown(rows: list[Row], shape: Shape) -> str:
 
 def print_table(rows: list[Row], shape: Shape) -> None:
     title = f"ESTIMATE, nothing ran on a GPU: {shape.n_columns} columns of float32, {shape.n_classes} classes"
-    table = Table(title=title, title_justify="left")
-    for heading in HEADINGS:
-        left = heading in ("library", "learner", "job", *CARDS)
-        table.add_column(heading, justify="left" if left else "right", overflow="fold")
-    for line in table_rows(rows):
-        table.add_row(*line)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    numbers = ("launches", "waits", "MB", "Mflop")
+    for heading in ("job", *numbers, *CARDS):
+        is_number = heading in numbers
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)
+    for library, learner, job, n_rows, *rest in table_rows(rows):
+        counts, times = rest[: len(numbers)], rest[len(numbers) :]
+        about = f"{library}: {learner}\n  {job}, {n_rows} rows"
+        table.add_row(about, *counts, *(time.replace(" (", "\n(") for time in times))
     Console().print(table)
 
 
