@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,12 +67,22 @@ def solve_box_block(
 ) -> tuple[Host, Host]:
     if roots is None:
         roots = inverse_curvature_roots(matrix)
+    blocks = map(Block, matrix, roots, lower, upper)
+    return solve_blocks(blocks, gradient, point, tol, max_steps, _pair_steps)
+
+
+PairSteps = Callable[[Block, Host, Host, float, int], tuple[Host, int]]
+
+
+def solve_blocks(
+    blocks: Iterable[Block], gradient: Host, point: Host, tol: float, max_steps: int, pair_steps: PairSteps
+) -> tuple[Host, Host]:
+    """Solve each program in turn; return the points and the numbers of pair steps."""
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
     with one_thread_per_product():
-        for k in range(point.shape[0]):
-            block = Block(matrix[k], roots[k], lower[k], upper[k])
-            points[k], n_steps[k] = solve_one(block, gradient[k], point[k], tol, max_steps, _pair_steps)
+        for k, block in enumerate(blocks):
+            points[k], n_steps[k] = _solve_one(block, gradient[k], point[k], tol, max_steps, pair_steps)
     return points, n_steps
 
 
@@ -91,10 +101,7 @@ def inverse_curvature_roots(matrix: Host) -> Host:
     return roots
 
 
-PairSteps = Callable[[Block, Host, Host, float, int], tuple[Host, int]]
-
-
-def solve_one(
+def _solve_one(
     block: Block, gradient: Host, point: Host, tol: float, max_steps: int, pair_steps: PairSteps
 ) -> tuple[Host, int]:
     """Take pair steps and Newton steps by turns; return the point and the number of pair steps."""

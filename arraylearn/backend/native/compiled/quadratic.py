@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.blas import one_thread_per_product
 from arraylearn.backend.native import numpy_quadratic
 from arraylearn.backend.native.compiled.jit import compiled, compiled_loosely
 
@@ -49,15 +48,9 @@ def solve_box_block(
     tol: float,
     max_steps: int,
 ) -> tuple[Host, Host]:
-    points = np.empty_like(point)
-    n_steps = np.zeros(point.shape[0], dtype=np.int64)
-    with one_thread_per_product():
-        for k in range(point.shape[0]):
-            block = _block(matrix[k], lower[k], upper[k])
-            points[k], n_steps[k] = numpy_quadratic.solve_one(
-                block, gradient[k], point[k], tol, _STEPS_FOR_ONE * max_steps, _pair_steps
-            )
-    return points, n_steps
+    blocks = map(_block, matrix, lower, upper)
+    max_steps *= _STEPS_FOR_ONE
+    return numpy_quadratic.solve_blocks(blocks, gradient, point, tol, max_steps, _pair_steps)
 
 
 def _block(matrix: Host, lower: Host, upper: Host) -> numpy_quadratic.Block:
