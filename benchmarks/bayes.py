@@ -18,6 +18,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 import arraylearn as al
+from arraylearn.bench.data import Shape, nominal_rows, normal
 from benchmarks.harness import race, threads
 
 # kind -> ours, the peer, and the least ratio from 10,000 rows on
@@ -31,15 +32,8 @@ SMALL_BAR = 1 / 1.5
 
 def make_rows(kind: str, n: int, d: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows of k classes: normal columns, or eight values per column."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, k, n)
-    if kind == "nominal":
-        X = rng.integers(0, 8, (n, d))
-        X[:, : d // 5] = (X[:, : d // 5] + y[:, None]) % 8
-        return X, y
-    X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
-    X += rng.normal(size=(k, d)).astype(dtype)[y]
-    return X, y
+    rows = nominal_rows(Shape(n, d, k)) if kind == "nominal" else normal(Shape(n, d, k), dtype=dtype)
+    return rows.X, rows.y
 
 
 def compare(kind: str, n: int, d: int, k: int, dtype: str, n_threads: int, turns: int) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 import arraylearn as al
+from arraylearn.bench.data import Shape, interval_rules
 from benchmarks.harness import race, report
 from tests.reference_data import ACCURACIES, load_reference
 from tests.rules.test_reference import RULES
@@ -58,21 +59,12 @@ def small(**how: Any) -> bool:
     return is_met
 
 
-def make_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two rules and an oblique border, with 5 % of the labels turned."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 20))
-    y = ((X[:, 0] > 0.3) & (X[:, 1] < 0.5)) | ((X[:, 2] > 1) & (X[:, 3] < 0) & (X[:, 4] > -0.5))
-    y |= X[:, 5] + X[:, 6] > 2.5
-    return X, (y ^ (rng.random(n) < 0.05)).astype(int)
-
-
 def large(weka: Path | None, clock: Any = time.perf_counter, **_: Any) -> bool:
-    X, y = make_rows(100_000, seed=0)
+    X, y, X_new, y_new = interval_rules(Shape(100_000, 20))
     start = clock()
     model = al.RipperClassifier(random_state=1).fit(X, y)
     elapsed = clock() - start
-    accuracy = model.score(*make_rows(100_000, seed=1))
+    accuracy = model.score(X_new, y_new)
     print(
         f"100,000 x 20: {elapsed:.1f} s, {len(model.rules_) + 1} rules, accuracy on new rows {accuracy:.4f}"
     )
@@ -94,13 +86,13 @@ def large(weka: Path | None, clock: Any = time.perf_counter, **_: Any) -> bool:
 
 
 def covering(clock: Any) -> None:
-    X, y = make_rows(100_000, seed=0)
+    X, y, X_new, y_new = interval_rules(Shape(100_000, 20))
     for gain in ("accuracy", "foil"):
         model = al.SequentialCoveringClassifier(gain=gain)
         start = clock()
         model.fit(X, y)
         elapsed = clock() - start
-        share = model.score(*make_rows(100_000, seed=1))
+        share = model.score(X_new, y_new)
         print(
             f"covering by {gain}, 100,000 x 20: {elapsed:.1f} s, {len(model.rules_)} rules, "
             f"accuracy on new rows {share:.4f}"

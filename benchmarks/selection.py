@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import make_classification, make_moons
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
+from arraylearn.bench.data import Shape, machine_rows
 from benchmarks.harness import race, threads
 
 BARS = {"svc": 3.0, "leave-one-out": 1.0}
@@ -28,18 +28,14 @@ BARS = {"svc": 3.0, "leave-one-out": 1.0}
 
 def overlapping(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """Draw two classes that overlap, with 5 % wrong labels."""
-    X, y = make_classification(
-        n, d, n_informative=d // 2, n_redundant=d // 5, n_clusters_per_class=3, class_sep=0.8, flip_y=0.05,
-        random_state=0,
-    )  # fmt: skip
-    return StandardScaler().fit_transform(X), y
+    rows = machine_rows(Shape(n, d))
+    return rows.X, rows.y
 
 
 def moons(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw two moons and eight columns of noise."""
-    X, y = make_moons(n, noise=0.3, random_state=0)
-    noise = 0.3 * np.random.default_rng(0).normal(size=(n, 8))
-    return StandardScaler().fit_transform(np.concatenate([X, noise], axis=1)), y
+    rows = machine_rows(Shape(n, 10), kind="moons")
+    return rows.X, rows.y
 
 
 def noisy(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,14 +16,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
+from arraylearn.bench.data import Shape, machine_rows
 from arraylearn.svm.batched import solve_columns
 from arraylearn.svm.settings import Settings
 from benchmarks.harness import race, threads
@@ -35,23 +34,11 @@ except ImportError:
 
 
 def data(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    if name == "moons":  # two moons and eight columns of noise
-        X, y = make_moons(n, noise=0.3, random_state=0)
-        X = np.concatenate([X, 0.3 * rng.standard_normal((n, 8))], axis=1)
-    elif name == "onehot":  # ten numbers and a category of forty, with a fifth of the labels at random
-        z = rng.standard_normal((n, 10))
-        category = rng.integers(0, 40, n)
-        f = np.sin(1.5 * z[:, 0]) + 0.5 * z[:, 1] * z[:, 2] + 0.7 * rng.standard_normal(40)[category]
-        y = np.where(rng.random(n) < 0.2, rng.integers(0, 2, n), f > np.median(f))
-        X = np.concatenate([z, np.eye(40)[category]], axis=1)
-    else:  # overlapping clusters in as many columns as the name says
-        d = int(name.removeprefix("clusters"))
-        X, y = make_classification(
-            n, d, n_informative=d // 2, n_redundant=d // 5, n_clusters_per_class=3, class_sep=0.8,
-            flip_y=0.05, random_state=0,
-        )  # fmt: skip
-    return StandardScaler().fit_transform(X), y
+    """Draw rows by name: "moons", "onehot", or "clusters" with the number of columns."""
+    kind = {"moons": "moons", "onehot": "one-hot"}.get(name, "clusters")
+    d = {"moons": 10, "onehot": 50}.get(name) or int(name.removeprefix("clusters"))
+    rows = machine_rows(Shape(n, d), kind=kind)
+    return rows.X, rows.y
 
 
 def peers(**parameters: Any) -> dict[str, Any]:
