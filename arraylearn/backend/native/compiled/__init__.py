@@ -17,7 +17,11 @@ __all__ = ["BODIES", "choose_body"]
 Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
-BODIES: dict[str, str] = {}
+BODIES: dict[str, str] = {
+    "gini_split": "gini_split",
+    "split_lists": "split_lists",
+    "split_lists_at": "split_lists",
+}
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
 _MANY_VALUES = 100_000
