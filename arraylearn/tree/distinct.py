@@ -8,9 +8,9 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.exact import Cut, midpoint, sort_values
+from arraylearn.tree.exact import Cut, sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat
-from arraylearn.tree.split import Candidates, Rule
+from arraylearn.tree.split import Candidates, Rule, midpoint
 
 __all__ = ["DistinctFinder", "find_distinct"]
 
@@ -91,6 +91,9 @@ class DistinctFinder(BinnedFinder):
         # where only missing values are above, the threshold is the value itself
         high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, line, above), low)
         return midpoint(xp, low, high), missing_left, None
+
+    def _values(self) -> Array | None:
+        return self.values
 
     def _sort(self, level: Level) -> Level:
         self.histogram = None

@@ -8,11 +8,12 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
-from arraylearn.tree.build import NextLevel
+from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
-from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge
+from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
+from arraylearn.tree.whole import Rest, finish_lists
 
-__all__ = ["Cut", "ExactFinder", "known_thresholds", "midpoint", "presort", "scan_counts", "sort_values"]
+__all__ = ["Cut", "ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
@@ -56,6 +57,10 @@ class ExactFinder:
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level; the lists were split already."""
         return new
+
+    def finish(self, level: Level, limits: Limits) -> Rest | None:
+        """Grow all that is below a level at once, where that is possible."""
+        return finish_lists(self.place, self.rows, level, self.rule, limits, _whole(self.rule.least))
 
 
 def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Array, ExactFinder]:
@@ -144,12 +149,6 @@ def scan_gini(
     lines = xp.arange(d, dtype=line.dtype, device=place.device)[:, None]
     gain = xp.where(lines == line[None, :], gain, -xp.inf)
     return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), cut
-
-
-def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
-    """Return a threshold between two values; the lower one where rounding would reach the higher."""
-    middle = low * 0.5 + high * 0.5
-    return xp.where((middle < high) & (middle >= low), middle, low)
 
 
 def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:

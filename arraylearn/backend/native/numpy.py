@@ -50,6 +50,7 @@ from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sum
 from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
+from arraylearn.backend.native.numpy_subtrees import grow_bins, grow_lists  # noqa: F401
 from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_walks import prepare_walk, reach_leaves, sum_shares  # noqa: F401
 from arraylearn.backend.threads import parallel_map

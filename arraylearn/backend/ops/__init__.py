@@ -59,6 +59,7 @@ from arraylearn.backend.ops.segments import histogram, paired_histogram, segment
 from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
+from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 
@@ -73,7 +74,9 @@ __all__ = [
     "ForestWalk",
     "GradientTables",
     "Gradients",
+    "Growth",
     "Splits",
+    "Subtrees",
     "add_to_sides",
     "argsort_rows",
     "best_cells",
@@ -103,6 +106,8 @@ __all__ = [
     "gini_split",
     "gradient_tables",
     "grouped_moments",
+    "grow_bins",
+    "grow_lists",
     "histogram",
     "histogram_cells",
     "inverse_curvature_roots",
