@@ -17,7 +17,7 @@ __all__ = ["Cut", "ExactFinder", "known_thresholds", "presort", "scan_counts", "
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
-_NEIGHBOURS = 5_000
+_NEIGHBOURS = 1_000
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
 

@@ -18,6 +18,7 @@ Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
+    "argsort_rows": "order",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
     "split_lists": "split_lists",
