@@ -28,6 +28,7 @@ from arraylearn.backend.ops.boosting import (
 from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.distinct import number_values
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.gini_split import gini_split, split_lists_at
@@ -117,6 +118,7 @@ __all__ = [
     "map_apart",
     "merge_moments",
     "minimize_smoothed",
+    "number_values",
     "pack_cells",
     "paired_histogram",
     "partition",

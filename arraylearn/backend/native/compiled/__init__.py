@@ -20,7 +20,9 @@ Body = Callable[..., Any]
 BODIES: dict[str, str] = {
     "argsort_rows": "order",
     "gini_split": "gini_split",
+    "grow_bins": "grow_bins",
     "grow_lists": "grow_lists",
+    "number_values": "distinct",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
 }
