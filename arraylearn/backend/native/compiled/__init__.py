@@ -19,6 +19,7 @@ Body = Callable[..., Any]
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
     "argsort_rows": "order",
+    "follow_thresholds": "descent",
     "gini_split": "gini_split",
     "grow_bins": "grow_bins",
     "grow_lists": "grow_lists",
