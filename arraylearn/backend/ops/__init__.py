@@ -63,6 +63,7 @@ from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
+from arraylearn.backend.ops.weighted import WeightedSplits, running_weights, weighted_splits
 
 __all__ = [
     "GRADIENT_BITS",
@@ -78,6 +79,7 @@ __all__ = [
     "Growth",
     "Splits",
     "Subtrees",
+    "WeightedSplits",
     "add_to_sides",
     "argsort_rows",
     "best_cells",
@@ -129,6 +131,7 @@ __all__ = [
     "put",
     "reach_leaves",
     "reads_are_free",
+    "running_weights",
     "scatter",
     "scratch",
     "segment_max",
@@ -144,5 +147,6 @@ __all__ = [
     "sum_shares",
     "top_k",
     "unpack",
+    "weighted_splits",
     "whitened_exponents",
 ]

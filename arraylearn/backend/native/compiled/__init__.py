@@ -26,6 +26,7 @@ BODIES: dict[str, str] = {
     "number_values": "distinct",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
+    "weighted_splits": "weighted",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
