@@ -14,6 +14,7 @@ from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole
+from arraylearn.ensemble.sorted_once import SortedOnce, known_order
 from arraylearn.estimator import ArrayClassifier, Batch, SecondTry, read_weights
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
@@ -151,9 +152,12 @@ class AdaBoostClassifier(ArrayClassifier):
         estimators: list[Any] = []
         alphas: list[float] = []
         errors: list[float] = []
+        order = SortedOnce()
         for generator in spawn(self.random_state, self.n_estimators):
             factors = host.round(factors * (total / host.sum(weights * factors)) / grid) * grid
-            estimator = self._make(generator).fit(X, codes, sample_weight=weights * factors)
+            estimator = self._make(generator)
+            with known_order(estimator, order):
+                estimator.fit(X, codes, sample_weight=weights * factors)
             is_wrong = to_host(estimator.predict(X)) != codes
             error = float(host.sum(weights * factors * is_wrong) / host.sum(weights * factors))
             if report is not None:

@@ -11,10 +11,11 @@ from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_ho
 from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
-from arraylearn.tree.build import NextLevel
+from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.exact import Cut, ExactFinder, known_thresholds
 from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
+from arraylearn.tree.whole import Rest, finish_bins
 
 __all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
 
@@ -104,6 +105,17 @@ class BinnedFinder:
             return self._sort(new)
         self.histogram = self._subtract(old, step, new)
         return new
+
+    def finish(self, level: Level, limits: Limits) -> Rest | None:
+        """Grow all that is below a level at once, where that is possible."""
+        if self.successor is not None:
+            return self.successor.finish(level, limits)
+        given = self.place, self.rows, level, self.rule, limits, self.bins, self.n_bins
+        return finish_bins(*given, self._values())
+
+    def _values(self) -> Array | None:
+        """Return the values (d, b) that bins stand for; None where they stand for themselves."""
+        return None
 
     def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:
         """Class weights (d, k, c, b) of every bin; the last bin holds the missing values."""

@@ -148,6 +148,40 @@ class Builder:
             live_sizes,
         )
 
+    def add_all(self, ids: Any, nodes: ops.Subtrees, threshold: Any) -> None:
+        """Append all that is below the nodes of a level at once: whole rows, thresholds only."""
+        k, line = ids.shape[0], host.astype(nodes.line, host.int64)
+        split = host.nonzero(line >= 0)[0]
+        if split.shape[0] == 0:
+            return
+        number = host.concat((ids, host.arange(self.n_nodes, self.n_nodes + line.shape[0] - k)))
+        first = nodes.first_child[split]
+        parent = host.empty_like(number)
+        parent[first] = parent[first + 1] = number[split]
+        weight = host.sum(nodes.counts, axis=1)
+        default = host.astype(weight[first + 1] > weight[first], host.int64)
+        if self.rule.missing == "fractional":
+            default = host.full_like(default, -1)
+        upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
+        depth = self.depth + nodes.depth[k:]
+        self._append(host.astype(nodes.counts[k:], host.int64), parent[k:])
+        lower = self.levels[-1]
+        lower["depth"][:] = depth
+        n_upper = int(host.searchsorted(split, k))
+        lines = line[split]
+        fields = {
+            "kind": host.full(split.shape[0], NUMERIC, dtype=host.int8),
+            "feature": host.asarray(self.rows.column_order)[lines],
+            "threshold": self._real_thresholds(lines, lines >= 0, threshold[split]),
+            "first_child": number[first],
+            "n_branches": host.full(split.shape[0], 2, dtype=host.int32),
+            "default_branch": default,
+            "gain": nodes.gain[split],
+        }
+        for name, values in fields.items():
+            upper[name][ids[split[:n_upper]] - base] = values[:n_upper]
+            lower[name][split[n_upper:] - k] = values[n_upper:]
+
     def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
         """Return where missing values go (k,): -1 for all branches."""
         if self.rule.missing == "fractional":

@@ -9,9 +9,11 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.exact import midpoint, sort_values
+from arraylearn.tree.build import Limits
+from arraylearn.tree.exact import sort_values
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
-from arraylearn.tree.split import Candidates, Rule
+from arraylearn.tree.split import Candidates, Rule, midpoint
+from arraylearn.tree.whole import Rest
 
 __all__ = ["CloudsFinder", "CloudsReport"]
 
@@ -52,6 +54,10 @@ class CloudsFinder(BinnedFinder):
         cut = xp.astype(found.threshold, xp.int64)
         at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
         return self._search(level, at_edge) if self.is_estimating else at_edge
+
+    def finish(self, level: Level, limits: Limits) -> Rest | None:
+        """Grow all that is below a level at once, once its rows are sorted."""
+        return None if self.successor is None else self.successor.finish(level, limits)
 
     def _search(self, level: Level, at_edge: Candidates) -> Candidates:
         """Look inside the intervals whose estimate beats the best quantile of the node."""

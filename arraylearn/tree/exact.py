@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
-from arraylearn.tree.build import NextLevel
+from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
-from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge
+from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
+from arraylearn.tree.whole import Rest, finish_lists
 
-__all__ = ["Cut", "ExactFinder", "known_thresholds", "midpoint", "presort", "scan_counts", "sort_values"]
+__all__ = ["Cut", "ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
 
 # A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
 _OFTEN_TIED = 0.1
-_NEIGHBOURS = 5_000
+_NEIGHBOURS = 1_000
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
 
@@ -56,6 +57,10 @@ class ExactFinder:
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level; the lists were split already."""
         return new
+
+    def finish(self, level: Level, limits: Limits) -> Rest | None:
+        """Grow all that is below a level at once, where that is possible."""
+        return finish_lists(self.place, self.rows, level, self.rule, limits, _whole(self.rule.least))
 
 
 def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Array, ExactFinder]:
@@ -146,15 +151,11 @@ def scan_gini(
     return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), cut
 
 
-def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
-    """Return a threshold between two values; the lower one where rounding would reach the higher."""
-    middle = low * 0.5 + high * 0.5
-    return xp.where((middle < high) & (middle >= low), middle, low)
-
-
 def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
     """Scan by any measure, any weights, with missing numbers."""
     xp = place.xp
+    if is_gini(rule) and level.source is None and not rows.has_missing_numbers:
+        return _scan_weights(place, rows, level, rule)
     m, d = level.lists.shape[1], rows.columns.shape[0]
     parts = [
         _scan_some(place, rows, level, rule, level.lists[f, :], rows.columns[f, :])
@@ -164,18 +165,49 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidate
     return Candidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
 
 
+def _scan_weights(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
+    """Scan by the Gini gain, any weights, without missing numbers."""
+    xp, m = place.xp, level.lists.shape[1]
+    given = level.lists, rows.columns, level.labels, level.weights, level.starts, level.block_at
+    found = ops.weighted_splits(xp, *given, n_classes=rows.n_classes, least=rule.enough)
+    at = xp.maximum(found.position, 0)
+    low, high = (
+        xp.take_along_axis(
+            rows.columns, xp.astype(xp.take_along_axis(level.lists, there, axis=-1), xp.int64), axis=-1
+        )
+        for there in (at, xp.minimum(at + 1, m - 1))
+    )
+    return _finish(
+        place,
+        level,
+        rule,
+        (low, high),
+        found.best,
+        found.position,
+        xp.astype(found.left, accumulator_dtype(place)),
+        found.known,
+        None,
+        rows.edges is not None,
+    )
+
+
 def _scan_some(
     place: Place, rows: Rows, level: Level, rule: Rule, lists: Array, columns: Array
 ) -> Candidates:
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
-    left, known = _running_counts(place, level, lists, values, rows.n_classes, rows.has_missing_numbers)
+    is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
+    left, known = ops.running_weights(
+        xp, lists, level.labels, level.weights, level.starts, level.block_at, rows.n_classes, is_known
+    )
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
     is_step = ops.steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
+    is_binned = rows.edges is not None
     if rule.missing != "direction" or not rows.has_missing_numbers:
         best, position = _best_positions(place, level, rule, left, known, is_step)
-        is_binned = rows.edges is not None
-        return _finish(place, level, rule, values, best, position, left, known, is_step, is_binned)
+        counted = _count_thresholds(place, level, rule, left, known, is_step)
+        here = _at_positions(xp, dtype, values, left, position)
+        return _finish(place, level, rule, *here[:1], best, position, *here[1:], known, counted, is_binned)
     # the missing rows on the left side, or on the right one; all known rows left is a split as well
     missing = by_node - known
     after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
@@ -186,46 +218,23 @@ def _scan_some(
         place, level, rule, left + spread, known + missing, is_border & is_step
     )
     goes_left = best_left > best_right
-    position = xp.where(goes_left, at_left, at_right)
-    found = _finish(
-        place,
-        level,
-        rule,
-        values,
-        xp.maximum(best_left, best_right),
-        position,
-        left,
-        known + missing,
-        is_border,
-        rows.edges is not None,
-        xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0),
-    )
-    return found._replace(missing_left=goes_left)
+    position, best = xp.where(goes_left, at_left, at_right), xp.maximum(best_left, best_right)
+    counted = _count_thresholds(place, level, rule, left, known + missing, is_border)
+    ends, left_counts = _at_positions(xp, dtype, values, left, position)
+    left_counts = left_counts + xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0)
+    given = ends, best, position, left_counts, known + missing, counted, is_binned
+    return _finish(place, level, rule, *given)._replace(missing_left=goes_left)
 
 
-def _running_counts(
-    place: Place, level: Level, lists: Array, values: Array, n_classes: int, has_missing: bool
-) -> tuple[Array, Array]:
-    """Class weights left of each position (c, d, m), and of all known rows of each node (c, d, k)."""
-    xp = place.xp
-    label = xp.reshape(xp.take(level.labels, xp.reshape(lists, (-1,)), axis=0), lists.shape)
-    classes = xp.arange(n_classes, dtype=label.dtype, device=place.device)
-    is_class = label[None, ...] == classes[:, None, None]
-    if has_missing:
-        is_class = is_class & ~xp.isnan(values)[None, ...]
-    if level.weights is None:
-        amount = xp.astype(is_class, xp.int64)
-    else:
-        weight = xp.reshape(xp.take(level.weights, xp.reshape(lists, (-1,)), axis=0), lists.shape)
-        amount = xp.where(is_class, weight[None, ...], xp.zeros_like(weight)[None, ...])
-    running = xp.cumulative_sum(amount, axis=-1)
-    ends = (
-        xp.concat((level.starts[1:], xp.asarray([lists.shape[1]], dtype=xp.int64, device=place.device))) - 1
-    )
-    at_end = xp.take(running, ends, axis=-1)
-    before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
-    left = running - xp.take(before, level.block_at, axis=-1)
-    return left, at_end - before
+def _at_positions(
+    xp: Namespace, dtype: Any, values: Array, left: Array, position: Array
+) -> tuple[tuple[Array, Array], Array]:
+    """Return the values on both sides of positions (d, k), and the class weights up to them."""
+    at = xp.maximum(position, 0)
+    low = xp.take_along_axis(values, at, axis=-1)
+    high = xp.take_along_axis(values, xp.minimum(at + 1, values.shape[1] - 1), axis=-1)
+    found = xp.take_along_axis(left, xp.broadcast_to(at[None, ...], (left.shape[0], *at.shape)), axis=-1)
+    return (low, high), xp.astype(found, dtype)
 
 
 def _best_positions(
@@ -264,35 +273,24 @@ def _finish(
     place: Place,
     level: Level,
     rule: Rule,
-    values: Array,
+    ends: tuple[Array, Array],
     best: Array,
     position: Array,
-    left: Array,
+    left_counts: Array,
     known: Array,
-    is_step: Array,
+    n_thresholds: Array | None,
     is_binned: bool,
-    extra_left: Array | None = None,
 ) -> Candidates:
-    """Turn positions (d, k) into thresholds and judge the splits."""
+    """Turn positions (d, k), between the values `ends`, into thresholds and judge the splits."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    m = values.shape[1]
-    at = xp.maximum(position, 0)
-    low = xp.take_along_axis(values, at, axis=-1)
-    high = xp.take_along_axis(values, xp.minimum(at + 1, m - 1), axis=-1)
+    low, high = ends
     is_inside = high > low
     threshold = low
     if not is_binned:
         threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
-    found = xp.take_along_axis(left, xp.broadcast_to(at[None, ...], (left.shape[0], *at.shape)), axis=-1)
-    left_counts = xp.astype(found, dtype)
-    if extra_left is not None:
-        left_counts = left_counts + extra_left
     right_counts = xp.astype(known, dtype) - left_counts
     sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
     total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
-    n_thresholds = None
-    if rule.penalize_thresholds:
-        n_thresholds = _count_thresholds(place, level, rule, left, known, is_step)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
     if is_gini(rule) and _is_whole(xp, known, level):
         # the exact form, so that integer weights and repeated rows give the same tree
@@ -304,8 +302,10 @@ def _finish(
 
 def _count_thresholds(
     place: Place, level: Level, rule: Rule, left: Array, known: Array, is_step: Array
-) -> Array:
-    """Count the thresholds (d, k) that leave enough rows on both sides."""
+) -> Array | None:
+    """Count the thresholds (d, k) that leave enough rows on both sides, where the rule wants to know."""
+    if not rule.penalize_thresholds:
+        return None
     xp, dtype = place.xp, accumulator_dtype(place)
     n_left = xp.astype(xp.sum(left, axis=0), dtype)
     least = xp.take(_least_per_node(place, rule, known), level.block_at, axis=-1)

@@ -31,6 +31,7 @@ from arraylearn.tree.rows import (
 )
 from arraylearn.tree.split import Candidates, Rule, choose_columns
 from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
+from arraylearn.tree.whole import Rest
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 
@@ -63,6 +64,9 @@ class Finder(Protocol):
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Go on to the next level."""
 
+    def finish(self, level: Level, limits: Limits) -> Rest | None:
+        """Grow all that is below a level at once; None where that has to go level by level."""
+
 
 def grow(
     place: Place,
@@ -90,6 +94,9 @@ def grow(
     builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
     level = _first_level(place, finder.rows, builder, lists)
     while level is not None:
+        if (rest := finder.finish(level, limits)) is not None:
+            builder.add_all(level.ids, rest.nodes, rest.threshold)
+            break
         allowed = _draw_columns(place, finder.rows, level, limits, generator)
         choice = _choose(place, finder, level, rule, allowed)
         step = _step_at_cut if choice.cut is not None else _step_by_value

@@ -10,7 +10,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.measures.tables import IMPURITIES, MEASURES, Measure
 
-__all__ = ["SLACK", "Candidates", "Rule", "choose_columns", "is_gini", "judge", "split_entropy"]
+__all__ = ["SLACK", "Candidates", "Rule", "choose_columns", "is_gini", "judge", "midpoint", "split_entropy"]
 
 MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"]
 
@@ -80,6 +80,12 @@ class Candidates(NamedTuple):
 def is_gini(rule: Rule) -> bool:
     """Whether the Gini gain is asked for, and nothing besides."""
     return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
+
+
+def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
+    """Return a threshold between two values; the lower one where rounding would reach the higher."""
+    middle = low * 0.5 + high * 0.5
+    return xp.where((middle < high) & (middle >= low), middle, low)
 
 
 def split_entropy(xp: Namespace, weights: Array) -> Array:

@@ -8,7 +8,6 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.tree.exact import midpoint
 from arraylearn.tree.rows import (
     Level,
     Rows,
@@ -18,6 +17,7 @@ from arraylearn.tree.rows import (
     rows_at,
     take_flat,
 )
+from arraylearn.tree.split import midpoint
 
 __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
 

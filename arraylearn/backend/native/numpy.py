@@ -38,6 +38,12 @@ from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
+from arraylearn.backend.native.numpy_portable import (  # noqa: F401
+    grow_bins,
+    grow_lists,
+    number_values,
+    weighted_splits,
+)
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,

@@ -28,6 +28,7 @@ from arraylearn.backend.ops.boosting import (
 from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.distinct import number_values
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.ops.gini_split import gini_split, split_lists_at
@@ -60,8 +61,10 @@ from arraylearn.backend.ops.segments import histogram, paired_histogram, segment
 from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.ops.squares import diagonal_squares, whitened_exponents
+from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
 from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
+from arraylearn.backend.ops.weighted import WeightedSplits, running_weights, weighted_splits
 
 __all__ = [
     "GRADIENT_BITS",
@@ -74,7 +77,10 @@ __all__ = [
     "ForestWalk",
     "GradientTables",
     "Gradients",
+    "Growth",
     "Splits",
+    "Subtrees",
+    "WeightedSplits",
     "add_to_sides",
     "argsort_rows",
     "best_cells",
@@ -104,6 +110,8 @@ __all__ = [
     "gini_split",
     "gradient_tables",
     "grouped_moments",
+    "grow_bins",
+    "grow_lists",
     "histogram",
     "histogram_cells",
     "inverse_curvature_roots",
@@ -113,6 +121,7 @@ __all__ = [
     "map_apart",
     "merge_moments",
     "minimize_smoothed",
+    "number_values",
     "pack_cells",
     "pair_steps",
     "paired_histogram",
@@ -124,6 +133,7 @@ __all__ = [
     "put",
     "reach_leaves",
     "reads_are_free",
+    "running_weights",
     "scatter",
     "scratch",
     "segment_max",
@@ -139,5 +149,6 @@ __all__ = [
     "sum_shares",
     "top_k",
     "unpack",
+    "weighted_splits",
     "whitened_exponents",
 ]

@@ -18,7 +18,17 @@ Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
-    **dict.fromkeys(("gather_block", "solve_box_block"), "quadratic"),
+    "argsort_rows": "order",
+    "follow_thresholds": "descent",
+    "gather_block": "quadratic",
+    "gini_split": "gini_split",
+    "grow_bins": "grow_bins",
+    "grow_lists": "grow_lists",
+    "number_values": "distinct",
+    "solve_box_block": "quadratic",
+    "split_lists": "split_lists",
+    "split_lists_at": "split_lists",
+    "weighted_splits": "weighted",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.

@@ -1,0 +1,84 @@
+"""All that is below a level grown at once: whole rows, nothing missing, the Gini gain."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.tree.build import Limits
+from arraylearn.tree.rows import Level, Rows, take_flat
+from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
+
+__all__ = ["Rest", "finish_bins", "finish_lists"]
+
+host = HOST.xp
+
+
+class Rest(NamedTuple):
+    """The nodes below a level, which come first themselves."""
+
+    nodes: ops.Subtrees
+    threshold: Any  # (t,) host: bins where the rows hold bins; anything for a leaf
+
+
+def finish_lists(
+    place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits, least: int
+) -> Rest | None:
+    """Grow what is below the presorted lists of a level; None where that has to go level by level."""
+    if not _is_plain(rows, level, rule, limits):
+        return None
+    xp, growth = place.xp, _growth(level, limits, least)
+    given = level.lists, rows.columns, rows.class_ends, level.starts, level.counts_on
+    nodes = ops.grow_lists(xp, *given, growth)
+    if nodes is None:
+        return None
+    low, high = (_values_at(place, rows.columns, nodes.line, at) for at in (nodes.low, nodes.high))
+    return Rest(nodes, midpoint(host, low, high) if rows.edges is None else low)
+
+
+def finish_bins(
+    place: Place,
+    rows: Rows,
+    level: Level,
+    rule: Rule,
+    limits: Limits,
+    bins: Array,
+    n_bins: int,
+    values: Array | None,
+) -> Rest | None:
+    """Do what `finish_lists` does for rows of bins, which stand for `values` (d, b) or for themselves."""
+    if not _is_plain(rows, level, rule, limits):
+        return None
+    growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
+    given = level.members, bins, n_bins, rows.class_ends, level.starts, level.counts_on
+    nodes = ops.grow_bins(place.xp, *given, growth)
+    if nodes is None:
+        return None
+    if values is None:
+        return Rest(nodes, nodes.low)
+    low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
+    return Rest(nodes, midpoint(host, low, high))
+
+
+def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
+    d = rows.columns.shape[0]
+    is_whole = level.weights is None and level.source is None and not rows.has_missing
+    has_surrogates = rule.missing == "surrogate" and rule.n_surrogates > 0
+    takes_all = limits.max_features is None or limits.max_features >= d
+    is_simple = takes_all and limits.max_leaf_nodes is None and not rows.n_values and d > 0
+    return is_whole and is_simple and is_gini(rule) and not (rule.require_average_gain or has_surrogates)
+
+
+def _growth(level: Level, limits: Limits, least: int) -> ops.Growth:
+    least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
+    n_levels = -1 if limits.max_depth is None else limits.max_depth - level.depth
+    return ops.Growth(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
+
+
+def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:
+    """Look up values on the host; those of leaves are anything."""
+    lines, positions = (from_host(host.clip(part, min=0), place) for part in (line, at))
+    return to_host(take_flat(place.xp, columns, lines, positions))

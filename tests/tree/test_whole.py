@@ -1,0 +1,278 @@
+"""Trees grown at once: the same to the last bit as level by level with the portable bodies."""
+
+import numpy as np
+import pytest
+
+import arraylearn as al
+from arraylearn.backend import ops
+from arraylearn.backend.native import native, portable_only
+from arraylearn.backend.threads import set_num_threads
+
+WORTH = (
+    "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
+    "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
+)
+
+
+@pytest.fixture
+def only_host(rung):
+    if rung.name not in ("numpy", "compiled"):
+        pytest.skip("subtrees are grown at once on NumPy only")
+    return rung
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request, rung, monkeypatch):
+    """One thread, or three however small the work is."""
+    if rung.name == "compiled":
+        for name in WORTH:
+            monkeypatch.setattr(name, 40)
+    set_num_threads(request.param)
+    yield request.param
+    set_num_threads(None)
+
+
+def draw_rows(seed, n, n_classes, n_values, dtype="float32"):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = (np.floor(2 * X[:, 0] - X[:, 1] ** 2) + rng.integers(0, 2, n)).astype(int) % n_classes
+    if n_values is not None:
+        X = np.floor(X * n_values / 5)
+    return X.astype(dtype), y
+
+
+def assert_same_tree(one, other):
+    for name, left, right in zip(one._fields, one, other, strict=True):
+        assert (left is None) == (right is None), name
+        if left is not None:
+            np.testing.assert_array_equal(left, right, strict=True, err_msg=name)
+
+
+def fit_both(settings, X, y):
+    found = al.DecisionTreeClassifier(**settings).fit(X, y).tree_
+    with portable_only():
+        expected = al.DecisionTreeClassifier(**settings).fit(X, y).tree_
+    return found, expected
+
+
+@pytest.mark.parametrize("n_values", [None, 4, 60])
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 12])
+@pytest.mark.parametrize("splitter", ["exact", "hist", "clouds"])
+def test_trees_are_those_of_levels(only_host, threads, splitter, n_classes, n_values):
+    X, y = draw_rows(n_classes, 700, n_classes, n_values)
+    found, expected = fit_both({"splitter": splitter, "n_bins": 30}, X, y)
+    assert found.n_nodes > 50
+    assert_same_tree(found, expected)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_depth": 1},
+        {"max_depth": 4},
+        {"min_samples_leaf": 7},
+        {"min_samples_split": 30},
+        {"min_gain": 0.01},
+        {"min_gain": 2.0},
+        {"missing": "direction", "max_depth": 5},
+        {"max_leaf_nodes": 9},
+        {"max_features": 2, "random_state": 3},
+    ],
+)
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_limits_are_those_of_levels(only_host, threads, settings, splitter, dtype):
+    for n_values in (None, 5):
+        X, y = draw_rows(1, 400, 3, n_values, dtype)
+        assert_same_tree(*fit_both(settings | {"splitter": splitter, "n_bins": 40}, X, y))
+
+
+def test_equal_values_everywhere(only_host, threads):
+    X = np.zeros((50, 3), dtype="float32")
+    y = np.arange(50) % 2
+    found, expected = fit_both({"splitter": "exact"}, X, y)
+    assert found.n_nodes == 1
+    assert_same_tree(found, expected)
+    X[7, 1] = 1
+    assert_same_tree(*fit_both({"splitter": "exact"}, X, y))
+
+
+def test_one_row_off_at_a_time(only_host, threads):
+    # the deepest tree there is: the blocks that wait must not outgrow their room
+    X = np.arange(600, dtype="float64")[:, None]
+    y = np.cumsum(np.arange(600) % 3 == 0) % 2
+    found, expected = fit_both({"splitter": "exact"}, X, y)
+    assert_same_tree(found, expected)
+
+
+def make_blocks(rng, n, n_classes, n_bins, n_blocks):
+    labels = np.sort(rng.integers(0, n_classes, n))
+    bins = rng.integers(0, n_bins, (4, n)).astype(np.uint8)
+    block = np.sort(rng.integers(0, n_blocks, n))
+    rows = rng.permutation(n)
+    rows = rows[np.lexsort((rows, block))].astype(np.int32)
+    block_of = np.empty(n, dtype=np.int64)
+    block_of[rows] = block
+    lists = np.stack([np.lexsort((np.arange(n), column, block_of)) for column in bins]).astype(np.int32)
+    counts = np.zeros((n_blocks, n_classes), dtype=np.int64)
+    np.add.at(counts, (block_of, labels), 1)
+    ends = np.searchsorted(labels, np.arange(n_classes), side="right").tolist()
+    return rows, bins, lists, ends, np.searchsorted(block, np.arange(n_blocks)), counts
+
+
+@pytest.mark.parametrize("n_bins", [3, 20, 200])
+@pytest.mark.parametrize("n_classes", [2, 4, 6])
+def test_bins_grow_what_lists_grow(only_host, xp, threads, n_classes, n_bins):
+    given = make_blocks(np.random.default_rng(n_bins), 900, n_classes, n_bins, 7)
+    rows, bins, lists, ends, starts, counts = given
+    columns = bins.astype(np.float32)
+    growth = ops.Growth(2, 5, 6, 0.0)
+    by_bins = ops.grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
+    by_lists = ops.grow_lists(xp, lists, columns, ends, starts, counts, growth)
+    if only_host.name == "numpy":
+        assert by_bins is None
+        assert by_lists is None
+        return
+    for name in ("line", "first_child", "depth", "counts"):
+        assert np.array_equal(getattr(by_bins, name), getattr(by_lists, name)), name
+    split = np.flatnonzero(by_bins.line >= 0)
+    assert split.shape[0] > 7
+    assert by_bins.depth.max() <= 6
+    assert np.array_equal(by_bins.gain[split], by_lists.gain[split])
+    for side in ("low", "high"):
+        values = columns[by_lists.line[split], getattr(by_lists, side)[split]]
+        assert np.array_equal(values, getattr(by_bins, side)[split]), side
+    first = by_bins.first_child[split]
+    assert np.array_equal(by_bins.counts[first] + by_bins.counts[first + 1], by_bins.counts[split])
+    assert np.array_equal(by_bins.counts[:7], counts)
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "parts"])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 6])
+@pytest.mark.parametrize("n_blocks", [1, 9])
+def test_weighted_splits_add_up_in_order(rung, xp, n_blocks, n_classes, weights):
+    rng = np.random.default_rng(n_blocks)
+    _, bins, lists, _, starts, counts = make_blocks(rng, 300, n_classes, 40, n_blocks)
+    labels = np.repeat(np.arange(n_classes), counts.sum(axis=0)).astype(np.int32)
+    weight = {None: None, "whole": rng.integers(1, 5, 300), "parts": rng.random(300)}[weights]
+    if weight is not None:
+        weight = rung.from_host(weight, rung.float_dtypes[-1] if weights == "parts" else "int64")
+    block_at = np.repeat(np.arange(n_blocks), counts.sum(axis=1))
+    given = [rung.from_host(part) for part in (lists, bins.astype(np.float32), labels)]
+    blocks = [rung.from_host(part) for part in (starts, block_at)]
+    options = {"n_classes": n_classes, "least": 2.0}
+    found = ops.weighted_splits(xp, *given, weight, *blocks, **options)
+    with portable_only():
+        expected = ops.weighted_splits(xp, *given, weight, *blocks, **options)
+    for name in found._fields:
+        one, other = (rung.to_host(getattr(part, name)) for part in (found, expected))
+        np.testing.assert_array_equal(one, other, strict=True, err_msg=name)
+    assert bool(np.any(rung.to_host(found.position) >= 0))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int32", "int64", "uint8", "uint32", "bool"]
+)
+@pytest.mark.parametrize("n", [1, 100, 3000])
+def test_sorted_rows_are_stable(only_host, xp, dtype, n):
+    rng = np.random.default_rng(n)
+    values = rng.normal(size=(3, n)) * 1e3
+    if dtype.startswith("float"):
+        values[rng.random(values.shape) < 0.1] = np.nan
+        values[rng.random(values.shape) < 0.1] = -0.0
+        values[rng.random(values.shape) < 0.1] = 0.0
+        values[0, -1], values[1, 0] = np.inf, -np.inf
+    else:
+        values = abs(values) if dtype.startswith("u") else values
+        values = values % 256 if dtype == "uint8" else values
+    values = values.astype(dtype)
+    found = ops.argsort_rows(xp, values)
+    with portable_only():
+        expected = ops.argsort_rows(xp, values)
+    assert found.dtype == np.int64
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbered_values(only_host, xp, dtype):
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.integers(-3, 4, 500), rng.integers(0, 100, 500) / 7, np.zeros(500)]).astype(dtype)
+    columns[rng.random(columns.shape) < 0.1] = np.nan
+    columns[0, :9] = -0.0
+    codes, values = ops.number_values(xp, columns, 128)
+    with portable_only():
+        expected_codes, expected_values = ops.number_values(xp, columns, 128)
+    assert codes.dtype == np.uint8
+    assert values.dtype == columns.dtype
+    assert np.array_equal(codes, expected_codes)
+    assert np.array_equal(values, expected_values)
+    assert ops.number_values(xp, columns, 99) is None
+    assert ops.number_values(xp, np.full((2, 5), np.nan, dtype=dtype), 128) is None
+    one_missing = np.stack([np.full(6, np.nan), np.arange(6)]).astype(dtype)
+    codes, values = ops.number_values(xp, one_missing, 6)
+    assert codes.tolist() == [[6] * 6, list(range(6))]
+    assert np.isinf(values[0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [3, 400])
+def test_rows_go_down_one_tree(only_host, threads, monkeypatch, dtype, d):
+    if only_host.name == "compiled":
+        monkeypatch.setattr("arraylearn.backend.native.compiled.descent._WORTH_A_THREAD", 100)
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(900, d)).astype(dtype)
+    y = ((X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0.1)) % 2
+    model = al.DecisionTreeClassifier(missing="known_fraction").fit(X, y)
+    tree = model.tree_
+    asked = np.concatenate([X, X])
+    # values at thresholds, and just beside them
+    split = np.flatnonzero(tree.kind)
+    edges = tree.threshold[split].astype(dtype)
+    for shift, part in enumerate((edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf))):
+        asked[shift * 100 + np.arange(split.shape[0]) % 100, tree.feature[split]] = part
+    asked[rng.random(asked.shape) < 0.05] = np.nan
+    for rows in (asked, asked[:1], X):
+        found = model.apply(rows)
+        with portable_only():
+            assert np.array_equal(found, model.apply(rows))
+
+
+def test_thresholds_between_short_numbers(only_host, xp):
+    # rounding the threshold up would send the number that it rounds to the wrong way
+    low = np.float32(1.0)
+    high = np.nextafter(low, np.float32(2))
+    cut = np.array([(float(low) + 3 * float(high)) / 4, np.inf, np.inf])
+    x = np.array([[low], [high], [np.float32("nan")]], dtype=np.float32)
+    tree = np.zeros(3, np.int64), cut, np.array([1, 1, 2])
+    assert ops.follow_thresholds(xp, x, *tree, 1).tolist() == [1, 2, 1]
+    assert ops.follow_thresholds(xp, x[:0], *tree, 1).tolist() == []
+    assert ops.follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
+
+
+def test_lists_are_split_into_any_branches(only_host, xp, threads):
+    rng = np.random.default_rng(0)
+    lists = np.stack([rng.permutation(200) for _ in range(6)]).astype(np.int32)
+    branch = rng.integers(-1, 5, 200)
+    sizes = [int((branch == b).sum()) for b in range(5)]
+    found = ops.split_lists(xp, lists, branch, sizes)
+    for line, expected in zip(found, lists, strict=True):
+        kept = expected[branch[expected] >= 0]
+        assert np.array_equal(line, kept[np.argsort(branch[kept], kind="stable")])
+    # sides that swap, leave, or stay together
+    branches = np.array([[1, 0], [0, 0], [-1, 1], [0, -1], [-1, -1]])
+    starts, position = np.arange(5) * 40, np.arange(5) * 40 + np.array([3, 20, 38, 0, 9])
+    blocks = np.stack([b * 40 + rng.permutation(40) for b in range(5)])
+    lists = np.stack([np.concatenate([rng.permutation(block) for block in blocks]) for _ in range(6)])
+    lists, line = lists.astype(np.int32), np.array([0, 5, 2, 2, 1])
+    n_left = position - starts + 1
+    taken = np.stack([n_left, 40 - n_left], axis=1)
+    sizes = [int(taken[branches == b].sum()) for b in range(2)]
+    given = lists, line, position, starts, np.repeat(np.arange(5), 40), branches, sizes, 200
+    with portable_only():
+        expected = ops.split_lists_at(xp, *given)
+    assert np.array_equal(ops.split_lists_at(xp, *given), expected)
+
+
+def test_compiled_bodies_are_there(rung, xp):
+    if rung.name == "compiled":
+        assert all(native(xp, name) for name in ("grow_lists", "grow_bins", "weighted_splits"))
