@@ -16,7 +16,7 @@ from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.ensemble.bags import draw_bags
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.ensemble.grow_forest import ForestLimits, GrownForest, grow_trees, join_forests
+from arraylearn.ensemble.grow_forest import ForestLimits, grow_trees, join_forests
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch
@@ -207,7 +207,7 @@ class RandomForestClassifier(ArrayClassifier):
 
     def _grow_missing(
         self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
-    ) -> GrownForest:
+    ) -> ops.GrownTrees:
         """Grow the trees that are missing."""
         xp, (d, n), n_bins = place.xp, bins.shape, binning.n_bins
         limits = ForestLimits(
@@ -221,7 +221,7 @@ class RandomForestClassifier(ArrayClassifier):
         lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
-        def grow(few: slice) -> GrownForest:
+        def grow(few: slice) -> ops.GrownTrees:
             bags = draw_bags(generators[few], n, weights, self.bootstrap)
             grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
             for _ in range(few.start, few.stop) if report is not None else ():
@@ -332,7 +332,7 @@ def _share(n_trees: int, n_rows: int) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
-def _make_grove(place: Place, grown: GrownForest, n_bins: int, d: int) -> Grove:
+def _make_grove(place: Place, grown: ops.GrownTrees, n_bins: int, d: int) -> Grove:
     """Bring grown trees to the place, and sum up what each column gained."""
     xp = place.xp
     here = host.arange(grown.left.shape[0])

@@ -9,7 +9,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import as_generator
 
-__all__ = ["Bags", "ForestLimits", "GrownForest", "grow_trees", "join_forests"]
+__all__ = ["Bags", "ForestLimits", "grow_trees", "join_forests"]
 
 host = HOST.xp
 
@@ -41,17 +41,6 @@ class Bags(NamedTuple):
     seeds: Any  # (t,) uint64
 
 
-class GrownForest(NamedTuple):
-    """Several trees on the host, one after the other, each from its root on; siblings are neighbours."""
-
-    feature: Any  # (m,) int64
-    threshold: Any  # (m,) int64: larger bins go right
-    left: Any  # (m,) int64; -1 at a leaf
-    counts: Any  # (m, c) int64: weight of the training rows by class
-    roots: Any  # (t,) int64
-    depth: int
-
-
 class _Level(NamedTuple):
     """Nodes that may be split, and their rows side by side."""
 
@@ -75,7 +64,7 @@ class _Cuts(NamedTuple):
 
 def grow_trees(
     place: Place, bins: Array, n_bins: int, codes: Any, n_classes: int, bags: Bags, limits: ForestLimits
-) -> GrownForest:
+) -> ops.GrownTrees:
     """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
     n_trees = bags.sizes.shape[0]
     code = codes[bags.rows]
@@ -89,6 +78,10 @@ def grow_trees(
         n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )
     draws = _draw_columns(int(bins.shape[1]), limits.n_features)
+    growth = ops.Growth(rules, draws, limits.max_depth, limits.min_samples_split, limits.positions)
+    grown = ops.grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
+    if grown is not None:
+        return grown
     trees = host.arange(n_trees)
     parts = [_leaves(trees, counts)]
     level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
@@ -115,7 +108,7 @@ def _leaves(trees: Any, counts: Any) -> dict[str, Any]:
     return {"tree": trees, "feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
 
 
-def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownForest:
+def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownTrees:
     """Put the nodes of each tree together: what a tree looks like does not depend on those it grew with."""
     tree = host.astype(nodes["tree"], host.int16 if n_trees < 2**15 else host.int64)
     order = host.argsort(tree, stable=True)
@@ -125,10 +118,10 @@ def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownFores
         nodes[name][order] for name in ("feature", "threshold", "left", "counts")
     )
     left = host.where(left < 0, -1, rank[left])
-    return GrownForest(feature, threshold, left, counts, rank[:n_trees], depth)
+    return ops.GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
 
 
-def join_forests(parts: list[GrownForest]) -> GrownForest:
+def join_forests(parts: list[ops.GrownTrees]) -> ops.GrownTrees:
     """Put the trees of several forests into one."""
     sizes = [part.left.shape[0] for part in parts]
     first = [sum(sizes[:i]) for i in range(len(parts))]
@@ -138,7 +131,7 @@ def join_forests(parts: list[GrownForest]) -> GrownForest:
         host.concat([getattr(part, name) for part in parts]) for name in ("feature", "threshold", "counts")
     )
     depth = max(part.depth for part in parts)
-    return GrownForest(feature, threshold, host.concat(left), counts, host.concat(roots), depth)
+    return ops.GrownTrees(feature, threshold, host.concat(left), counts, host.concat(roots), depth)
 
 
 def _draw_columns(d: int, n_features: int) -> Any:

@@ -40,6 +40,7 @@ from arraylearn.backend.ops.gradients import (
     log_loss_gradients,
     unpack,
 )
+from arraylearn.backend.ops.grown import GrownTrees, Growth, grow_whole_trees
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
@@ -73,6 +74,8 @@ __all__ = [
     "ForestWalk",
     "GradientTables",
     "Gradients",
+    "GrownTrees",
+    "Growth",
     "Splits",
     "add_to_sides",
     "argsort_rows",
@@ -103,6 +106,7 @@ __all__ = [
     "gini_split",
     "gradient_tables",
     "grouped_moments",
+    "grow_whole_trees",
     "histogram",
     "histogram_cells",
     "inverse_curvature_roots",

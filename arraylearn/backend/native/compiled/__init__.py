@@ -17,7 +17,9 @@ __all__ = ["BODIES", "choose_body"]
 Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
-BODIES: dict[str, str] = {}
+BODIES: dict[str, str] = {
+    "grow_whole_trees": "forest",
+}
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
 _MANY_VALUES = 100_000
