@@ -18,7 +18,7 @@ from arraylearn.backend.native.compiled.cuts import (
     make_desk,
     scatter_bits,
 )
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.ops.grown import GrownTrees, Growth
 
 Host = np.ndarray[Any, Any]
@@ -26,6 +26,7 @@ Host = np.ndarray[Any, Any]
 __all__ = ["grow_whole_trees"]
 
 _MOST_NODES = 2**31
+_at = np.uint64  # see `cuts`
 
 
 class Nodes(NamedTuple):
@@ -52,6 +53,7 @@ def grow_whole_trees(
         return None
     most, n_classes = int(sizes.max()), counts.shape[1]
     search = Search(
+        bins.shape[1],
         rules.n_bins,
         rules.class_bits,
         rules.payload_bits,
@@ -59,7 +61,7 @@ def grow_whole_trees(
         rules.many,
         growth.positions is not None,
     )
-    desk = make_desk(most, rules.n_bins, n_classes, rules.many)
+    desk = make_desk(most, rules.n_bins, n_classes)
     nodes = Nodes(
         *(np.empty(2 * most, dtype=np.int32) for _ in range(3)), np.empty((2 * most, n_classes), dtype=np.int64)
     )
@@ -67,8 +69,8 @@ def grow_whole_trees(
     spare = np.empty(most, dtype=np.int64)
     positions = np.zeros(1, dtype=np.int64) if growth.positions is None else growth.positions
     columns = np.ascontiguousarray(growth.columns, dtype=np.int32)
-    every = np.arange(bins.shape[1], dtype=np.int32)
-    bins = np.ascontiguousarray(bins, dtype=np.int16)
+    every = np.arange(bins.shape[1], dtype=np.int32)[None, :]
+    flat = np.ascontiguousarray(bins, dtype=np.int16).reshape(-1)
     max_depth = -1 if growth.max_depth is None else growth.max_depth
     parts, roots, depth, n_before, start = [], [], 0, 0, 0
     for tree, size in enumerate(sizes.tolist()):
@@ -76,7 +78,7 @@ def grow_whole_trees(
         start += size
         nodes.counts[0] = counts[tree]
         n_nodes, height = _grow_tree(
-            bins, own, spare, seeds[tree], columns, every, positions, max_depth, growth.min_split, search, desk, nodes, pile
+            flat, own, spare, seeds[tree], columns, every, positions, max_depth, growth.min_split, search, desk, nodes, pile
         )
         parts.append(_number_by_level(nodes, n_nodes, n_before, pile.places))
         roots.append(n_before)
@@ -86,7 +88,7 @@ def grow_whole_trees(
     return GrownTrees(*joined, np.asarray(roots), depth)
 
 
-@compiled
+@compiled_part
 def _grow_tree(
     bins: Host,
     entries: Host,
@@ -108,26 +110,26 @@ def _grow_tree(
     n_waiting = _lay_on(pile, 0, 0, 0, entries.shape[0], 0, seed, min_split, search.least, nodes)
     while n_waiting:
         n_waiting -= 1
-        node, start, size, depth = pile.places[n_waiting]
+        node, start = pile.places[n_waiting, 0], pile.places[n_waiting, 1]
+        size, depth = pile.places[n_waiting, 2], pile.places[n_waiting, 3]
         seed = pile.seeds[n_waiting]
         if depth == max_depth:
             continue
-        few = draws[np.int64(seed % np.uint64(draws.shape[0]))]
-        counts = nodes.counts[node]
+        draw = np.int64(seed % np.uint64(draws.shape[0]))
         score, feature, cut = find_cut(
-            bins, entries, start, size, few, counts, seed, positions, search, desk
+            bins, entries, start, size, draws, draw, nodes.counts, node, seed, positions, search, desk
         )
-        if score == 0 and few.shape[0] < every.shape[0]:
+        if score == 0 and draws.shape[1] < every.shape[1]:
             # columns that are all constant in a node say nothing: look at the others, too
             score, feature, cut = find_cut(
-                bins, entries, start, size, every, counts, seed, positions, search, desk
+                bins, entries, start, size, every, 0, nodes.counts, node, seed, positions, search, desk
             )
         if score == 0:
             continue
         left = n_nodes
         n_left = _divide(bins, entries, spare, start, size, feature, cut, search, nodes.counts, left)
-        for c in range(counts.shape[0]):
-            nodes.counts[left + 1, c] = counts[c] - nodes.counts[left, c]
+        for c in range(nodes.counts.shape[1]):
+            nodes.counts[left + 1, c] = nodes.counts[node, c] - nodes.counts[left, c]
         nodes.feature[node], nodes.threshold[node], nodes.left[node] = feature, cut, left
         for side in range(2):
             child = left + side
@@ -144,7 +146,7 @@ def _grow_tree(
     return n_nodes, height
 
 
-@compiled
+@compiled_part
 def _lay_on(
     pile: Pile,
     n: int,
@@ -170,7 +172,7 @@ def _lay_on(
     return n + 1
 
 
-@compiled
+@compiled_part
 def _divide(
     bins: Host,
     entries: Host,
@@ -186,20 +188,20 @@ def _divide(
     """Put the entries of the left side first, and sum up their class weights; return their number."""
     class_mask = (1 << search.class_bits) - 1
     weight_mask = (1 << (search.payload_bits - search.class_bits)) - 1
+    n_left = 0
+    for i in range(size):
+        entry = entries[_at(start + i)]
+        is_left = bins[_at((entry >> search.payload_bits) * search.n_columns + feature)] <= cut
+        entries[_at(start + n_left)] = entry
+        spare[_at(i - n_left)] = entry
+        n_left += is_left
+    for i in range(size - n_left):
+        entries[_at(start + n_left + i)] = spare[i]
     for c in range(counts.shape[1]):
         counts[node, c] = 0
-    n_left, n_right = 0, 0
-    for i in range(start, start + size):
-        entry = entries[i]
-        is_right = bins[entry >> search.payload_bits, feature] > cut
-        entries[start + n_left] = entry
-        spare[n_right] = entry
-        n_left += not is_right
-        n_right += is_right
-        weight = (entry >> search.class_bits) & weight_mask
-        counts[node, entry & class_mask] += np.int64(0) if is_right else weight
-    for i in range(n_right):
-        entries[start + n_left + i] = spare[i]
+    for i in range(n_left):
+        entry = entries[_at(start + i)]
+        counts[node, _at(entry & class_mask)] += (entry >> search.class_bits) & weight_mask
     return n_left
 
 
