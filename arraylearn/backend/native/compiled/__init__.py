@@ -19,6 +19,9 @@ Body = Callable[..., Any]
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
     "grow_whole_trees": "forest",
+    "prepare_walk": "walks",
+    "reach_leaves": "walks",
+    "sum_shares": "walks",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
