@@ -9,7 +9,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import as_generator
 
-__all__ = ["Bags", "ForestLimits", "grow_trees", "join_forests"]
+__all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]
 
 host = HOST.xp
 
@@ -28,7 +28,7 @@ class ForestLimits(NamedTuple):
     max_depth: int | None
     min_samples_split: int
     min_samples_leaf: int
-    n_features: int
+    columns: Any  # (draws, f) from `draw_columns`: each node looks at those of one draw
     positions: Array | None = None  # where bins lie, if each column offers one cut, drawn at random
 
 
@@ -77,8 +77,7 @@ def grow_trees(
     rules = ops.CutRules(
         n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )
-    draws = _draw_columns(int(bins.shape[1]), limits.n_features)
-    growth = ops.Growth(rules, draws, limits.max_depth, limits.min_samples_split, limits.positions)
+    growth = ops.Growth(rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions)
     grown = ops.grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
     if grown is not None:
         return grown
@@ -88,7 +87,7 @@ def grow_trees(
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
     depth, first = 0, n_trees
     while level.ids.shape[0] and depth != limits.max_depth:
-        cuts = _find_cuts(place, bins, level, draws, rules, limits.positions)
+        cuts = _find_cuts(place, bins, level, limits.columns, rules, limits.positions)
         at = level.ids[cuts.is_split] - (first - parts[-1]["feature"].shape[0])
         chosen = host.nonzero(cuts.is_split)[0]
         parts[-1]["feature"][at] = cuts.feature[chosen]
@@ -121,20 +120,7 @@ def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownT
     return ops.GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
 
 
-def join_forests(parts: list[ops.GrownTrees]) -> ops.GrownTrees:
-    """Put the trees of several forests into one."""
-    sizes = [part.left.shape[0] for part in parts]
-    first = [sum(sizes[:i]) for i in range(len(parts))]
-    left = [host.where(p.left < 0, -1, p.left + start) for p, start in zip(parts, first, strict=True)]
-    roots = [part.roots + start for part, start in zip(parts, first, strict=True)]
-    feature, threshold, counts = (
-        host.concat([getattr(part, name) for part in parts]) for name in ("feature", "threshold", "counts")
-    )
-    depth = max(part.depth for part in parts)
-    return ops.GrownTrees(feature, threshold, host.concat(left), counts, host.concat(roots), depth)
-
-
-def _draw_columns(d: int, n_features: int) -> Any:
+def draw_columns(d: int, n_features: int) -> Any:
     """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins."""
     n_draws = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN_NUMBERS // d))
     keys = as_generator(_DRAW_SEED).random((n_draws, d))
