@@ -16,8 +16,8 @@ from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.ensemble.bags import draw_bags
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.ensemble.grow_forest import ForestLimits, draw_columns, grow_trees
 from arraylearn.ensemble.grove import Grove, Part, join_parts, make_part
+from arraylearn.ensemble.grow_forest import ForestLimits, draw_columns, grow_trees
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch

@@ -30,7 +30,6 @@ class Part(NamedTuple):
     feature: Any  # (m,) int32
     threshold: Any  # (m,) int32: all bins at a leaf
     left: Any  # (m,) int32; a leaf is its own child
-    right: Any  # (m,) int32
     shares: Any  # (m, c) int32
     gains: Any  # (t, d) float64
     roots: Any  # (t,) int32
@@ -56,7 +55,6 @@ def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
         host.astype(grown.feature, host.int32),
         host.where(is_leaf, host.asarray(n_bins, dtype=host.int32), host.astype(grown.threshold, host.int32)),
         left,
-        host.where(is_leaf, here, left + 1),
         shares,
         ops.histogram(host, cell, n_trees * d, gain).reshape(n_trees, d),
         host.astype(grown.roots, host.int32),
@@ -65,30 +63,36 @@ def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
 
 
 def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
-    """Put the trees of several parts into one grove, at the place."""
-    xp, first = place.xp, 0
-    for i, part in enumerate(parts):
-        parts[i] = part._replace(left=part.left + first, right=part.right + first, roots=part.roots + first)
+    """Put the trees of several parts, which are used up, into one grove at the place."""
+    xp, depth, first = place.xp, max(part.depth for part in parts), 0
+    for part in parts:
+        for links in (part.left, part.roots):
+            links += first
         first += part.left.shape[0]
 
-    def bring(name: str) -> Array:
-        return from_host(host.concat([getattr(part, name) for part in parts]), place)
+    def join(name: str) -> Any:
+        lines = [getattr(part, name) for part in parts]
+        free: dict[str, Any] = {name: None}
+        parts[:] = [part._replace(**free) for part in parts]  # one field is held twice, not all of them
+        return host.concat(lines)
 
     def fill(value: int, dtype: Any) -> Array:
         return xp.full((first,), value, dtype=dtype, device=place.device)
 
+    shares = from_host(join("shares"), place)  # the largest one first
+    left = join("left")
+    right = left + (left != host.arange(first, dtype=host.int32))
     trees = ops.BinnedTrees(
-        bring("feature"),
-        bring("threshold"),
+        from_host(join("feature"), place),
+        from_host(join("threshold"), place),
         fill(True, xp.bool),
         fill(-1, xp.int32),
         xp.zeros((0, n_bins), dtype=xp.bool, device=place.device),
-        bring("left"),
-        bring("right"),
+        from_host(left, place),
+        from_host(right, place),
         fill(0, xp.int32),
-        bring("roots"),
-        max(part.depth for part in parts),
+        from_host(join("roots"), place),
+        depth,
     )
     # tree by tree: which trees grew together must not show in the order of the additions
-    gains = host.sum(host.concat([part.gains for part in parts]), axis=0)
-    return Grove(trees, bring("shares"), gains)
+    return Grove(trees, shares, host.sum(join("gains"), axis=0))

@@ -68,12 +68,15 @@ def grow_trees(
     """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
     n_trees = bags.sizes.shape[0]
     code = codes[bags.rows]
-    tree_at = host.repeat(host.arange(n_trees), bags.sizes)
-    counts = ops.histogram(host, tree_at * n_classes + code, n_trees * n_classes, bags.weights)
-    counts = counts.reshape(n_trees, n_classes)
+    cell = host.repeat(host.arange(0, n_trees * n_classes, n_classes), bags.sizes)
+    cell += code
+    counts = ops.histogram(host, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+    del cell
     class_bits = max(1, (n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
-    entries = (bags.rows << payload_bits) + (bags.weights << class_bits) + code
+    entries = bags.rows << payload_bits
+    entries += bags.weights << class_bits
+    entries += code
     rules = ops.CutRules(
         n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )

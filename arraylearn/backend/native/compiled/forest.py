@@ -1,7 +1,7 @@
 """Whole trees of a forest, in compiled loops: see `arraylearn.backend.ops.grow_whole_trees`.
 
-A tree grows depth first: the rows of a node that has few of them stay in the cache until all below it is done.
-Its nodes are numbered level by level afterwards, as if all nodes of a level had been cut together.
+A tree grows depth first: the rows of a node that has few of them stay in the cache until all below it is
+done. Its nodes are numbered level by level afterwards, as if those of a level had been cut together.
 """
 
 from __future__ import annotations
@@ -10,23 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.cuts import (
-    MOST_BINS,
-    Desk,
-    Search,
-    find_cut,
-    make_desk,
-    scatter_bits,
-)
-from arraylearn.backend.native.compiled.jit import compiled, compiled_part
+from arraylearn.backend.native.compiled.cuts import find_cut
+from arraylearn.backend.native.compiled.desk import DIGITS, FIELD, Desk, Search, make_desk, scatter_bits
+from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled, compiled_part
 from arraylearn.backend.ops.grown import GrownTrees, Growth
-
-Host = np.ndarray[Any, Any]
 
 __all__ = ["grow_whole_trees"]
 
+_MOST_BINS = DIGITS * DIGITS
 _MOST_NODES = 2**31
-_at = np.uint64  # see `cuts`
 
 
 class Nodes(NamedTuple):
@@ -45,13 +37,47 @@ class Pile(NamedTuple):
     seeds: Host  # (m,) uint64
 
 
+class Given(NamedTuple):
+    """What is the same for all trees."""
+
+    bins: Host  # (n * d,) int16
+    columns: Host  # (draws, f) int32
+    every: Host  # (1, d) int32: all columns
+    positions: Host  # (d * n_bins,) int64, or nothing of use
+    max_depth: int  # -1 for any
+    min_split: int
+    search: Search
+
+
 def grow_whole_trees(
     bins: Host, entries: Host, sizes: Host, seeds: Host, counts: Host, growth: Growth
 ) -> GrownTrees | None:
-    rules = growth.rules
-    if rules.n_bins > MOST_BINS or 2 * entries.shape[0] > _MOST_NODES:
-        return None
     most, n_classes = int(sizes.max()), counts.shape[1]
+    if growth.rules.n_bins > _MOST_BINS or n_classes > FIELD or 2 * entries.shape[0] > _MOST_NODES:
+        return None
+    given = _prepare(bins, growth)
+    desk = make_desk(most, growth.rules.n_bins, n_classes)
+    feature, threshold, left = np.empty((3, 2 * most), dtype=np.int32)
+    nodes = Nodes(feature, threshold, left, np.empty((2 * most, n_classes), dtype=np.int64))
+    pile = Pile(np.empty((most + 1, 4), dtype=np.int64), np.empty(most + 1, dtype=np.uint64))
+    spare = np.empty(most, dtype=np.int64)
+    parts, roots, depth, n_before, start = [], [], 0, 0, 0
+    for tree, size in enumerate(sizes.tolist()):
+        own = entries[start : start + size].copy()
+        start += size
+        nodes.counts[0] = counts[tree]
+        n_nodes, height = _grow_tree(own, spare, seeds[tree], given, desk, nodes, pile)
+        parts.append(_number_by_level(nodes, n_nodes, n_before))
+        roots.append(n_before)
+        n_before += n_nodes
+        depth = max(depth, height)
+    feature, threshold, left, weights = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    return GrownTrees(feature, threshold, left, weights, np.asarray(roots, dtype=np.int64), depth)
+
+
+def _prepare(bins: Host, growth: Growth) -> Given:
+    """Bring what all trees share into one form, as each other form would be compiled anew."""
+    rules, positions = growth.rules, growth.positions
     search = Search(
         bins.shape[1],
         rules.n_bins,
@@ -59,53 +85,25 @@ def grow_whole_trees(
         rules.payload_bits,
         rules.least,
         rules.many,
-        growth.positions is not None,
+        positions is not None,
     )
-    desk = make_desk(most, rules.n_bins, n_classes)
-    nodes = Nodes(
-        *(np.empty(2 * most, dtype=np.int32) for _ in range(3)), np.empty((2 * most, n_classes), dtype=np.int64)
+    return Given(
+        np.ascontiguousarray(bins, dtype=np.int16).reshape(-1),
+        np.ascontiguousarray(growth.columns, dtype=np.int32),
+        np.arange(bins.shape[1], dtype=np.int32)[None, :],
+        np.zeros(1, dtype=np.int64) if positions is None else np.ascontiguousarray(positions, dtype=np.int64),
+        -1 if growth.max_depth is None else growth.max_depth,
+        growth.min_split,
+        search,
     )
-    pile = Pile(np.empty((most + 1, 4), dtype=np.int64), np.empty(most + 1, dtype=np.uint64))
-    spare = np.empty(most, dtype=np.int64)
-    positions = np.zeros(1, dtype=np.int64) if growth.positions is None else growth.positions
-    columns = np.ascontiguousarray(growth.columns, dtype=np.int32)
-    every = np.arange(bins.shape[1], dtype=np.int32)[None, :]
-    flat = np.ascontiguousarray(bins, dtype=np.int16).reshape(-1)
-    max_depth = -1 if growth.max_depth is None else growth.max_depth
-    parts, roots, depth, n_before, start = [], [], 0, 0, 0
-    for tree, size in enumerate(sizes.tolist()):
-        own = entries[start : start + size].copy()
-        start += size
-        nodes.counts[0] = counts[tree]
-        n_nodes, height = _grow_tree(
-            flat, own, spare, seeds[tree], columns, every, positions, max_depth, growth.min_split, search, desk, nodes, pile
-        )
-        parts.append(_number_by_level(nodes, n_nodes, n_before, pile.places))
-        roots.append(n_before)
-        n_before += n_nodes
-        depth = max(depth, height)
-    joined = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    return GrownTrees(*joined, np.asarray(roots), depth)
 
 
 @compiled_part
 def _grow_tree(
-    bins: Host,
-    entries: Host,
-    spare: Host,
-    seed: Any,
-    draws: Host,
-    every: Host,
-    positions: Host,
-    max_depth: int,
-    min_split: int,
-    search: Search,
-    desk: Desk,
-    nodes: Nodes,
-    pile: Pile,
+    entries: Host, spare: Host, seed: Any, given: Given, desk: Desk, nodes: Nodes, pile: Pile
 ) -> tuple[int, int]:
     """Grow one tree from the root, whose counts are known; return its number of nodes and its depth."""
-    nodes.left[0], nodes.feature[0], nodes.threshold[0] = -1, 0, 0
+    bins, columns, every, positions, max_depth, min_split, search = given
     n_nodes, height = 1, 0
     n_waiting = _lay_on(pile, 0, 0, 0, entries.shape[0], 0, seed, min_split, search.least, nodes)
     while n_waiting:
@@ -115,11 +113,11 @@ def _grow_tree(
         seed = pile.seeds[n_waiting]
         if depth == max_depth:
             continue
-        draw = np.int64(seed % np.uint64(draws.shape[0]))
+        draw = np.int64(seed % np.uint64(columns.shape[0]))
         score, feature, cut = find_cut(
-            bins, entries, start, size, draws, draw, nodes.counts, node, seed, positions, search, desk
+            bins, entries, start, size, columns, draw, nodes.counts, node, seed, positions, search, desk
         )
-        if score == 0 and draws.shape[1] < every.shape[1]:
+        if score == 0 and columns.shape[1] < every.shape[1]:
             # columns that are all constant in a node say nothing: look at the others, too
             score, feature, cut = find_cut(
                 bins, entries, start, size, every, 0, nodes.counts, node, seed, positions, search, desk
@@ -131,17 +129,12 @@ def _grow_tree(
         for c in range(nodes.counts.shape[1]):
             nodes.counts[left + 1, c] = nodes.counts[node, c] - nodes.counts[left, c]
         nodes.feature[node], nodes.threshold[node], nodes.left[node] = feature, cut, left
-        for side in range(2):
-            child = left + side
-            nodes.left[child], nodes.feature[child], nodes.threshold[child] = -1, 0, 0
-        n_nodes += 2
-        depth += 1
-        height = max(height, depth)
+        n_nodes, height = n_nodes + 2, max(height, depth + 1)
         for side in range(2):
             own = scatter_bits(seed + np.uint64(side + 1))
             begin, length = (start + n_left, size - n_left) if side else (start, n_left)
             n_waiting = _lay_on(
-                pile, n_waiting, left + side, begin, length, depth, own, min_split, search.least, nodes
+                pile, n_waiting, left + side, begin, length, depth + 1, own, min_split, search.least, nodes
             )
     return n_nodes, height
 
@@ -149,25 +142,26 @@ def _grow_tree(
 @compiled_part
 def _lay_on(
     pile: Pile,
-    n: int,
-    node: int,
-    start: int,
-    size: int,
-    depth: int,
+    n: Whole,
+    node: Whole,
+    start: Whole,
+    size: Whole,
+    depth: Whole,
     seed: Any,
-    min_split: int,
-    least: int,
+    min_split: Whole,
+    least: Whole,
     nodes: Nodes,
-) -> int:
-    """Lay a node that may be split on the pile of `n`, and return how many there are then."""
+) -> Whole:
+    """Begin a node as a leaf, lay it on the pile of `n` if it may be split, and return the new number."""
+    nodes.feature[node], nodes.threshold[node], nodes.left[node] = 0, 0, -1
     total, most = np.int64(0), np.int64(0)
     for c in range(nodes.counts.shape[1]):
         total += nodes.counts[node, c]
         most = max(most, nodes.counts[node, c])
     if most == total or total < min_split or total < 2 * least or size < 2:
         return n
-    places = pile.places
-    places[n, 0], places[n, 1], places[n, 2], places[n, 3] = node, start, size, depth
+    pile.places[n, 0], pile.places[n, 1] = node, start
+    pile.places[n, 2], pile.places[n, 3] = size, depth
     pile.seeds[n] = seed
     return n + 1
 
@@ -177,49 +171,43 @@ def _divide(
     bins: Host,
     entries: Host,
     spare: Host,
-    start: int,
-    size: int,
-    feature: int,
-    cut: int,
+    start: Whole,
+    size: Whole,
+    feature: Whole,
+    cut: Whole,
     search: Search,
     counts: Host,
-    node: int,
-) -> int:
+    node: Whole,
+) -> Whole:
     """Put the entries of the left side first, and sum up their class weights; return their number."""
-    class_mask = (1 << search.class_bits) - 1
-    weight_mask = (1 << (search.payload_bits - search.class_bits)) - 1
-    n_left = 0
+    n_left = np.int64(0)
     for i in range(size):
-        entry = entries[_at(start + i)]
-        is_left = bins[_at((entry >> search.payload_bits) * search.n_columns + feature)] <= cut
-        entries[_at(start + n_left)] = entry
-        spare[_at(i - n_left)] = entry
+        entry = entries[at(start + i)]
+        is_left = bins[at((entry >> search.payload_bits) * search.n_columns + feature)] <= cut
+        entries[at(start + n_left)] = entry
+        spare[at(i - n_left)] = entry
         n_left += is_left
     for i in range(size - n_left):
-        entries[_at(start + n_left + i)] = spare[i]
+        entries[at(start + n_left + i)] = spare[i]
     for c in range(counts.shape[1]):
         counts[node, c] = 0
+    class_mask = (1 << search.class_bits) - 1
+    weight_mask = (1 << (search.payload_bits - search.class_bits)) - 1
     for i in range(n_left):
-        entry = entries[_at(start + i)]
-        counts[node, _at(entry & class_mask)] += (entry >> search.class_bits) & weight_mask
+        entry = entries[at(start + i)]
+        counts[node, at(entry & class_mask)] += (entry >> search.class_bits) & weight_mask
     return n_left
 
 
 @compiled
-def _number_by_level(
-    nodes: Nodes, n_nodes: int, first: int, room: Host
-) -> tuple[Host, Host, Host, Host]:
-    """Return the nodes level by level: below each level the children of its left nodes, then of its right ones."""
-    rank, order = np.zeros(n_nodes, dtype=np.int32), np.empty(n_nodes, dtype=np.int32)
-    level, below = np.empty(n_nodes, dtype=np.int32), np.empty(n_nodes, dtype=np.int32)
-    order[0], n_numbered, n_level = 0, 1, 0
-    if nodes.left[0] >= 0:
-        level[0], n_level = 0, 1
+def _number_by_level(nodes: Nodes, n_nodes: int, first: int) -> tuple[Host, Host, Host, Host]:
+    """Return the nodes level by level, those below a level's left nodes first; numbers begin at `first`."""
+    order, rank, level, below = np.zeros((4, n_nodes), dtype=np.int32)
+    n_numbered, n_level = 1, 1 if nodes.left[0] >= 0 else 0
     while n_level:
         for i in range(n_level):
-            left = nodes.left[level[i]]
-            for side in range(2):
-                order[n_numbered], rank[left + side] = left + side, n_numbered
+            for child in range(nodes.left[level[i]], nodes.left[level[i]] + 2):
+                order[n_numbered], rank[child] = child, n_numbered
                 n_numbered += 1
         n_below = 0
         for side in range(2):
@@ -229,12 +217,13 @@ def _number_by_level(
                     below[n_below] = child
                     n_below += 1
         level, below, n_level = below, level, n_below
+    n_classes = nodes.counts.shape[1]
     feature, threshold = np.empty(n_nodes, dtype=np.int32), np.empty(n_nodes, dtype=np.int32)
-    lefts, counts = np.empty(n_nodes, dtype=np.int64), np.empty((n_nodes, nodes.counts.shape[1]), dtype=np.int64)
+    left, counts = np.empty(n_nodes, dtype=np.int64), np.empty((n_nodes, n_classes), dtype=np.int64)
     for i in range(n_nodes):
         node = order[i]
         feature[i], threshold[i] = nodes.feature[node], nodes.threshold[node]
-        lefts[i] = -1 if nodes.left[node] < 0 else first + rank[nodes.left[node]]
-        for c in range(counts.shape[1]):
+        left[i] = first + rank[nodes.left[node]] if nodes.left[node] >= 0 else -1
+        for c in range(n_classes):
             counts[i, c] = nodes.counts[node, c]
-    return feature, threshold, lefts, counts
+    return feature, threshold, left, counts

@@ -1,27 +1,24 @@
 """Rows down a forest, in compiled loops: see `arraylearn.backend.ops.sum_shares` and `reach_leaves`.
 
-A block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. Eight rows
-go side by side: a step waits for the memory, and the steps of different rows need not wait for each other.
+A block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. Eight
+rows go side by side: a step waits for the memory, but not for the steps of other rows.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
 from arraylearn.backend.threads import get_num_threads, parallel_map
-
-Host = np.ndarray[Any, Any]
 
 __all__ = ["prepare_walk", "reach_leaves", "sum_shares"]
 
 # Rows that pass a tree before the next one is fetched.
 _BLOCK_ROWS = 65_536
 _LANES = 8
-# An index without a sign spares a look at whether it wraps around.
-_at = np.uint64
 
 
 def prepare_walk(walk: Any, n_columns: int) -> None:
@@ -63,7 +60,7 @@ def _blocks(n: int) -> list[slice]:
     """Cut the rows into blocks of about equal size, as many as threads at least."""
     n_blocks = max(-(-n // _BLOCK_ROWS), min(get_num_threads(), -(-n // _LANES)))
     ends = [n * i // max(n_blocks, 1) for i in range(n_blocks + 1)]
-    return [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
+    return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def _lay_out(bins: Host, rows: slice) -> tuple[Host, Host]:
@@ -79,7 +76,7 @@ def _lay_out(bins: Host, rows: slice) -> tuple[Host, Host]:
 def _pack(feature: Host, threshold: Host, left: Host, right: Host, column_bits: int, bits: int) -> Host:
     """Return the records of nodes: see `arraylearn.backend.ops.ForestWalk`."""
     is_leaf, top = left == right, (1 << bits) - 1
-    record = left.astype(np.int64) << bits
+    record: Host = left.astype(np.int64) << bits
     record += top - np.where(is_leaf, top, threshold)
     record = ((record << 1) + is_leaf) << column_bits
     record += np.where(is_leaf, 0, feature)
@@ -91,8 +88,8 @@ def _add_up(
     lines: Host,
     records: Host,
     roots: Host,
-    column_bits: int,
-    child_shift: int,
+    column_bits: Whole,
+    child_shift: Whole,
     leaves: Host,
     shares: Host,
     sums: Host,
@@ -102,15 +99,17 @@ def _add_up(
         _go_down(lines, records, records[roots[tree]], column_bits, child_shift, leaves)
         for i in range(sums.shape[0]):
             for c in range(sums.shape[1]):
-                sums[i, c] += shares[_at(leaves[i]), c]
+                sums[i, c] += shares[at(leaves[i]), c]
 
 
 @compiled_part
 def _go_down(
-    lines: Host, records: Host, root: int, column_bits: int, child_shift: int, leaves: Host
+    lines: Host, records: Host, root: Whole, column_bits: Whole, child_shift: Whole, leaves: Host
 ) -> None:
     """Send rows down one tree, and write the leaves that they reach."""
-    n_columns, mask, leaf = lines.shape[0] // max(leaves.shape[0], 1), (1 << column_bits) - 1, 1 << column_bits
+    n_columns = lines.shape[0] // max(leaves.shape[0], 1)
+    leaf = 1 << column_bits
+    mask = leaf - 1
     for i in range(0, leaves.shape[0], _LANES):
         first = i * n_columns
         r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = root
@@ -131,8 +130,14 @@ def _go_down(
 
 @compiled_part
 def _step(
-    lines: Host, records: Host, record: int, line: int, mask: int, column_bits: int, child_shift: int
-) -> int:
+    lines: Host,
+    records: Host,
+    record: Whole,
+    line: Whole,
+    mask: Whole,
+    column_bits: Whole,
+    child_shift: Whole,
+) -> Whole:
     """Return the record of the child to which a row goes; a leaf is its own child."""
-    bin_at = np.int64(lines[_at(line + (record & mask))])
-    return records[_at((record + (bin_at << (column_bits + 1))) >> child_shift)]
+    bin_at = np.int64(lines[at(line + (record & mask))])
+    return records[at((record + (bin_at << (column_bits + 1))) >> child_shift)]
