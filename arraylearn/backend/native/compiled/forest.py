@@ -104,8 +104,9 @@ def _grow_tree(
 ) -> tuple[int, int]:
     """Grow one tree from the root, whose counts are known; return its number of nodes and its depth."""
     bins, columns, every, positions, max_depth, min_split, search = given
-    n_nodes, height = 1, 0
-    n_waiting = _lay_on(pile, 0, 0, 0, entries.shape[0], 0, seed, min_split, search.least, nodes)
+    zero = np.int64(0)  # a bare number would be a type of its own, for which all were compiled once more
+    n_nodes, height = np.int64(1), zero
+    n_waiting = _lay_on(pile, zero, zero, zero, entries.shape[0], zero, seed, min_split, search.least, nodes)
     while n_waiting:
         n_waiting -= 1
         node, start = pile.places[n_waiting, 0], pile.places[n_waiting, 1]
@@ -120,7 +121,7 @@ def _grow_tree(
         if score == 0 and columns.shape[1] < every.shape[1]:
             # columns that are all constant in a node say nothing: look at the others, too
             score, feature, cut = find_cut(
-                bins, entries, start, size, every, 0, nodes.counts, node, seed, positions, search, desk
+                bins, entries, start, size, every, zero, nodes.counts, node, seed, positions, search, desk
             )
         if score == 0:
             continue
