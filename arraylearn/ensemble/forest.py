@@ -11,12 +11,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.ensemble.bags import draw_bags
 from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.ensemble.grow_forest import ForestLimits, GrownForest, grow_trees, join_forests
+from arraylearn.ensemble.grove import Grove, Part, join_parts, make_part
+from arraylearn.ensemble.grow_forest import ForestLimits, draw_columns, grow_trees
 from arraylearn.ensemble.progress import show_progress
 from arraylearn.ensemble.settings import check_number, check_whole, join_weights
 from arraylearn.estimator import ArrayClassifier, Batch
@@ -29,19 +30,9 @@ host = HOST.xp
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
 # Trees grow together while their rows are no more than this.
-_ROWS_TOGETHER = 500_000
+_ROWS_TOGETHER = 250_000
 # Trees whose rows out of the bag are looked at together.
 _TREES_JUDGED = 16
-# Class shares are whole numbers in these units, so that no sum depends on its order.
-_SHARE_BITS = 20
-
-
-class Grove(NamedTuple):
-    """Trees that grew together."""
-
-    trees: ops.BinnedTrees
-    shares: Array  # (m, c) int32: class shares of each node in units of 2**-20
-    gains: Array  # (d,) float: decrease of the impurity by column, on the host
 
 
 class Forest(NamedTuple):
@@ -197,8 +188,7 @@ class RandomForestClassifier(ArrayClassifier):
         bins = apply_binning(place.xp, old.binning, table)
         groves = old.groves
         if self.n_estimators > self.n_trees_:
-            grown = self._grow_missing(place, bins, old.binning, labels, weights)
-            groves = (*groves, _make_grove(place, grown, old.binning.n_bins, int(bins.shape[0])))
+            groves = (*groves, self._grow_missing(place, bins, old.binning, labels, weights))
         self.model_ = Forest(old.binning, groves)
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
         if self.oob_score:
@@ -207,29 +197,30 @@ class RandomForestClassifier(ArrayClassifier):
 
     def _grow_missing(
         self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
-    ) -> GrownForest:
+    ) -> Grove:
         """Grow the trees that are missing."""
         xp, (d, n), n_bins = place.xp, bins.shape, binning.n_bins
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
-            _count_features(self.max_features, d),
+            draw_columns(d, _count_features(self.max_features, d)),
             place_bins(place, binning) if self._draws_cuts else None,
         )
         # row by row: the columns that a node looks at lie in one or two lines of the cache
         lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
-        def grow(few: slice) -> GrownForest:
+        def grow(few: slice) -> Part:
             bags = draw_bags(generators[few], n, weights, self.bootstrap)
             grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
             for _ in range(few.start, few.stop) if report is not None else ():
                 report(None)  # type: ignore[misc]
-            return grown
+            return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            return join_forests(ops.map_apart(xp, grow, _share(len(generators), n)))
+            parts = ops.map_apart(xp, grow, _share(len(generators), n))
+        return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Let each row be judged by the trees whose bags it is not in."""
@@ -330,33 +321,6 @@ def _share(n_trees: int, n_rows: int) -> list[slice]:
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)
     ends = [n_trees * i // n_parts for i in range(n_parts + 1)]
     return [slice(start, end) for start, end in pairwise(ends)]
-
-
-def _make_grove(place: Place, grown: GrownForest, n_bins: int, d: int) -> Grove:
-    """Bring grown trees to the place, and sum up what each column gained."""
-    xp = place.xp
-    here = host.arange(grown.left.shape[0])
-    is_leaf = grown.left < 0
-    left = host.where(is_leaf, here, grown.left)
-    total = host.sum(grown.counts, axis=1)
-    shares = host.round(grown.counts / total[:, None] * (1 << _SHARE_BITS))
-    impurity = total - host.sum(grown.counts * grown.counts, axis=1) / total
-    inner = host.nonzero(~is_leaf)[0]
-    gain = impurity[inner] - impurity[left[inner]] - impurity[left[inner] + 1]
-    gains = ops.histogram(host, grown.feature[inner], d, gain)
-    trees = ops.BinnedTrees(
-        from_host(grown.feature, place, xp.int32),
-        from_host(host.where(is_leaf, n_bins, grown.threshold), place, xp.int32),
-        from_host(host.ones(here.shape[0], dtype=bool), place),
-        from_host(host.full(here.shape[0], -1), place, xp.int32),
-        from_host(host.zeros((0, n_bins), dtype=bool), place),
-        from_host(left, place, xp.int32),
-        from_host(host.where(is_leaf, here, left + 1), place, xp.int32),
-        from_host(host.zeros(here.shape[0]), place, xp.int32),
-        from_host(grown.roots, place, xp.int32),
-        grown.depth,
-    )
-    return Grove(trees, from_host(shares, place, xp.int32), gains)
 
 
 def _count_features(max_features: Any, d: int) -> int:

@@ -9,7 +9,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import as_generator
 
-__all__ = ["Bags", "ForestLimits", "GrownForest", "grow_trees", "join_forests"]
+__all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]
 
 host = HOST.xp
 
@@ -28,7 +28,7 @@ class ForestLimits(NamedTuple):
     max_depth: int | None
     min_samples_split: int
     min_samples_leaf: int
-    n_features: int
+    columns: Any  # (draws, f) from `draw_columns`: each node looks at those of one draw
     positions: Array | None = None  # where bins lie, if each column offers one cut, drawn at random
 
 
@@ -39,17 +39,6 @@ class Bags(NamedTuple):
     weights: Any  # (m,) int64: how often each was drawn
     sizes: Any  # (t,) int64
     seeds: Any  # (t,) uint64
-
-
-class GrownForest(NamedTuple):
-    """Several trees on the host, one after the other, each from its root on; siblings are neighbours."""
-
-    feature: Any  # (m,) int64
-    threshold: Any  # (m,) int64: larger bins go right
-    left: Any  # (m,) int64; -1 at a leaf
-    counts: Any  # (m, c) int64: weight of the training rows by class
-    roots: Any  # (t,) int64
-    depth: int
 
 
 class _Level(NamedTuple):
@@ -75,27 +64,35 @@ class _Cuts(NamedTuple):
 
 def grow_trees(
     place: Place, bins: Array, n_bins: int, codes: Any, n_classes: int, bags: Bags, limits: ForestLimits
-) -> GrownForest:
+) -> ops.GrownTrees:
     """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
     n_trees = bags.sizes.shape[0]
     code = codes[bags.rows]
-    tree_at = host.repeat(host.arange(n_trees), bags.sizes)
-    counts = ops.histogram(host, tree_at * n_classes + code, n_trees * n_classes, bags.weights)
-    counts = counts.reshape(n_trees, n_classes)
+    cell = host.repeat(host.arange(0, n_trees * n_classes, n_classes), bags.sizes)
+    cell += code
+    counts = ops.histogram(host, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+    del cell
     class_bits = max(1, (n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
-    entries = (bags.rows << payload_bits) + (bags.weights << class_bits) + code
+    entries = bags.rows << payload_bits
+    entries += bags.weights << class_bits
+    entries += code
     rules = ops.CutRules(
         n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
     )
-    draws = _draw_columns(int(bins.shape[1]), limits.n_features)
+    growth = ops.ForestGrowth(
+        rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions
+    )
+    grown = ops.grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
+    if grown is not None:
+        return grown
     trees = host.arange(n_trees)
     parts = [_leaves(trees, counts)]
     level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
     depth, first = 0, n_trees
     while level.ids.shape[0] and depth != limits.max_depth:
-        cuts = _find_cuts(place, bins, level, draws, rules, limits.positions)
+        cuts = _find_cuts(place, bins, level, limits.columns, rules, limits.positions)
         at = level.ids[cuts.is_split] - (first - parts[-1]["feature"].shape[0])
         chosen = host.nonzero(cuts.is_split)[0]
         parts[-1]["feature"][at] = cuts.feature[chosen]
@@ -115,7 +112,7 @@ def _leaves(trees: Any, counts: Any) -> dict[str, Any]:
     return {"tree": trees, "feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
 
 
-def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownForest:
+def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownTrees:
     """Put the nodes of each tree together: what a tree looks like does not depend on those it grew with."""
     tree = host.astype(nodes["tree"], host.int16 if n_trees < 2**15 else host.int64)
     order = host.argsort(tree, stable=True)
@@ -125,23 +122,10 @@ def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownFores
         nodes[name][order] for name in ("feature", "threshold", "left", "counts")
     )
     left = host.where(left < 0, -1, rank[left])
-    return GrownForest(feature, threshold, left, counts, rank[:n_trees], depth)
+    return ops.GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
 
 
-def join_forests(parts: list[GrownForest]) -> GrownForest:
-    """Put the trees of several forests into one."""
-    sizes = [part.left.shape[0] for part in parts]
-    first = [sum(sizes[:i]) for i in range(len(parts))]
-    left = [host.where(p.left < 0, -1, p.left + start) for p, start in zip(parts, first, strict=True)]
-    roots = [part.roots + start for part, start in zip(parts, first, strict=True)]
-    feature, threshold, counts = (
-        host.concat([getattr(part, name) for part in parts]) for name in ("feature", "threshold", "counts")
-    )
-    depth = max(part.depth for part in parts)
-    return GrownForest(feature, threshold, host.concat(left), counts, host.concat(roots), depth)
-
-
-def _draw_columns(d: int, n_features: int) -> Any:
+def draw_columns(d: int, n_features: int) -> Any:
     """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins."""
     n_draws = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN_NUMBERS // d))
     keys = as_generator(_DRAW_SEED).random((n_draws, d))

@@ -224,7 +224,7 @@ def test_reach_leaves(rung, xp):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n", [0, 5, 300, 2500])
 def test_sum_shares(rung, xp, n_classes, n):
-    if rung.name != "numpy" and n > 300:
+    if rung.name not in ("numpy", "compiled") and n > 300:
         pytest.skip("bit planes and blocks are NumPy's only")
     X, y = stripes(700, k=n_classes)
     model = small(n_estimators=3).fit(X, y).model_
@@ -324,6 +324,66 @@ def test_native_bodies_and_threads_change_nothing(kind):
         expected = other.predict_proba(holes(X))
     assert_same_bits(other, model)
     np.testing.assert_array_equal(model.predict_proba(holes(X)), expected)
+
+
+def heavy(n):
+    """Weights whose products do not fit 32 bits."""
+    return np.random.default_rng(0).integers(1, 9000, n)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "settings", "weights"),
+    [
+        (40, 2, {}, None),  # few rows: each compared with each
+        (1500, 2, {"bootstrap": False}, None),  # groups of bins
+        (1500, 2, {"bootstrap": False}, heavy),
+        (700, 3, {"bootstrap": False}, heavy),
+        (3000, 3, {"bootstrap": False}, heavy),
+        (2500, 3, {"bootstrap": False, "max_features": None}, None),
+        (1200, 40, {}, None),
+        (600, 3, {"max_depth": 3}, None),
+        (600, 4, {"min_samples_leaf": 7, "min_samples_split": 30}, None),
+        (600, 2, {"min_samples_leaf": 7}, None),
+        (2, 2, {"bootstrap": False}, None),
+        (30, 1, {}, None),
+    ],
+)
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+@pytest.mark.parametrize("n_values", [4, None])  # bins of one byte and of two
+def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, weights, n_values):
+    if rung.name not in ("numpy", "compiled"):
+        pytest.skip("other libraries have portable levels only")
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 11))  # more columns than are gathered at a time
+    X = X if n_values is None else np.floor(n_values * rng.random((n, 11)))
+    X[:, 1:4] = 5.0  # many nodes find nothing in the columns that they draw
+    y = np.arange(n) % k if n_values else (X[:, 0] * k + rng.random(n)).astype(int) % k
+    weight = None if weights is None else weights(n)
+    model = kind(n_estimators=3, random_state=0, **settings).fit(X, y, weight)
+    with portable_only():
+        assert_same_bits(kind(n_estimators=3, random_state=0, **settings).fit(X, y, weight), model)
+
+
+def test_walks_of_blocks_and_threads(rung, monkeypatch):
+    if rung.name not in ("numpy", "compiled"):
+        pytest.skip("other libraries walk portably or by NumPy's bodies")
+    if rung.name == "compiled":
+        monkeypatch.setattr("arraylearn.backend.native.compiled.walks._BLOCK_ROWS", 50)
+    X, y = stripes(333, k=3)
+    model = small(oob_score=True, n_estimators=20).fit(X, y)
+    with portable_only():
+        other = small(oob_score=True, n_estimators=20).fit(X, y)
+        expected = other.predict_proba(X)
+    try:
+        for n_threads in (1, 3):
+            al.set_num_threads(n_threads)
+            np.testing.assert_array_equal(model.predict_proba(X), expected)
+            np.testing.assert_array_equal(model.predict_proba(X[:1]), expected[:1])
+    finally:
+        al.set_num_threads(None)
+    np.testing.assert_array_equal(model.oob_decision_function_, other.oob_decision_function_)
+    with pytest.raises(ValueError, match="0 sample"):
+        model.predict_proba(X[:0])
 
 
 def test_a_tree_does_not_depend_on_the_others(monkeypatch):

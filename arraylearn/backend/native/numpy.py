@@ -28,7 +28,7 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
     count_rows,
     pack_cells,
 )
-from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
+from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows, grow_whole_trees  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401

@@ -20,12 +20,14 @@ from arraylearn.backend.threads import parallel_map
 Host = np.ndarray[Any, Any]
 Found = tuple[Host, Host, Host, Host, Host]
 
-__all__ = ["best_cuts", "divide_rows"]
+__all__ = ["best_cuts", "divide_rows", "grow_whole_trees"]
 
 # Items (rows times columns) of one piece.
 _PIECE = 262_144
 # Below so many items a thread costs more than it brings.
 _WORTH_A_THREAD = 4 * _PIECE
+# A kind beside the logarithms of sizes: nodes that are counted by single bins.
+_ALL_BINS = 64
 _FIELD_BITS = 16
 _FIELD = 0xFFFF
 # The squares of weights up to here fit 32 bits, and they themselves a field.
@@ -83,7 +85,8 @@ def best_cuts(
     is_counted = (size >= rules.many) | (counts.sum(axis=1) > _HEAVIEST) | (key_bits < 0)
     is_counted &= draws is None
     # nodes with as many groups of bins are counted together
-    kind = np.where(is_counted, np.maximum(np.log2(size), 1).astype(np.int64), 0)
+    kind = np.where(size < rules.many, _ALL_BINS, np.maximum(np.log2(size), 1).astype(np.int64))
+    kind = np.where(is_counted, kind, 0)
     # classes are looked at one by one: fewer rows at a time if there are many
     limit = max(1, _PIECE // (f * max(1, n_classes // 8)))
     pieces = []
@@ -401,3 +404,7 @@ def divide_rows(
     sides = parallel_map(run, _pieces(size, _PIECE, size.shape[0]))
     result: Host = np.concatenate([side[0] for side in sides] + [side[1] for side in sides])
     return result
+
+
+def grow_whole_trees(*arguments: Any) -> None:
+    """NumPy has nothing better than the levels; where Numba is installed, trees of many rows have."""

@@ -41,6 +41,7 @@ from arraylearn.backend.ops.gradients import (
     log_loss_gradients,
     unpack,
 )
+from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
@@ -74,9 +75,11 @@ __all__ = [
     "Constraint",
     "CutRules",
     "Draws",
+    "ForestGrowth",
     "ForestWalk",
     "GradientTables",
     "Gradients",
+    "GrownTrees",
     "Growth",
     "Splits",
     "Subtrees",
@@ -112,6 +115,7 @@ __all__ = [
     "grouped_moments",
     "grow_bins",
     "grow_lists",
+    "grow_whole_trees",
     "histogram",
     "histogram_cells",
     "inverse_curvature_roots",

@@ -33,7 +33,7 @@ __all__ = [
 
 # A node of many rows looks at up to 2**8 groups of neighbouring bins, of four rows or more on average.
 MOST_GROUP_BITS = 8
-_ROWS_PER_GROUP_BITS = 2
+ROWS_PER_GROUP_BITS = 2
 # What a cut without gain scores: lost in the rounding of all others.
 NO_GAIN = 2.0**-100
 
@@ -60,7 +60,7 @@ def group_bits(size: int, rules: CutRules) -> int:
     bin_bits = rules.n_bins.bit_length()
     if size < rules.many:
         return bin_bits
-    return min(MOST_GROUP_BITS, size.bit_length() - 1 - _ROWS_PER_GROUP_BITS, bin_bits)
+    return min(MOST_GROUP_BITS, size.bit_length() - 1 - ROWS_PER_GROUP_BITS, bin_bits)
 
 
 def best_cuts(

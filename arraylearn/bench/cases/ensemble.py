@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from arraylearn.bench.case import Size, learner_case
+from arraylearn.bench.case import Case, Size, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
@@ -19,8 +20,8 @@ _SHAPES: dict[Size, Shape] = {
 }
 
 
-def _three_classes() -> dict[Size, Shape]:
-    return {size: shape._replace(n_classes=3) for size, shape in _SHAPES.items()}
+def _of_classes(n_classes: int) -> dict[Size, Shape]:
+    return {size: shape._replace(n_classes=n_classes) for size, shape in _SHAPES.items()}
 
 
 def _lightgbm(shape: Shape, n_threads: int) -> Any:
@@ -41,8 +42,38 @@ def _histogram(shape: Shape, n_threads: int) -> Any:
     )
 
 
-def _forest(shape: Shape, n_threads: int) -> Any:
-    return load_peer("sklearn.ensemble", "RandomForestClassifier")(_TREES, random_state=0, n_jobs=n_threads)
+def _forest(n_trees: int) -> Callable[[Shape, int], Any]:
+    def make(shape: Shape, n_threads: int) -> Any:
+        peer = load_peer("sklearn.ensemble", "RandomForestClassifier")
+        return peer(n_trees, random_state=0, n_jobs=n_threads)
+
+    return make
+
+
+def _forest_fit(n_trees: int, n_classes: int) -> Case:
+    return learner_case(
+        "ensemble",
+        f"forest, {n_trees} trees, {n_classes} classes",
+        bar="forest",
+        shapes=_of_classes(n_classes),
+        data=curved,
+        ours=lambda shape: RandomForestClassifier(n_estimators=n_trees, random_state=0),
+        peers={"scikit-learn": _forest(n_trees)},
+    )
+
+
+def _forest_prediction(n_classes: int) -> Case:
+    return learner_case(
+        "ensemble",
+        f"forest, {_TREES} trees, {n_classes} classes",
+        bar="forest prediction",
+        shapes=_of_classes(n_classes),
+        data=curved,
+        ours=lambda shape: RandomForestClassifier(n_estimators=_TREES, random_state=0),
+        peers={"scikit-learn": _forest(_TREES)},
+        job="predict",
+        method="predict_proba",
+    )
 
 
 def _adaboost(shape: Shape, n_threads: int) -> Any:
@@ -67,7 +98,7 @@ CASES = [
         "ensemble",
         "boosting, 100 trees, 3 classes",
         bar=_BARS,
-        shapes=_three_classes(),
+        shapes=_of_classes(3),
         data=curved,
         ours=lambda shape: GradientBoostingClassifier(n_estimators=_TREES),
         peers=_BOOSTED,
@@ -84,26 +115,11 @@ CASES = [
         method="predict_proba",
         n_queries=lambda shape: _QUERIES.get(shape.n_rows, shape.n_rows),
     ),
-    learner_case(
-        "ensemble",
-        "forest, 100 trees",
-        bar="forest",
-        shapes=_SHAPES,
-        data=curved,
-        ours=lambda shape: RandomForestClassifier(n_estimators=_TREES, random_state=0),
-        peers={"scikit-learn": _forest},
-    ),
-    learner_case(
-        "ensemble",
-        "forest, 100 trees",
-        bar="forest prediction",
-        shapes=_SHAPES,
-        data=curved,
-        ours=lambda shape: RandomForestClassifier(n_estimators=_TREES, random_state=0),
-        peers={"scikit-learn": _forest},
-        job="predict",
-        method="predict_proba",
-    ),
+    _forest_fit(_TREES, 2),
+    _forest_fit(_TREES // 2, 3),  # half of the trees say as much of the speed, in half of the time
+    _forest_fit(_TREES // 2, 10),
+    _forest_prediction(2),
+    _forest_prediction(3),
     learner_case(
         "ensemble",
         "AdaBoost, 50 stumps",

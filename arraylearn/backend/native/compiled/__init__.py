@@ -29,6 +29,10 @@ BODIES: dict[str, str] = {
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
     "weighted_splits": "weighted",
+    "grow_whole_trees": "forest",
+    "prepare_walk": "walks",
+    "reach_leaves": "walks",
+    "sum_shares": "walks",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.

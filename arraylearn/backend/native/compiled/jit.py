@@ -1,4 +1,8 @@
-"""Numba's compiler as this room uses it."""
+"""Numba's compiler as this room uses it.
+
+A compiled function that calls another one keeps a copy of it: after a change to the latter in another file,
+delete the caches (`*.nbi`, `*.nbc` in ``__pycache__``) of the former.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 
-__all__ = ["compiled", "compiled_loosely"]
+__all__ = ["Host", "Whole", "at", "compiled", "compiled_loosely", "compiled_part"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Host = np.ndarray[Any, Any]
+Whole = Any  # a whole number, Python's or NumPy's
+# An index without a sign spares a look at whether it wraps around.
+at = np.uint64
 
 
 def compiled(function: Function) -> Function:
@@ -29,3 +38,12 @@ def compiled_loosely(function: Function) -> Function:
     """
     loose = {"nnan", "nsz", "reassoc", "contract", "arcp"}
     return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=loose)(function))
+
+
+def compiled_part(function: Function) -> Function:
+    """Compile as `compiled` does a function that makes no arrays, for calls from other compiled functions.
+
+    It does not count the references to the arrays that it is given: twenty counters that all threads must see
+    cost as much as the work on ten rows.
+    """
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", _nrt=False)(function))

@@ -1,0 +1,98 @@
+"""Grown trees in the form of the model: class shares, what each column gained, nodes in few bytes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, from_host
+
+__all__ = ["Grove", "Part", "join_parts", "make_part"]
+
+host = HOST.xp
+
+# Class shares are whole numbers in these units, so that no sum depends on its order.
+_SHARE_BITS = 20
+
+
+class Grove(NamedTuple):
+    """Trees that grew together."""
+
+    trees: ops.BinnedTrees
+    shares: Array  # (m, c) int32: class shares of each node in units of 2**-20
+    gains: Array  # (d,) float: decrease of the impurity by column, on the host
+
+
+class Part(NamedTuple):
+    """Some trees of a grove, on the host."""
+
+    feature: Any  # (m,) int32
+    threshold: Any  # (m,) int32: all bins at a leaf
+    left: Any  # (m,) int32; a leaf is its own child
+    shares: Any  # (m, c) int32
+    gains: Any  # (t, d) float64
+    roots: Any  # (t,) int32
+    depth: int
+
+
+def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
+    """Turn class weights into shares, and sum up what each column gained in each tree."""
+    n_nodes, n_trees = grown.left.shape[0], grown.roots.shape[0]
+    here = host.arange(n_nodes, dtype=host.int32)
+    is_leaf = grown.left < 0
+    left = host.where(is_leaf, here, host.astype(grown.left, host.int32))
+    total = host.sum(grown.counts, axis=1)
+    shares = grown.counts / total[:, None]
+    shares = host.astype(host.round(shares * (1 << _SHARE_BITS)), host.int32)
+    impurity = total - host.sum(grown.counts * grown.counts, axis=1) / total
+    inner = host.nonzero(~is_leaf)[0]
+    below = left[inner]
+    gain = impurity[inner] - impurity[below] - impurity[below + 1]
+    tree = host.searchsorted(grown.roots, inner, side="right") - 1
+    cell = tree * d + grown.feature[inner]
+    return Part(
+        host.astype(grown.feature, host.int32),
+        host.where(is_leaf, host.asarray(n_bins, dtype=host.int32), host.astype(grown.threshold, host.int32)),
+        left,
+        shares,
+        ops.histogram(host, cell, n_trees * d, gain).reshape(n_trees, d),
+        host.astype(grown.roots, host.int32),
+        grown.depth,
+    )
+
+
+def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
+    """Put the trees of several parts, which are used up, into one grove at the place."""
+    xp, depth, first = place.xp, max(part.depth for part in parts), 0
+    for part in parts:
+        for links in (part.left, part.roots):
+            links += first
+        first += part.left.shape[0]
+
+    def join(name: str) -> Any:
+        lines = [getattr(part, name) for part in parts]
+        free: dict[str, Any] = {name: None}
+        parts[:] = [part._replace(**free) for part in parts]  # one field is held twice, not all of them
+        return host.concat(lines)
+
+    def fill(value: int, dtype: Any) -> Array:
+        return xp.full((first,), value, dtype=dtype, device=place.device)
+
+    shares = from_host(join("shares"), place)  # the largest one first
+    left = join("left")
+    right = left + (left != host.arange(first, dtype=host.int32))
+    trees = ops.BinnedTrees(
+        from_host(join("feature"), place),
+        from_host(join("threshold"), place),
+        fill(True, xp.bool),
+        fill(-1, xp.int32),
+        xp.zeros((0, n_bins), dtype=xp.bool, device=place.device),
+        from_host(left, place),
+        from_host(right, place),
+        fill(0, xp.int32),
+        from_host(join("roots"), place),
+        depth,
+    )
+    # tree by tree: which trees grew together must not show in the order of the additions
+    return Grove(trees, shares, host.sum(join("gains"), axis=0))
