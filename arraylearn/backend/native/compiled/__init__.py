@@ -17,7 +17,13 @@ __all__ = ["BODIES", "choose_body"]
 Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
-BODIES: dict[str, str] = {}
+BODIES: dict[str, str] = {
+    "add_to_sides": "boosting",
+    "block_histograms": "boosting",
+    "histogram_cells": "boosting",
+    "search_splits": "splits",
+    "split_blocks": "boosting",
+}
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
 _MANY_VALUES = 100_000
