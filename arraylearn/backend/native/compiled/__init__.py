@@ -19,10 +19,13 @@ Body = Callable[..., Any]
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
     "add_to_sides": "boosting",
+    "bin_columns": "bins",
     "block_histograms": "boosting",
     "histogram_cells": "boosting",
+    "log_loss_gradients": "gradients",
     "search_splits": "splits",
     "split_blocks": "boosting",
+    "sum_leaves": "planes",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.

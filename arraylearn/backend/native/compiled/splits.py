@@ -22,7 +22,11 @@ def search_splits(
     running: Host, total: Host, ridge: Host, least: Host, is_used: Host | None
 ) -> tuple[Host, Host, Host]:
     k, d, n_bins = running.shape
-    score, cell, left = np.empty(k, dtype=np.float32), np.empty(k, dtype=np.int64), np.empty(k, dtype=np.int64)
+    score, cell, left = (
+        np.empty(k, dtype=np.float32),
+        np.empty(k, dtype=np.int64),
+        np.empty(k, dtype=np.int64),
+    )
     used = np.ones(d, dtype=np.bool_) if is_used is None else is_used
     sums, whole = np.ascontiguousarray(running), np.ascontiguousarray(total)
     parallel_map(
