@@ -54,7 +54,8 @@ def _load(name: str) -> Body:
 def _by_size(name: str, plain: Body) -> Body:
     def call(*arguments: Any) -> Any:
         global _awake
-        if sum(getattr(argument, "size", 0) for argument in arguments) < _MANY_VALUES:
+        sizes = (getattr(argument, "size", 0) for argument in arguments)
+        if sum(size for size in sizes if isinstance(size, int)) < _MANY_VALUES:
             return plain(*arguments)
         _awake = True
         return _load(name)(*arguments)

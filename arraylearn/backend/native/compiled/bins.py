@@ -52,7 +52,7 @@ def _make_grids(edges: Host, dtype: Any) -> tuple[Host, Host, Host, Host]:
     size = min(_MOST_CELLS, 1 << (_CELLS_PER_EDGE * most).bit_length())
     # a search that begins at the last edge may look this far behind it
     bounds = np.full((d, 3 * most + 1), np.inf, dtype=dtype)
-    bounds[:, : edges.shape[1]] = edges[:, :most]
+    bounds[:, : min(most, edges.shape[1])] = edges[:, :most]
     places = np.zeros((2, d), dtype=dtype)
     if edges.shape[1]:
         last = np.maximum(n_edges - 1, 0)[:, None]
@@ -116,8 +116,8 @@ def _bin_rows(
 def _count_below(values: Host, m: int, first: Host, edges: Host, step: int, counts: Host) -> None:
     """Make the number of edges below each value of its cell.
 
-    An edge of a later cell is above the value: halving may look past the end of a cell without counting an edge
-    too many.
+    An edge of a later cell is above the value: halving may look past the end of a cell without counting an
+    edge too many.
     """
     for i in range(m):
         counts[i] = first[np.uint32(counts[i])]

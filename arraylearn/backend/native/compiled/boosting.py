@@ -220,7 +220,7 @@ def _fill_sides(sides: Host, threshold: int, sets: Host, j: int) -> None:
 def _split_rows(
     bins: Host, order: Host, blocks: Host, sets: Host, first: int, last: int, gone: Host, n_left: Host
 ) -> None:
-    """Sort the rows at positions `first` to `last` of the blocks; those of a part of a block stay in `gone`."""
+    """Sort the rows at positions `first` to `last`; what goes right in a part of a block stays in `gone`."""
     sides = np.empty(256, dtype=np.int64)
     before = 0
     for j in range(blocks.shape[1]):

@@ -56,7 +56,7 @@ def log_loss_gradients(
 
 @cache
 def _class_zero() -> Host:
-    """Return hessian and gradient, which waits for its scale, by score; class 1 has one less of the latter."""
+    """Return hessian and waiting gradient by score; class 1 has one less of the latter."""
     gradient, hessian = sigmoid_units()
     half = gradient.shape[0] // 2
     units: Host = (hessian[:half] << 32) + (gradient[:half] + _ONE)
@@ -72,8 +72,8 @@ def _two_classes(
     middle = end + (1 << (bits - 1))
     absolute = np.int64(0)
     for row in range(first, last):
-        nearest = (min(max(np.int64(scores[row]), -end), end) + middle) >> bits
-        unit = units[np.uint64(nearest)] - (codes[row] << GRADIENT_BITS)
+        score = np.int64(min(max(np.int64(scores[row]), -end), end))
+        unit = units[np.uint64((score + middle) >> bits)] - (codes[row] << GRADIENT_BITS)
         if weights.shape[0]:
             hessian = np.rint(np.float32(unit >> 32) * weights[row])
             gradient = np.rint(np.float32((unit & _LOWER_HALF) - _ONE) * weights[row])

@@ -1,8 +1,8 @@
 """Compiled body for `arraylearn.backend.ops.binned_trees`: one bit per row and condition, 64 rows in a word.
 
-Every distinct condition of the trees is a plane of bits, and the sides that rows take at a level are picked from
-the planes of its nodes by the sides above, as in `arraylearn.backend.native.numpy_planes`. Few rows, and those
-of deep trees, walk from node to node instead.
+Every distinct condition of the trees is a plane of bits, and the sides that rows take at a level are picked
+from the planes of its nodes by the sides above, as in `arraylearn.backend.native.numpy_planes`. Few rows, and
+those of deep trees, walk from node to node instead.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Host = np.ndarray[Any, Any]
 
 __all__ = ["sum_leaves"]
 
-# Words of all planes that go through the trees together, so that they stay in the second-level cache, and most
-# of one plane.
+# Words of all planes that go through the trees together, so that they stay in the second-level cache, and
+# most of one plane.
 _ALL_WORDS = 1 << 16
 _MOST_WORDS = 32
 # Trees whose leaves are added together.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from arraylearn.backend.threads import get_num_threads
 
 __all__ = ["even_portions"]
 
 
 def even_portions(n: int, least: int) -> list[tuple[int, int]]:
-    """Cut ``range(n)`` into a portion for each thread, but none smaller than `least`: a thread has its price."""
+    """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
     parts = max(1, min(get_num_threads(), n // max(1, least)))
     bounds = [n * i // parts for i in range(parts + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))

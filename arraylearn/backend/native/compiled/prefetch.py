@@ -16,8 +16,8 @@ __all__ = ["prefetch"]
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the element at `index` of a contiguous array of one dimension; nothing waits for it.
 
-    Rows of a node ascend with gaps: the processor does not guess where the next one lies, and a loop that adds
-    a row to a histogram is too long for it to look ahead.
+    Rows of a node ascend with gaps: the processor does not guess where the next one lies, and a loop that
+    adds a row to a histogram is too long for it to look ahead.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

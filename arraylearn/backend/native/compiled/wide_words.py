@@ -49,7 +49,7 @@ def choose_words(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, leaf: Any, place: Any) -> Any:
-    """Set `bit` in those of 64 bytes of `leaf`, from `place` on, whose bits in a word are set, lowest first."""
+    """Set `bit` in those of 64 bytes of `leaf` from `place` on whose bits in a word are set, lowest first."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
