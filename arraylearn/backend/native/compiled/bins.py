@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
 from arraylearn.backend.threads import parallel_map
 
@@ -65,7 +65,7 @@ def _make_grids(edges: Host, dtype: Any) -> tuple[Host, Host, Host, Host]:
     return first, bounds, places, steps
 
 
-@compiled
+@compiled_part
 def _find_cells(values: Host, m: int, low: float, scale: float, size: int, cells: Host) -> None:
     """Write the cells of `m` values: cells ascend with the values. NaN is in the first."""
     nothing, last = values.dtype.type(0), values.dtype.type(size - 1)
@@ -112,7 +112,7 @@ def _bin_rows(
                 out[i] = counts[i] if values[i] == values[i] else missing
 
 
-@compiled
+@compiled_part
 def _count_below(values: Host, m: int, first: Host, edges: Host, step: int, counts: Host) -> None:
     """Make the number of edges below each value of its cell.
 

@@ -12,14 +12,22 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.native import numpy_boosting
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
 from arraylearn.backend.native.compiled.prefetch import prefetch
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
 
-__all__ = ["add_to_sides", "block_histograms", "histogram_cells", "split_blocks"]
+__all__ = [
+    "add_all",
+    "add_block",
+    "add_to_sides",
+    "add_up",
+    "block_histograms",
+    "histogram_cells",
+    "split_blocks",
+]
 
 # What a thread must have to do, or it costs more than it brings.
 _LEAST_ADDITIONS = 400_000
@@ -60,7 +68,7 @@ def block_histograms(
     if cells.dtype != np.uint8:  # made before Numba was awake
         return numpy_boosting.block_histograms(bins, cells, packed, order, starts, sizes, n_bins)
     sums = sum_blocks(cells, packed, order, starts, sizes, n_bins)
-    _add_up(sums.reshape(-1, n_bins))
+    add_up(sums.reshape(-1, n_bins))
     return sums
 
 
@@ -108,14 +116,14 @@ def _add_rows(
             table = tables[j if start == 0 else own]
             offset = blocks[0, j]
             if is_all:
-                _add_all(cells, packed, start, stop, table, width, n_bins)
+                add_all(cells, packed, start, stop, table, width, n_bins)
             else:
-                _add_block(cells, packed, order, offset + start, offset + stop, table, width, n_bins)
+                add_block(cells, packed, order, offset + start, offset + stop, table, width, n_bins)
         before += size
 
 
-@compiled
-def _add_all(cells: Host, packed: Host, first: int, last: int, table: Host, width: int, n_bins: int) -> None:
+@compiled_part
+def add_all(cells: Host, packed: Host, first: int, last: int, table: Host, width: int, n_bins: int) -> None:
     # unsigned numbers: a signed index would be tested for counting from the end
     line, d = np.uint64(n_bins), np.uint64(width)
     for row in range(first, last):
@@ -126,8 +134,8 @@ def _add_all(cells: Host, packed: Host, first: int, last: int, table: Host, widt
             cell += line
 
 
-@compiled
-def _add_block(
+@compiled_part
+def add_block(
     cells: Host, packed: Host, order: Host, first: int, last: int, table: Host, width: int, n_bins: int
 ) -> None:
     """Add two rows at a time: their additions do not wait for each other."""
@@ -167,8 +175,8 @@ def _add_shared(tables: Host, blocks: Host, firsts: Host) -> None:
             before += blocks[1, j]
 
 
-@compiled
-def _add_up(lines: Host) -> None:
+@compiled_part
+def add_up(lines: Host) -> None:
     """Make running sums of each line."""
     for i in range(lines.shape[0]):
         total = np.int64(0)
@@ -206,7 +214,7 @@ def _sets(goes_right: Host | None) -> Host:
     return np.empty((0, 1), dtype=np.bool_) if goes_right is None else np.ascontiguousarray(goes_right)
 
 
-@compiled
+@compiled_part
 def _fill_sides(sides: Host, threshold: int, sets: Host, j: int) -> None:
     """Write for each bin whether it goes right, as 0 or 1."""
     for b in range(sides.shape[0]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
 from arraylearn.backend.score_tables import (
     CELL_BITS,
@@ -72,7 +72,7 @@ def _two_classes(
     middle = end + (1 << (bits - 1))
     absolute = np.int64(0)
     for row in range(first, last):
-        score = np.int64(min(max(np.int64(scores[row]), -end), end))
+        score = min(max(np.int64(scores[row]), np.int64(-end)), np.int64(end))
         unit = units[np.uint64((score + middle) >> bits)] - (codes[row] << GRADIENT_BITS)
         if weights.shape[0]:
             hessian = np.rint(np.float32(unit >> 32) * weights[row])
@@ -119,7 +119,7 @@ def _many_classes(
             totals[c] += absolute
 
 
-@compiled
+@compiled_part
 def _exponentials(
     values: Host, slopes: Host, scores: Host, start: int, m: int, highest: Host, sums: Host, power: Host
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
 from arraylearn.backend.native.compiled.walk_bins import walk_rows
 from arraylearn.backend.native.compiled.wide_words import WORDS, choose_words, mark_rows
@@ -105,7 +105,7 @@ def _sum_rows(
                         _add_one(value[tree + t * n_outputs], leaf[t], line)
 
 
-@compiled
+@compiled_part
 def _fill_planes(bins: Host, conditions: Host, sets: Host, above: Host, planes: Host) -> None:
     """Write the planes of some rows; conditions on one column lie side by side, by threshold, then sets."""
     n_conditions, n_bins, words = conditions.shape[1], sets.shape[1], planes.shape[1]
@@ -134,7 +134,7 @@ def _fill_planes(bins: Host, conditions: Host, sets: Host, above: Host, planes: 
                     planes[v, w] = known if conditions[2, v] else known | above[missing, w]
 
 
-@compiled
+@compiled_part
 def _join_bins(equal: Host, is_in: Host, plane: Host) -> None:
     plane[:] = 0
     for b in range(is_in.shape[0]):
@@ -143,7 +143,7 @@ def _join_bins(equal: Host, is_in: Host, plane: Host) -> None:
                 plane[w] |= equal[b, w]
 
 
-@compiled
+@compiled_part
 def _find_sides(planes: Host, of_node: Host, words: int, choice: Host, sides: Host) -> None:
     """Write the side that each row takes at each level.
 
@@ -168,7 +168,7 @@ def _find_sides(planes: Host, of_node: Host, words: int, choice: Host, sides: Ho
                 sides[level * words + here + w] = choice[w]
 
 
-@compiled
+@compiled_part
 def _number_leaves(sides: Host, words: int, leaf: Host) -> None:
     """Write the number that the sides of each row spell."""
     depth = sides.shape[0] // words
@@ -178,7 +178,7 @@ def _number_leaves(sides: Host, words: int, leaf: Host) -> None:
             mark_rows(sides, level * words + w, 1 << (depth - 1 - level), leaf, 64 * w)
 
 
-@compiled
+@compiled_part
 def _add_four(value: Host, tree: int, step: int, leaf: Host, line: Host) -> None:
     one, two, three, four = value[tree], value[tree + step], value[tree + 2 * step], value[tree + 3 * step]
     first, second, third, fourth = leaf[0], leaf[1], leaf[2], leaf[3]
@@ -186,7 +186,7 @@ def _add_four(value: Host, tree: int, step: int, leaf: Host, line: Host) -> None
         line[i] += one[first[i]] + two[second[i]] + three[third[i]] + four[fourth[i]]
 
 
-@compiled
+@compiled_part
 def _add_one(value: Host, leaf: Host, line: Host) -> None:
     for i in range(line.shape[0]):
         line[i] += value[leaf[i]]
