@@ -18,6 +18,12 @@ from arraylearn.backend.ops.blocks import (
     split_lists,
     steps,
 )
+from arraylearn.backend.ops.boosted_growth import (
+    BoostedColumns,
+    BoostedNodes,
+    BoostedRules,
+    grow_boosted_trees,
+)
 from arraylearn.backend.ops.boosting import (
     BlockSplits,
     add_to_sides,
@@ -67,6 +73,9 @@ __all__ = [
     "SCORE_BITS",
     "BinnedTrees",
     "BlockSplits",
+    "BoostedColumns",
+    "BoostedNodes",
+    "BoostedRules",
     "Constraint",
     "CutRules",
     "Draws",
@@ -103,6 +112,7 @@ __all__ = [
     "gini_split",
     "gradient_tables",
     "grouped_moments",
+    "grow_boosted_trees",
     "histogram",
     "histogram_cells",
     "inverse_curvature_roots",

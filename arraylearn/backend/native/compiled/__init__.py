@@ -21,6 +21,7 @@ BODIES: dict[str, str] = {
     "add_to_sides": "boosting",
     "bin_columns": "bins",
     "block_histograms": "boosting",
+    "grow_boosted_trees": "grow_boosted",
     "histogram_cells": "boosting",
     "log_loss_gradients": "gradients",
     "search_splits": "splits",
