@@ -192,7 +192,7 @@ def test_whole_trees_are_those_of_the_levels(n_threads, monkeypatch, setting, k,
     model = fit()
     with portable_only():
         assert_same_bits(model, fit())
-    monkeypatch.setattr(grow_boosted, "_MANY_CELLS", 0)  # with several threads, the levels
+    monkeypatch.setattr(grow_boosted, "_MANY_CELLS", 0)  # all threads at one tree
     assert_same_bits(model, fit())
     al.set_compiled("never")
     assert_same_bits(model, fit())

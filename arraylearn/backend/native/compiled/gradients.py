@@ -25,7 +25,7 @@ Host = np.ndarray[Any, Any]
 __all__ = ["log_loss_gradients"]
 
 # Gradients that a thread must have, or it costs more than it brings.
-_LEAST_GRADIENTS = 60_000
+_LEAST_GRADIENTS = 30_000
 _CHUNK = 256
 # Gradients wait for their scale with this much added, so that nothing is borrowed from the hessian above.
 _ONE = 1 << GRADIENT_BITS
