@@ -72,8 +72,11 @@ def boost(
     trees: list[GrownTree] = []
     tables = ops.gradient_tables(xp, place.device, len(start))
     units = limits_in_units(place, plan.limits)
+    rows = xp.arange(columns.bins.shape[1], dtype=xp.int64, device=place.device)
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, columns, tables, units, codes, weights, scores, plan, generator)
+        grown, scores = _add_round(
+            place, columns, tables, units, rows, codes, weights, scores, plan, generator
+        )
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -112,17 +115,17 @@ def _add_round(
     columns: Columns,
     tables: ops.GradientTables,
     units: Array,
+    rows: Array,
     codes: Array,
     weights: Array | None,
     scores: Array,
     plan: Plan,
     generator: Any,
 ) -> tuple[list[GrownTree], Array]:
-    """Grow one tree for each output, and return the trees and the new scores, drawn rows or not."""
+    """Grow one tree for each output; return the trees and the new scores of all `rows`, drawn or not."""
     xp = place.xp
     gradients = ops.log_loss_gradients(xp, tables, scores, codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
-    rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
         drawn = generator.permutation(n)[: max(1, round(plan.subsample * n))]
         drawn.sort()
