@@ -87,7 +87,8 @@ def _count_edges(bounds: Host, n_edges: Host, places: Host, first: Host, steps: 
                 first[j, cell] = i
                 cell += 1
             most = max(most, i + 1 - first[j, cells[i]])
-        first[j, cell:] = n_edges[j]
+        for empty in range(cell, size):
+            first[j, empty] = n_edges[j]
         while 2 * steps[j] <= most:
             steps[j] *= 2
 

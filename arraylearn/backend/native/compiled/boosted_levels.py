@@ -54,7 +54,7 @@ class Search(NamedTuple):
     regular: Host  # (3,) float32, see `best_splits`
     unit: float  # of gradients and hessians
     is_used: Host  # (d,) bool
-    has_missing: Host  # (d,) bool
+    use_missing: Host  # (d,) bool: those of them with missing values; (0,) if there are none
     limits: Host  # (3,) float64: l2, least hessian and least rows of a leaf
 
 
@@ -67,14 +67,15 @@ def make_room(n_rows: int, depth: int) -> tuple[Host, Host]:
 def grow_alone(table: Table, search: Search, max_depth: int, n_bins: int) -> tuple[Host, Host]:
     """Grow a tree in one thread; return its nodes."""
     whole, real = make_room(table.order.shape[0], max_depth)
-    n = _grow_tree(table, search, max_depth, n_bins, whole, real)
+    whole[START, 0], whole[SIZE, 0] = 0, table.order.shape[0]
+    n = grow_levels(table, search, max_depth, _sum_root(table, n_bins), whole, real)
     return whole[:, :n], real[:, :n]
 
 
 @compiled
-def _grow_tree(table: Table, search: Search, max_depth: int, n_bins: int, whole: Host, real: Host) -> int:
+def _sum_root(table: Table, n_bins: int) -> Host:
+    """Return the running sums (1, d, n_bins) of all rows of a tree."""
     d, m = table.bins.shape[0], table.order.shape[0]
-    whole[START, 0], whole[SIZE, 0] = 0, m
     running = np.zeros((1, d, n_bins), dtype=np.int64)
     cells = table.cells.reshape(-1)
     if m == table.bins.shape[1]:
@@ -82,7 +83,7 @@ def _grow_tree(table: Table, search: Search, max_depth: int, n_bins: int, whole:
     else:
         add_block(cells, table.packed, table.order, 0, m, running.reshape(-1), d, n_bins)
     add_up(running[0])
-    return grow_levels(table, search, max_depth, running, whole, real)
+    return running
 
 
 @compiled
@@ -116,7 +117,6 @@ def split_level(
 ) -> tuple[int, Host]:
     """Split the nodes of a level that are worth it; return how many nodes there are then, and their lines."""
     n_bins = running.shape[2]
-    use_missing = search.is_used & search.has_missing
     scores = np.empty(n_bins, dtype=np.float32)
     keys = scores.view(np.int32)
     chosen = np.empty(nodes.shape[0], dtype=np.int64)
@@ -129,7 +129,7 @@ def split_level(
             search.regular,
             search.unit,
             search.is_used,
-            use_missing,
+            search.use_missing,
             search.limits,
             whole,
             real,
@@ -165,7 +165,7 @@ def _split_node(
     best = keys[0]
     left = running[cell // n_bins, cell % n_bins] if best > 0 else total
     is_left = False
-    if use_missing.any():
+    if use_missing.shape[0]:
         other = best_cell(running, total, regular[0], least, use_missing, True, scores, keys)
         if keys[0] > best:
             is_left, cell = True, other

@@ -247,9 +247,18 @@ def _split_rows(
                 right += side
             n_left[j] = np.int64(left) - blocks[0, j] - start
             if stop - start == size:
-                n_right = size - n_left[j]
-                order[blocks[0, j] + n_left[j] : blocks[0, j] + size] = gone[before : before + n_right]
+                _copy(gone, before, order, blocks[0, j] + n_left[j], size - n_left[j])
         before += size
+
+
+@compiled_part
+def _copy(source: Host, start: int, target: Host, place: int, m: int) -> None:
+    """Copy `m` numbers one after the other: within an array, towards the front.
+
+    The assignment of slices would take the compiler seconds.
+    """
+    for i in range(m):
+        target[place + i] = source[start + i]
 
 
 @compiled
@@ -265,11 +274,10 @@ def _join_shared(order: Host, blocks: Host, portions: Host, gone: Host, n_left: 
                 if start < stop and stop - start < size:
                     if is_right:
                         m = stop - start - n_left[i, j]
-                        order[target : target + m] = gone[before + start : before + start + m]
+                        _copy(gone, before + start, order, target, m)
                     else:
                         m = n_left[i, j]
-                        for p in range(m):  # towards the front, so that nothing is overwritten too early
-                            order[target + p] = order[offset + start + p]
+                        _copy(order, offset + start, order, target, m)
                     target += m
         before += size
 

@@ -44,7 +44,9 @@ def grow_boosted_trees(
     def grow(tree: int) -> Any:
         shift, used = int(shifts[tree]), is_used[tree]
         mask = np.ones(d, dtype=np.bool_) if used is None else used
-        search = Search(units[shift], 2.0 ** (shift - GRADIENT_BITS), mask, has_missing, limits)
+        use_missing = mask & has_missing
+        use_missing = use_missing if use_missing.any() else use_missing[:0]
+        search = Search(units[shift], 2.0 ** (shift - GRADIENT_BITS), mask, use_missing, limits)
         table = Table(bins, cells, packed[tree], rows.copy(), np.empty(m, dtype=np.int64))
         depth = 1 << 40 if rules.max_depth is None else rules.max_depth
         return result(*(grow_shared if is_shared else grow_alone)(table, search, depth, n_bins), table.order)

@@ -112,7 +112,9 @@ def _fill_planes(bins: Host, conditions: Host, sets: Host, above: Host, planes: 
     stop = 0
     while stop < n_conditions:
         start, feature = stop, conditions[0, stop]
-        above[:, :] = 0
+        for b in range(n_bins):
+            for w in range(words):
+                above[b, w] = 0
         column = bins[feature]
         for row in range(bins.shape[1]):
             above[column[row], row >> 6] |= np.uint64(1) << np.uint64(row & 63)
@@ -136,7 +138,8 @@ def _fill_planes(bins: Host, conditions: Host, sets: Host, above: Host, planes: 
 
 @compiled_part
 def _join_bins(equal: Host, is_in: Host, plane: Host) -> None:
-    plane[:] = 0
+    for w in range(plane.shape[0]):
+        plane[w] = 0
     for b in range(is_in.shape[0]):
         if is_in[b]:
             for w in range(plane.shape[0]):
@@ -172,7 +175,8 @@ def _find_sides(planes: Host, of_node: Host, words: int, choice: Host, sides: Ho
 def _number_leaves(sides: Host, words: int, leaf: Host) -> None:
     """Write the number that the sides of each row spell."""
     depth = sides.shape[0] // words
-    leaf[:] = 0
+    for i in range(leaf.shape[0]):
+        leaf[i] = 0
     for w in range(words):
         for level in range(depth):
             mark_rows(sides, level * words + w, 1 << (depth - 1 - level), leaf, 64 * w)

@@ -45,7 +45,8 @@ def _walk(
             line = sums[tree % sums.shape[0]]
             for row in range(start, stop, _TOGETHER):
                 m = min(_TOGETHER, stop - row)
-                here[:] = root[tree]
+                for i in range(m):
+                    here[i] = root[tree]
                 for _ in range(depth):
                     for i in range(m):
                         node = here[i]
