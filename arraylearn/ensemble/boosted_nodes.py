@@ -95,6 +95,15 @@ class Nodes:
         self.low, self.high = (host.full(room, sign * host.inf) for sign in (-1, 1))
         self.start[0], self.size[0] = 0, n_rows
 
+    @classmethod
+    def of_fields(cls, whole: Any, real: Any) -> Nodes:
+        """Take the nodes of a tree that is not bounded and has no nominal columns; see `ops.BoostedNodes`."""
+        nodes = cls(0, 0, is_bounded=False)
+        nodes.n = nodes.room = whole.shape[1]
+        nodes.goes_right = host.zeros((nodes.n, 0), dtype=bool)
+        nodes._name_fields(whole, real)
+        return nodes
+
     def _name_fields(self, whole: Any, real: Any) -> None:
         for name, line in zip((*self._WHOLE, *self._REAL), (*whole, *real), strict=True):
             setattr(self, name, line)

@@ -1,7 +1,8 @@
-"""Grow one boosted tree level by level, all nodes of a level at once, with two waits a level at most."""
+"""Grow the boosted trees of a round: all nodes of a level at once, with two waits a level at most."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
@@ -18,7 +19,7 @@ from arraylearn.ensemble.boosted_nodes import (
 )
 from arraylearn.ensemble.columns import Columns
 
-__all__ = ["Growth", "grow_tree", "limits_in_units"]
+__all__ = ["Growth", "grow_trees", "limits_in_units"]
 
 host = HOST.xp
 
@@ -39,21 +40,47 @@ class _Level(NamedTuple):
     running: Array  # (k, d, n_bins)
 
 
-def grow_tree(
+def grow_trees(
+    place: Place,
+    columns: Columns,
+    gradients: ops.Gradients,
+    rows: Array,
+    limits: Limits,
+    units: Array,
+    is_used: Sequence[Array | None],
+) -> list[Growth]:
+    """Grow a tree for each line of `gradients` on `rows`, which ascend.
+
+    `units` comes from `limits_in_units`; `is_used` (d,) marks the columns that each tree may split.
+    """
+    packed, shifts = gradients
+    is_plain = columns.n_numeric == columns.bins.shape[0]
+    if is_plain and limits.max_leaf_nodes is None and limits.trend is None:
+        parts = ops.BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing)
+        rules = ops.BoostedRules(
+            limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf
+        )
+        grown = ops.grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
+        if grown is not None:
+            return [_finish_whole(place, columns, tree, limits) for tree in grown]
+    return [
+        _grow_tree(place, columns, packed[c, :], shifts[c : c + 1], rows, limits, units, is_used[c])
+        for c in range(packed.shape[0])
+    ]
+
+
+def _grow_tree(
     place: Place,
     columns: Columns,
     packed: Array,
     shift: Array,
-    order: Array,
+    rows: Array,
     limits: Limits,
     units: Array,
     is_used: Array | None,
 ) -> Growth:
-    """Grow a tree on the rows in `order`.
-
-    `packed` (n,) and `shift` (1,) are one line of `ops.log_loss_gradients`, `units` comes from
-    `limits_in_units`; `is_used` (d,) marks the columns that may be split. `order` belongs to this function.
-    """
+    """Grow a tree level by level; `packed` (n,) and `shift` (1,) are its line of `ops.log_loss_gradients`."""
+    order = place.xp.asarray(rows, copy=True)
     regular = place.xp.take(units, shift, axis=0)[0, :]
     is_nominal = columns.bins.shape[0] > columns.n_numeric
     nodes = Nodes(
@@ -248,6 +275,24 @@ def _next_level(
         ids, alive = ids[is_alive], host.nonzero(is_alive)[0]
         running = xp.take(running, from_host(alive, place, xp.int64), axis=0)
     return _Level(ids, running)
+
+
+def _finish_whole(place: Place, columns: Columns, grown: ops.BoostedNodes, limits: Limits) -> Growth:
+    """Finish a tree that was grown in one call: describe the moves of its last level."""
+    nodes = Nodes.of_fields(grown.whole, grown.real)
+    parents = host.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
+    feature, threshold = nodes.feature[parents], nodes.threshold[parents]
+    goes_right = None
+    if columns.missing:
+        goes_right = host.arange(columns.n_bins) > threshold[:, None]
+        goes_right[:, -1] = nodes.is_missing_right[parents] > 0
+        has_missing = host.zeros(columns.bins.shape[0], dtype=bool)
+        has_missing[list(columns.missing)] = True
+        threshold = host.where(has_missing[feature] & ~goes_right[:, -1], -1, threshold)
+        goes_right = from_host(goes_right, place)
+    starts, sizes = nodes.start[parents].tolist(), nodes.size[parents].tolist()
+    moves = ops.BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
+    return _finish(nodes, grown.order, (parents, moves), limits)
 
 
 def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None], limits: Limits) -> Growth:

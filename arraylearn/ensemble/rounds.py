@@ -11,7 +11,7 @@ from arraylearn.backend.namespace import Place, from_host
 from arraylearn.ensemble.boosted import join_trees
 from arraylearn.ensemble.boosted_nodes import GrownTree, Limits
 from arraylearn.ensemble.columns import Columns
-from arraylearn.ensemble.grow_boosted import grow_tree, limits_in_units
+from arraylearn.ensemble.grow_boosted import grow_trees, limits_in_units
 from arraylearn.ensemble.loss import mean_log_loss, start_scores
 
 __all__ = ["Boosting", "Holdout", "Plan", "boost"]
@@ -72,8 +72,11 @@ def boost(
     trees: list[GrownTree] = []
     tables = ops.gradient_tables(xp, place.device, len(start))
     units = limits_in_units(place, plan.limits)
+    rows = xp.arange(columns.bins.shape[1], dtype=xp.int64, device=place.device)
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, columns, tables, units, codes, weights, scores, plan, generator)
+        grown, scores = _add_round(
+            place, columns, tables, units, rows, codes, weights, scores, plan, generator
+        )
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -112,36 +115,33 @@ def _add_round(
     columns: Columns,
     tables: ops.GradientTables,
     units: Array,
+    rows: Array,
     codes: Array,
     weights: Array | None,
     scores: Array,
     plan: Plan,
     generator: Any,
 ) -> tuple[list[GrownTree], Array]:
-    """Grow one tree for each output, and return the trees and the new scores, drawn rows or not."""
+    """Grow one tree for each output; return the trees and the new scores of all `rows`, drawn or not."""
     xp = place.xp
     gradients = ops.log_loss_gradients(xp, tables, scores, codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
-    rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
         drawn = generator.permutation(n)[: max(1, round(plan.subsample * n))]
         drawn.sort()
         rows = from_host(drawn, place, xp.int64)
-    trees = []
-    for c in range(scores.shape[0]):
-        is_used = None
-        if plan.n_features is not None and plan.n_features < d:
-            used = set(generator.permutation(d)[: plan.n_features].tolist())
-            is_used = xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device)
-        order = xp.asarray(rows, copy=True)
-        shift = gradients.shifts[c : c + 1]
-        packed = gradients.packed[c, :]
-        growth = grow_tree(place, columns, packed, shift, order, plan.limits, units, is_used)
-        trees.append(growth.tree)
-        if rows.shape[0] == n:
-            line = scores[c, :]
-            scores[c, :] = ops.add_to_sides(xp, line, columns.bins, growth.order, growth.splits, growth.steps)
-    if rows.shape[0] < n:
+    is_used: list[Array | None] = [None] * scores.shape[0]
+    if plan.n_features is not None and plan.n_features < d:
+        draws = [set(generator.permutation(d)[: plan.n_features].tolist()) for _ in is_used]
+        is_used = [
+            xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
+        ]
+    grown = grow_trees(place, columns, gradients, rows, plan.limits, units, is_used)
+    trees = [growth.tree for growth in grown]
+    if rows.shape[0] == n:
+        for c, (_, order, splits, steps) in enumerate(grown):
+            scores[c, :] = ops.add_to_sides(xp, scores[c, :], columns.bins, order, splits, steps)
+    else:
         joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
         scores = scores + ops.sum_leaves(xp, columns.bins, joined, scores.shape[0])
     return trees, scores

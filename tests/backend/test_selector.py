@@ -221,6 +221,7 @@ def test_named_backend_is_found_on_its_rung(rung):
     """The selector must reach every rung by name, emulated devices included."""
     name = {
         "numpy": "numpy",
+        "compiled": "numpy",
         "strict": "strict:device1",
         "strict_float32": "strict:no_float64",
         "torch": "torch",

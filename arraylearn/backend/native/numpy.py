@@ -19,6 +19,7 @@ from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
 from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     add_to_sides,
     block_histograms,
+    grow_boosted_trees,
     histogram_cells,
     split_blocks,
 )

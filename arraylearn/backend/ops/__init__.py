@@ -18,6 +18,12 @@ from arraylearn.backend.ops.blocks import (
     split_lists,
     steps,
 )
+from arraylearn.backend.ops.boosted_growth import (
+    BoostedColumns,
+    BoostedNodes,
+    BoostedRules,
+    grow_boosted_trees,
+)
 from arraylearn.backend.ops.boosting import (
     BlockSplits,
     add_to_sides,
@@ -72,6 +78,9 @@ __all__ = [
     "SCORE_BITS",
     "BinnedTrees",
     "BlockSplits",
+    "BoostedColumns",
+    "BoostedNodes",
+    "BoostedRules",
     "Constraint",
     "CutRules",
     "Draws",
@@ -114,6 +123,7 @@ __all__ = [
     "gradient_tables",
     "grouped_moments",
     "grow_bins",
+    "grow_boosted_trees",
     "grow_lists",
     "grow_whole_trees",
     "histogram",

@@ -18,21 +18,30 @@ Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
+    "add_to_sides": "boosting",
     "argsort_rows": "order",
+    "bin_columns": "bins",
+    "block_histograms": "boosting",
     "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
     "grow_bins": "grow_bins",
+    "grow_boosted_trees": "grow_boosted",
     "grow_lists": "grow_lists",
-    "number_values": "distinct",
-    "solve_box_block": "quadratic",
-    "split_lists": "split_lists",
-    "split_lists_at": "split_lists",
-    "weighted_splits": "weighted",
     "grow_whole_trees": "forest",
+    "histogram_cells": "boosting",
+    "log_loss_gradients": "gradients",
+    "number_values": "distinct",
     "prepare_walk": "walks",
     "reach_leaves": "walks",
+    "search_splits": "splits",
+    "solve_box_block": "quadratic",
+    "split_blocks": "boosting",
+    "split_lists": "split_lists",
+    "split_lists_at": "split_lists",
+    "sum_leaves": "planes",
     "sum_shares": "walks",
+    "weighted_splits": "weighted",
 }
 
 # A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
@@ -61,7 +70,8 @@ def _load(name: str) -> Body:
 def _by_size(name: str, plain: Body) -> Body:
     def call(*arguments: Any) -> Any:
         global _awake
-        if sum(getattr(argument, "size", 0) for argument in arguments) < _MANY_VALUES:
+        sizes = (getattr(argument, "size", 0) for argument in arguments)
+        if sum(size for size in sizes if isinstance(size, int)) < _MANY_VALUES:
             return plain(*arguments)
         _awake = True
         return _load(name)(*arguments)

@@ -14,7 +14,8 @@ from arraylearn.backend.native.compiled.desk import (
     score_pair,
     score_squares,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
+from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.cuts import MOST_GROUP_BITS, ROWS_PER_GROUP_BITS
 
 __all__ = ["cut_by_counts", "draw_cut", "score_at", "score_pair_at"]
@@ -44,9 +45,9 @@ def cut_by_counts(
     class_mask = (1 << search.class_bits) - 1
     weight_mask = (1 << (search.payload_bits - search.class_bits)) - 1
     for i in range(m):
-        entry = entries[at(start + i)]
+        entry = entries[index(start + i)]
         group = (found[j, i] - low) >> shift
-        cells[at(group * n_classes + (entry & class_mask))] += (entry >> search.class_bits) & weight_mask
+        cells[index(group * n_classes + (entry & class_mask))] += (entry >> search.class_bits) & weight_mask
     for c in range(n_classes):
         left[c] = 0
     score, here, after, n_left = best, np.int64(-1), np.int64(-1), np.int64(0)
@@ -111,7 +112,7 @@ def draw_cut(found: Host, j: Whole, m: Whole, number: Whole, positions: Host, fi
         return np.int64(-1)
     while size > 1:  # without a branch, which would be guessed wrong half of the time
         half = size >> 1
-        low = low + half if positions[at(first + low + half)] <= drawn else low
+        low = low + half if positions[index(first + low + half)] <= drawn else low
         size -= half
     return low
 
@@ -151,10 +152,10 @@ def score_at(
     for c in range(n_classes):
         left[c] = 0
     for i in range(m):
-        entry = entries[at(start + i)]
+        entry = entries[index(start + i)]
         weight = (entry >> search.class_bits) & weight_mask if found[j, i] <= cut else np.int64(0)
         n_left += weight
-        left[at(entry & class_mask)] += weight
+        left[index(entry & class_mask)] += weight
     if n_left < search.least or total - n_left < search.least:
         return NO_SCORE
     if n_classes <= 2:

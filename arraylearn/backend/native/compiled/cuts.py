@@ -23,8 +23,9 @@ from arraylearn.backend.native.compiled.desk import (
     scatter_bits,
     unpack_weights,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
 from arraylearn.backend.native.compiled.ordered_cuts import cut_in_order
+from arraylearn.backend.native.compiled.unsigned import index
 
 __all__ = ["find_cut"]
 
@@ -106,6 +107,6 @@ def _gather(
     a, b = np.int64(columns[draw, first + j]), np.int64(columns[draw, first + j_b])
     c, d = np.int64(columns[draw, first + j_c]), np.int64(columns[draw, first + j_d])
     for i in range(m):
-        row = (entries[at(start + i)] >> search.payload_bits) * search.n_columns
-        found[j, i], found[j_b, i] = bins[at(row + a)], bins[at(row + b)]
-        found[j_c, i], found[j_d, i] = bins[at(row + c)], bins[at(row + d)]
+        row = (entries[index(start + i)] >> search.payload_bits) * search.n_columns
+        found[j, i], found[j_b, i] = bins[index(row + a)], bins[index(row + b)]
+        found[j_c, i], found[j_d, i] = bins[index(row + c)], bins[index(row + d)]

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
+from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.cuts import MOST_GROUP_BITS, NO_GAIN
 
 __all__ = [
@@ -130,7 +131,7 @@ def unpack_weights(
     """Write what `Desk` says of the weights and classes of rows, and nothing behind them."""
     class_mask, weight_mask = (1 << class_bits) - 1, (1 << (payload_bits - class_bits)) - 1
     for i in range(m):
-        entry = entries[at(start + i)]
+        entry = entries[index(start + i)]
         weight, code = (entry >> class_bits) & weight_mask, entry & class_mask
         packed[i] = weight | (code * (weight if n_classes <= 2 else 1)) << FIELD_BITS
     for i in range(m, m + LANES):

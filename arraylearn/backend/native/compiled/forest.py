@@ -12,7 +12,8 @@ import numpy as np
 
 from arraylearn.backend.native.compiled.cuts import find_cut
 from arraylearn.backend.native.compiled.desk import DIGITS, FIELD, Desk, Search, make_desk, scatter_bits
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled, compiled_part
+from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees
 
 __all__ = ["grow_whole_trees"]
@@ -101,7 +102,7 @@ def _prepare(bins: Host, growth: ForestGrowth) -> Given:
 @compiled_part
 def _grow_tree(
     entries: Host, spare: Host, seed: Any, given: Given, desk: Desk, nodes: Nodes, pile: Pile
-) -> tuple[int, int]:
+) -> tuple[Whole, Whole]:
     """Grow one tree from the root, whose counts are known; return its number of nodes and its depth."""
     bins, columns, every, positions, max_depth, min_split, search = given
     zero = np.int64(0)  # a bare number would be a type of its own, for which all were compiled once more
@@ -183,20 +184,20 @@ def _divide(
     """Put the entries of the left side first, and sum up their class weights; return their number."""
     n_left = np.int64(0)
     for i in range(size):
-        entry = entries[at(start + i)]
-        is_left = bins[at((entry >> search.payload_bits) * search.n_columns + feature)] <= cut
-        entries[at(start + n_left)] = entry
-        spare[at(i - n_left)] = entry
+        entry = entries[index(start + i)]
+        is_left = bins[index((entry >> search.payload_bits) * search.n_columns + feature)] <= cut
+        entries[index(start + n_left)] = entry
+        spare[index(i - n_left)] = entry
         n_left += is_left
     for i in range(size - n_left):
-        entries[at(start + n_left + i)] = spare[i]
+        entries[index(start + n_left + i)] = spare[i]
     for c in range(counts.shape[1]):
         counts[node, c] = 0
     class_mask = (1 << search.class_bits) - 1
     weight_mask = (1 << (search.payload_bits - search.class_bits)) - 1
     for i in range(n_left):
-        entry = entries[at(start + i)]
-        counts[node, at(entry & class_mask)] += (entry >> search.class_bits) & weight_mask
+        entry = entries[index(start + i)]
+        counts[node, index(entry & class_mask)] += (entry >> search.class_bits) & weight_mask
     return n_left
 
 

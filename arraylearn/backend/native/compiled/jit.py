@@ -1,24 +1,36 @@
-"""Numba's compiler as this room uses it.
-
-A compiled function that calls another one keeps a copy of it: after a change to the latter in another file,
-delete the caches (`*.nbi`, `*.nbc` in ``__pycache__``) of the former.
-"""
+"""Numba's compiler as this room uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 
-__all__ = ["Host", "Whole", "at", "compiled", "compiled_loosely", "compiled_part"]
+__all__ = ["Host", "Whole", "compiled", "compiled_loosely", "compiled_part"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Host = np.ndarray[Any, Any]
 Whole = Any  # a whole number, Python's or NumPy's
-# An index without a sign spares a look at whether it wraps around.
-at = np.uint64
+
+
+def _forget_stale(room: Path) -> None:
+    """Delete what Numba kept of this room before its last change.
+
+    Numba looks at the file of a function alone, but a compiled function holds copies of those it calls, which
+    may stand in other files.
+    """
+    changed = max(source.stat().st_mtime for source in room.glob("*.py"))
+    for kept in (room / "__pycache__").glob("*.nb[ci]"):
+        with suppress(OSError):  # another process may be quicker, or the folder may not be ours
+            if kept.stat().st_mtime < changed:
+                kept.unlink()
+
+
+_forget_stale(Path(__file__).parent)
 
 
 def compiled(function: Function) -> Function:

@@ -16,7 +16,8 @@ from arraylearn.backend.native.compiled.desk import (
     TRIFLE,
     Desk,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
+from arraylearn.backend.native.compiled.unsigned import index
 
 __all__ = ["cut_in_order"]
 
@@ -121,7 +122,7 @@ def _sort_few(found: Host, j: Whole, m: Whole, keys: Host, ordered: Host) -> Non
         key, place = keys[i], np.int32(0)
         for other in range(width):
             place = np.int32(place + (np.int32(1) if keys[other] < key else np.int32(0)))
-        ordered[at(place)] = key
+        ordered[index(place)] = key
 
 
 @compiled_part
@@ -131,7 +132,7 @@ def _sort_by_digits(found: Host, j: Whole, m: Whole, keys: Host, ordered: Host, 
         digits[0, digit], digits[1, digit] = 0, 0
     for i in range(m):
         digits[0, found[j, i] & (DIGITS - 1)] += 1
-        digits[1, at(found[j, i] >> DIGIT_BITS)] += 1
+        digits[1, index(found[j, i] >> DIGIT_BITS)] += 1
     for part in range(2):
         before = np.int32(0)
         for digit in range(DIGITS):
@@ -142,12 +143,12 @@ def _sort_by_digits(found: Host, j: Whole, m: Whole, keys: Host, ordered: Host, 
         bin_at = found[j, i]
         place = digits[0, bin_at & (DIGITS - 1)]
         digits[0, bin_at & (DIGITS - 1)] = place + 1
-        keys[at(place)] = (bin_at << FIELD_BITS) | i
+        keys[index(place)] = (bin_at << FIELD_BITS) | i
     for i in range(m):
-        upper = at(keys[i] >> (FIELD_BITS + DIGIT_BITS))
+        upper = index(keys[i] >> (FIELD_BITS + DIGIT_BITS))
         place = digits[1, upper]
         digits[1, upper] = place + 1
-        ordered[at(place)] = keys[i]
+        ordered[index(place)] = keys[i]
 
 
 @compiled_part
@@ -177,7 +178,7 @@ def _sum_squares(
         outside += counts[node, c] * counts[node, c]
     for i in range(m):
         both = np.int64(packed[keys[i] & FIELD])
-        weight, code = both & FIELD, at((both >> FIELD_BITS) & FIELD)
+        weight, code = both & FIELD, index((both >> FIELD_BITS) & FIELD)
         here = left[code]
         left[code] = here + weight
         n_left += weight

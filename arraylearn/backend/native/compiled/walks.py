@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import Host, Whole, at, compiled_part
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
+from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 __all__ = ["prepare_walk", "reach_leaves", "sum_shares"]
@@ -99,7 +100,7 @@ def _add_up(
         _go_down(lines, records, records[roots[tree]], column_bits, child_shift, leaves)
         for i in range(sums.shape[0]):
             for c in range(sums.shape[1]):
-                sums[i, c] += shares[at(leaves[i]), c]
+                sums[i, c] += shares[index(leaves[i]), c]
 
 
 @compiled_part
@@ -139,5 +140,5 @@ def _step(
     child_shift: Whole,
 ) -> Whole:
     """Return the record of the child to which a row goes; a leaf is its own child."""
-    bin_at = np.int64(lines[at(line + (record & mask))])
-    return records[at((record + (bin_at << (column_bits + 1))) >> child_shift)]
+    bin_at = np.int64(lines[index(line + (record & mask))])
+    return records[index((record + (bin_at << (column_bits + 1))) >> child_shift)]

@@ -1,0 +1,16 @@
+"""How compiled loops share their work: even portions for the threads that there are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from arraylearn.backend.threads import get_num_threads
+
+__all__ = ["even_portions"]
+
+
+def even_portions(n: int, least: int) -> list[tuple[int, int]]:
+    """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
+    parts = max(1, min(get_num_threads(), n // max(1, least)))
+    bounds = [n * i // parts for i in range(parts + 1)]
+    return list(pairwise(bounds))

@@ -1,0 +1,214 @@
+"""Compiled bodies of boosting and binning: the bits of the portable ones, whatever the number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import arraylearn as al
+from arraylearn.backend import ops
+from arraylearn.backend.native import numpy_boosting, portable_only
+from tests.backends.assertions import assert_close
+from tests.ensemble.data import holes, slopes, stripes
+from tests.ensemble.test_boosting_ops import UNIT, packed_weights, random_trees
+from tests.ensemble.test_gradient import SETTINGS, assert_same_bits, small
+
+pytest.importorskip("numba")
+
+from arraylearn.backend.native.compiled import (
+    bins,
+    boosting,
+    gradients,
+    grow_boosted,
+    planes,
+    splits,
+)
+
+# How little work each module gives to a thread.
+LEAST = [
+    (bins, "_LEAST_VALUES"),
+    (boosting, "_LEAST_ADDITIONS"),
+    (boosting, "_LEAST_ROWS"),
+    (gradients, "_LEAST_GRADIENTS"),
+    (planes, "_LEAST_WALKS"),
+    (splits, "_LEAST_CELLS"),
+]
+
+
+@pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
+def n_threads(request, monkeypatch):
+    """Compiled bodies only, with so many threads, which share whatever there is."""
+    for module, name in LEAST:
+        monkeypatch.setattr(module, name, 1)
+    al.set_compiled("always")
+    al.set_num_threads(request.param)
+    yield request.param
+    al.set_num_threads(None)
+    al.set_compiled(None)
+
+
+def check(function):
+    """The results of compiled bodies, which are those of the portable ones."""
+    found = function()
+    with portable_only():
+        expected = function()
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, rtol=0, atol=0)
+    return found
+
+
+BLOCKS = {
+    "all rows": ([0], [500]),
+    "one row": ([7], [1]),
+    "nothing": ([3], [0]),
+    "several": ([400, 0, 60, 60, 401], [1, 60, 0, 340, 99]),
+}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("d", [1, 6])
+def test_blocks(n_threads, blocks, d):
+    rng = np.random.default_rng(0)
+    n, n_bins = 500, 9
+    columns = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
+    packed, order = packed_weights(rng, n), rng.permutation(n)
+    starts, sizes = BLOCKS[blocks]
+    features = rng.integers(0, d, len(sizes)).tolist()
+    # thresholds, sets, and nobody on one of the sides
+    thresholds = [(3, -1, 8, 5, 0)[i] for i in range(len(sizes))]
+    moves = ops.BlockSplits(starts, sizes, features, thresholds, rng.random((2, n_bins)) < 0.5)
+    values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
+    scores = rng.integers(-9, 9, n).astype(np.int32)
+
+    def histograms():
+        cells = ops.histogram_cells(np, columns, n_bins)
+        return (ops.block_histograms(np, columns, cells, packed, order, starts, sizes, n_bins),)
+
+    check(histograms)
+    check(lambda: ops.split_blocks(np, columns, order.copy(), moves))
+    check(lambda: (ops.add_to_sides(np, scores.copy(), columns, order, moves, values),))
+
+
+def test_cells_of_one_body_serve_the_other(n_threads):
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 9, (3, 200)).astype(np.uint8)
+    packed, order = packed_weights(rng, 200), rng.permutation(200)
+    arguments = (packed, order, [10, 100], [90, 30], 9)
+    ours, theirs = ops.histogram_cells(np, columns, 9), numpy_boosting.histogram_cells(columns, 9)
+    expected = numpy_boosting.block_histograms(columns, theirs, *arguments)
+    assert_close(boosting.block_histograms(columns, theirs, *arguments), expected)
+    assert_close(numpy_boosting.block_histograms(columns, ours, *arguments), expected)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 255, 256, 1000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients(n_threads, k, n, weighted):
+    rng = np.random.default_rng(n)
+    scores = np.round(rng.normal(size=(k, n)) * 9 * UNIT).astype(np.int32)
+    codes = rng.integers(0, max(k, 2), n)
+    weights = rng.random(n).astype(np.float32) if weighted else None
+    tables = ops.gradient_tables(np, "cpu", k)
+    check(lambda: ops.log_loss_gradients(np, tables, scores, codes, weights))
+
+
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("ridge", [0.0, 2.0])
+def test_search(n_threads, k, ridge):
+    rng = np.random.default_rng(k)
+    sums = packed_weights(rng, (k, 5, 8))
+    sums[:, 2] = sums[:, 1]  # ties
+    sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)
+    running, share = sums.cumsum(axis=2), np.full(k, 1e-3, dtype=np.float32)
+    regular = np.array([ridge, 1.0, 1.0], dtype=np.float32)
+    for is_used in (None, np.array([False, True, True, False, True]), np.zeros(5, dtype=bool)):
+        for n_numeric, missing in ((5, ()), (5, (1, 2)), (3, (0, 4))):
+            options = {"n_numeric": n_numeric, "missing": missing}
+            best = check(
+                lambda u=is_used, o=options: ops.best_splits(np, running, regular, share, u, **o)[:3]
+            )
+            assert best[0].shape == (k,)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 6, 8, 9])
+@pytest.mark.parametrize("n", [1, 511, 512, 2113])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_leaves(n_threads, depth, n, n_outputs):
+    rng = np.random.default_rng(depth)
+    columns = rng.integers(0, 6, (4, n)).astype(np.uint8)
+    trees = random_trees(rng, 7 * n_outputs, depth, 4, 6)
+    check(lambda: (ops.sum_leaves(np, columns, trees, n_outputs),))
+    without_sets = trees._replace(subset=np.full_like(trees.subset, -1), goes_right=trees.goes_right[:0])
+    check(lambda: (ops.sum_leaves(np, columns, without_sets, n_outputs),))
+    assert ops.sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
+    known = np.minimum(columns, 4)
+    check(lambda: (ops.sum_leaves(np, known, trees, n_outputs),))
+
+
+EDGES = {
+    "even": np.arange(40.0),
+    "one": np.array([0.5]),
+    "none": np.zeros(0),
+    "crowded": np.concatenate((1e-30 * np.arange(60), [1.0, 1e30])),
+    "far apart": np.array([-3e38, 0.0, 3e38]),
+    "as close as can be": np.array([1.0, np.nextafter(np.float32(1), np.float32(2))]),
+    "many": np.arange(5000.0) ** 2,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", EDGES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bins(n_threads, dtype, kind, order):
+    rng = np.random.default_rng(0)
+    mine = EDGES[kind].astype(dtype)
+    edges = np.full((2, mine.shape[0]), np.inf, dtype=dtype)
+    edges[0], edges[1, : mine.shape[0] // 2] = mine, mine[: mine.shape[0] // 2]
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3.4e38, -3.4e38, 1e-45])
+    near = np.concatenate(
+        (mine, np.nextafter(mine, np.inf), np.nextafter(mine, -np.inf), special.astype(dtype))
+    )
+    x = np.stack((near, rng.permutation(near)), axis=1).astype(dtype)
+    x = np.asarray(np.concatenate((x, rng.normal(size=(300, 2)).astype(dtype) * 50)), order=order)
+    for missing in (mine.shape[0] + 1, 300):
+        check(lambda m=missing: (ops.bin_columns(np, x, edges, missing_bin=m),))
+    check(lambda: (ops.bin_columns(np, x[:0], edges, missing_bin=9),))
+
+
+# ---- whole trees
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_whole_trees_are_those_of_the_levels(n_threads, monkeypatch, setting, k, has_holes):
+    X, y = stripes(700, k=k)
+    X = holes(X).astype(np.float32) if has_holes else X.astype(np.float32)
+    weights = np.random.default_rng(0).random(700)
+
+    def fit():
+        return small(**SETTINGS[setting]).fit(X, y, weights)
+
+    model = fit()
+    with portable_only():
+        assert_same_bits(model, fit())
+    monkeypatch.setattr(grow_boosted, "_MANY_CELLS", 0)  # all threads at one tree
+    assert_same_bits(model, fit())
+    al.set_compiled("never")
+    assert_same_bits(model, fit())
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_whole_trees_of_few_rows(n_threads, n):
+    X, y = np.arange(float(n))[:, None], np.arange(n) % 2
+    model = small(min_child_hessian=0.0, max_depth=None).fit(X, y)
+    with portable_only():
+        assert_same_bits(small(min_child_hessian=0.0, max_depth=None).fit(X, y), model)
+
+
+def test_levels_under_constraints(n_threads):
+    X, y = slopes(400)
+    options = {"monotonic_cst": [1, -1, 0, 0], "max_depth": 4}
+    model = small(**options).fit(X, y)
+    with portable_only():
+        assert_same_bits(small(**options).fit(X, y), model)
