@@ -19,6 +19,7 @@ from tests.contract.estimators import SUBJECTS
 
 BACKEND_NAMES = {
     "numpy": "numpy",
+    "compiled": "numpy",
     "strict": "array_api_strict:device1",
     "strict_float32": "array_api_strict:no_float64",
     "torch": "torch",

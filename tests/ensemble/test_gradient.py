@@ -29,7 +29,13 @@ SETTINGS = {
 
 def small(**changes):
     return al.GradientBoostingClassifier(
-        **{"n_estimators": 5, "max_depth": 3, "min_samples_leaf": 0, **changes}
+        **{
+            "n_estimators": 5,
+            "max_depth": 3,
+            "min_samples_leaf": 0,
+            "l2_regularization": 1.0,
+            **changes,
+        }
     )
 
 
@@ -107,12 +113,15 @@ def test_the_order_of_rows_changes_nothing():
 # ---- what it learns
 
 
-def test_one_split_by_hand():
+@pytest.mark.parametrize(("l2", "leaf"), [(0.0, 1 / 5), (1.0, 1 / 15)])
+def test_one_split_by_hand(l2, leaf):
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
-    model = al.GradientBoostingClassifier(n_estimators=1, max_depth=1, min_samples_leaf=0)
+    model = al.GradientBoostingClassifier(
+        n_estimators=1, max_depth=1, min_samples_leaf=0, l2_regularization=l2
+    )
     model.fit(X, y)
-    # p = 1/2: each side has G = +-1, H = 1/2, so the leaves are -+ 0.1 * 1 / 1.5
-    np.testing.assert_allclose(model.decision_function(X), [-1 / 15, -1 / 15, 1 / 15, 1 / 15], atol=1e-5)
+    # p = 1/2: each side has G = +-1, H = 1/2, so the leaves are -+ 0.1 * 1 / (0.5 + l2)
+    np.testing.assert_allclose(model.decision_function(X), [-leaf, -leaf, leaf, leaf], atol=1e-5)
     assert float(model.model_.binning.edges[0, int(model.model_.trees.threshold[0])]) == 1.5
     np.testing.assert_allclose(model.feature_importances_, [1.0])
 
