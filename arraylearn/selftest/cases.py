@@ -56,6 +56,24 @@ def _keyed(seed: int, m: int = 500) -> HostArrays:
     }
 
 
+def _listed(seed: int, m: int = 200) -> HostArrays:
+    rng = as_generator(seed)
+    columns = rng.integers(0, 30, (3, m)).astype("float64")
+    return {
+        "lists": columns.argsort(axis=1, stable=True).astype("int32"),
+        "columns": columns,
+        "labels": rng.integers(0, 3, m).astype("int32"),
+        "weights": rng.integers(1, 5, m),
+        "block_at": 0 * rng.integers(0, 1, m),
+    }
+
+
+def _split_listed(xp: Namespace, lists: Array, columns: Array, **rows: Array) -> tuple[Array, ...]:
+    starts = rows["block_at"][:1]
+    given = lists, columns, rows["labels"], rows["weights"], starts, rows["block_at"]
+    return tuple(ops.weighted_splits(xp, *given, n_classes=3, least=2.0))
+
+
 def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
     rng = as_generator(seed)
     root = rng.normal(size=(k, d, d + 3))
@@ -346,6 +364,7 @@ def _tree_cases() -> Iterator[KernelCase]:
         _binned,
         lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
     )
+    yield KernelCase("weighted_splits", _listed, _split_listed)
     for name in measures.MEASURES:
         yield KernelCase(
             f"tree.threshold_scores[{name}]",

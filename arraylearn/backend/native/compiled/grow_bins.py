@@ -134,7 +134,9 @@ def _grow_blocks(
     is_kept = d * c * n_bins <= _MOST_CELLS
     # untouched rooms cost no memory
     rooms = np.empty((STACK + 2 if is_kept else 1, d, n_bins, c), np.int32)
-    free = np.arange(rooms.shape[0])
+    free = np.empty(rooms.shape[0], np.int64)
+    for j in range(rooms.shape[0]):
+        free[j] = j
     n_free = rooms.shape[0]
     few, many = _few_rows(c * n_bins), c * n_bins // 2
     keys = np.empty(few + 1, np.int64)
@@ -144,11 +146,13 @@ def _grow_blocks(
     spare = np.empty(largest + 1, np.uint32)
     for b in range(blocks.shape[0]):
         child = n_top + 2 * blocks[b, 1]
-        stack[0], room_of[0] = blocks[b], -1
-        height = 1
+        for j in range(4):  # an assignment of arrays would take seconds to compile
+            stack[0, j] = blocks[b, j]
+        room_of[0], height = -1, 1
         while height > 0:
             height -= 1
-            slot, start, stop, n_levels = stack[height]
+            slot, start, stop = stack[height, 0], stack[height, 1], stack[height, 2]
+            n_levels = stack[height, 3]
             size, room = stop - start, room_of[height]
             for j in range(c):
                 counts[j] = whole[slot, COUNTS + j]
@@ -175,7 +179,8 @@ def _grow_blocks(
                 )
                 if open_left or open_right:
                     _divide(rows, start, middle, stop, bins[line], low, spare)
-                room_of[below:height] = -1
+                for j in range(below, height):
+                    room_of[j] = -1
                 is_left_smaller = middle - start < stop - middle
                 larger = max(middle - start, stop - middle)
                 is_larger_open = open_right if is_left_smaller else open_left

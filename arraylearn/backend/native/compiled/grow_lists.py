@@ -131,11 +131,13 @@ def _grow_blocks(
     spare = np.empty(largest + 1, np.uint32)
     for b in range(blocks.shape[0]):
         child = n_top + 2 * blocks[b, 1]
-        stack[0] = blocks[b]
+        for j in range(4):  # an assignment of arrays would take seconds to compile
+            stack[0, j] = blocks[b, j]
         height = 1
         while height > 0:
             height -= 1
-            slot, start, stop, n_levels = stack[height]
+            slot, start, stop = stack[height, 0], stack[height, 1], stack[height, 2]
+            n_levels = stack[height, 3]
             for j in range(c):
                 counts[j] = whole[slot, COUNTS + j]
             line, gained, score, position = search_block(

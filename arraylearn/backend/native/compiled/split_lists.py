@@ -86,7 +86,8 @@ def split_blocks(
     k, m = starts.shape[0], lists.shape[1]
     filled, one = np.empty_like(first_of_branch), index(1)
     for f in range(first_line, stop_line):
-        filled[:] = first_of_branch
+        for j in range(filled.shape[0]):  # an assignment of arrays would take seconds to compile
+            filled[j] = first_of_branch[j]
         source, target = lists[f], result[f]
         for b in range(k):
             low, high = branches[b, 0], branches[b, 1]
@@ -94,7 +95,9 @@ def split_blocks(
             size, n_low = stop - starts[b], position[b] + 1 - starts[b]
             first, end = index(starts[b]), index(stop)
             if low >= 0 and low == high:
-                target[filled[low] : filled[low] + size] = source[starts[b] : stop]
+                at_low = index(filled[low])
+                for i in range(first, end):
+                    target[at_low + (i - first)] = source[i]
                 filled[low] += size
             elif low >= 0 and high >= 0:
                 at_low, at_high = index(filled[low]), index(filled[high])
@@ -125,7 +128,8 @@ def split_by_branch(
     """Sort some lists by the branch of their rows."""
     filled = np.empty_like(first_of_branch)
     for f in range(first_line, stop_line):
-        filled[:] = first_of_branch
+        for j in range(filled.shape[0]):  # an assignment of arrays would take seconds to compile
+            filled[j] = first_of_branch[j]
         source, target = lists[f], result[f]
         for i in range(index(lists.shape[1])):
             row = source[i]

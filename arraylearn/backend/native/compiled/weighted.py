@@ -67,7 +67,8 @@ def _search_lists(
         sums[:] = 0
         for b in range(k):
             start, stop = starts[b], m if b == k - 1 else starts[b + 1]
-            sums[0] = sums[1]
+            for j in range(c):
+                sums[0, j] = sums[1, j]
             for i in range(index(start), index(stop)):
                 own[i], amount[i] = labels[rows[i]], weights[rows[i]]
                 sums[1, own[i]] += amount[i]
