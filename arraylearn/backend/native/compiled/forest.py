@@ -101,7 +101,7 @@ def _prepare(bins: Host, growth: Growth) -> Given:
 @compiled_part
 def _grow_tree(
     entries: Host, spare: Host, seed: Any, given: Given, desk: Desk, nodes: Nodes, pile: Pile
-) -> tuple[int, int]:
+) -> tuple[Whole, Whole]:
     """Grow one tree from the root, whose counts are known; return its number of nodes and its depth."""
     bins, columns, every, positions, max_depth, min_split, search = given
     zero = np.int64(0)  # a bare number would be a type of its own, for which all were compiled once more
