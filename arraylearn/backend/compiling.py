@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Literal, get_args
 
+from arraylearn.backend.errors import BackendUnavailableError
+
 __all__ = [
     "CompiledMode",
     "describe_compiled",
@@ -49,7 +51,7 @@ def set_compiled(mode: CompiledMode | None) -> None:
     if mode is not None:
         _check(mode, "`mode`")
         if mode == "always" and not is_numba_installed():
-            raise ImportError(
+            raise BackendUnavailableError(
                 "`mode`='always' needs Numba, which is not installed; "
                 "pip install 'arraylearn[compiled]', or choose 'auto' or 'never'."
             )

@@ -1,4 +1,4 @@
-"""``demo``, ``info``, ``selftest``: what is here, and whether it works on this machine."""
+"""``demo``, ``info``, ``compile``, ``selftest``: what is here, and whether it works on this machine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def add_commands(commands: Any) -> None:
     demo.set_defaults(run=_demo)
     info = commands.add_parser("info", help="say which backends work on this machine, and why others do not")
     info.set_defaults(run=_info)
+    warm_up = commands.add_parser(
+        "compile", help="compile the bodies for NumPy now, for all learners, so that no first fit waits"
+    )
+    warm_up.set_defaults(run=_compile)
     selftest = commands.add_parser(
         "selftest", parents=[backend], help="compare a backend with NumPy on this machine, kernel by kernel"
     )
@@ -60,6 +64,20 @@ def _info(options: argparse.Namespace) -> int:
     console.print(table)
     console.print(f"CPU threads: {get_num_threads()}")
     console.print(f"compiled bodies for NumPy: {describe_compiled()}", markup=False)
+    return 0
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from arraylearn.selftest.warm_up import compile_bodies
+
+    console = Console()
+    with console.status("compiling ...") as status:
+        seconds = compile_bodies(lambda name: status.update(f"compiled: {name} ..."))
+    console.print(
+        f"compiled for {len(seconds)} learners in {sum(seconds.values()):.0f} s; Numba keeps the result"
+    )
     return 0
 
 

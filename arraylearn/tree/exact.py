@@ -109,8 +109,10 @@ def presort(place: Place, rows: Rows, order: Array | None = None) -> tuple[Array
         order = ops.argsort_rows(xp, rows.columns)
     # some neighbours are enough to tell; a column taken for untied is looked at again where it matters
     step = max(1, rows.n_rows // _NEIGHBOURS)
-    first = xp.take_along_axis(rows.columns, order[:, :-1:step], axis=-1)
-    second = xp.take_along_axis(rows.columns, order[:, 1::step], axis=-1)
+    first, second = (
+        xp.take_along_axis(rows.columns, xp.astype(some, xp.int64), axis=-1)
+        for some in (order[:, :-1:step], order[:, 1::step])
+    )
     share = to_host(xp.sum(xp.astype(first == second, xp.int32), axis=1)) / max(1, first.shape[1])
     return xp.astype(order, xp.int32), tuple((share > _OFTEN_TIED).tolist())
 

@@ -86,3 +86,19 @@ def test_info_names_numba(capsys):
 
     assert cli.main(["info"]) == 0
     assert "by Numba" in capsys.readouterr().out
+
+
+@needs_numba
+def test_all_learners_are_compiled_on_request(capsys):
+    from arraylearn import cli
+
+    assert cli.main(["compile"]) == 0
+    assert "compiled for 9 learners" in capsys.readouterr().out
+
+
+def test_compiling_without_numba_says_what_to_install(monkeypatch, capsys):
+    from arraylearn import cli
+
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    assert cli.main(["compile"]) != 0
+    assert "pip install" in capsys.readouterr().err
