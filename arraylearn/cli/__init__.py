@@ -1,4 +1,4 @@
-"""The command line: ``arraylearn demo | info | compile | selftest | fit | predict | evaluate | tree | bench``."""
+"""The command line: ``demo | info | compile | selftest | fit | predict | evaluate | tree | bench``."""
 
 from __future__ import annotations
 
