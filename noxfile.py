@@ -134,7 +134,7 @@ def bench(session: nox.Session) -> None:
     Without arguments every family runs at its small size, and the tables of benchmarks/RESULTS.md, the
     figures they come from and a chart are written anew.
     """
-    install(session, "bench", "plot")
+    install(session, "bench", "plot", "compiled")
     session.install("--no-deps", "wittgenstein")  # it asks for old versions of what it does not use
     session.install("pandas")
     kept = ["--json", "benchmarks/last_run.json", "--chart", "benchmarks/last_run.svg"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import numpy as np
 import pytest
@@ -78,6 +79,31 @@ def test_a_block_leaves_the_mode_as_it_was():
 def test_every_entry_has_a_body(name):
     module = importlib.import_module(f"arraylearn.backend.native.compiled.{compiled.BODIES[name]}")
     assert callable(getattr(module, name))
+
+
+@needs_numba
+def test_without_a_folder_to_keep_it_all_is_compiled_for_the_process(monkeypatch):
+    from numba.core import caching
+
+    from arraylearn.backend.native.compiled.jit import compiled as compile_function
+
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    double = compile_function(lambda values: 2 * values)
+    np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
+
+
+@needs_numba
+def test_what_was_kept_before_a_change_is_forgotten(tmp_path):
+    from arraylearn.backend.native.compiled.jit import _forget_stale
+
+    (tmp_path / "__pycache__").mkdir()
+    source, old, new = (tmp_path / "a.py", tmp_path / "__pycache__/a.1.nbc", tmp_path / "__pycache__/a.2.nbi")
+    for path, when in ((old, 1000), (source, 2000), (new, 3000)):
+        path.touch()
+        os.utime(path, (when, when))
+    _forget_stale(tmp_path)
+    assert new.exists()
+    assert not old.exists()
 
 
 @needs_numba

@@ -40,7 +40,7 @@ def compiled(function: Function) -> Function:
     so that the bits are those of the portable bodies. Indices are not checked and must not be negative
     unless the code means them to wrap around.
     """
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    return _compile(function)
 
 
 def compiled_loosely(function: Function) -> Function:
@@ -49,7 +49,7 @@ def compiled_loosely(function: Function) -> Function:
     Infinite values are fine, NaN is not.
     """
     loose = {"nnan", "nsz", "reassoc", "contract", "arcp"}
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=loose)(function))
+    return _compile(function, fastmath=loose)
 
 
 def compiled_part(function: Function) -> Function:
@@ -58,4 +58,12 @@ def compiled_part(function: Function) -> Function:
     It does not count the references to the arrays that it is given: twenty counters that all threads must see
     cost as much as the work on ten rows.
     """
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", _nrt=False)(function))
+    return _compile(function, _nrt=False)
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    options |= {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # no folder that may be written: every process compiles for itself
+        return cast(Function, numba.njit(**options)(function))
