@@ -109,7 +109,7 @@ def fake_cuda(session: nox.Session) -> None:
 @nox.session
 def compiled(session: nox.Session) -> None:
     """NumPy again, with the bodies that Numba compiles."""
-    install(session, "test", "compiled", torch=False)
+    install(session, "test", "compiled")
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     session.run(*PYTEST, "tests", *parallel(), "--rungs", "compiled", *session.posargs, env=environment)
 
