@@ -51,7 +51,9 @@ BARS: dict[str, Bar] = {
         _LARGER,
     ),
     "machine search": Bar("SVC search: folds x C, 2k-10k rows", (Against(("libsvm",), 3, 20),), _LARGER),
-    "bayes": Bar("naive and full Bayes, fit + predict", (Against(("scikit-learn",), 3, 10),)),
+    "bayes": Bar(
+        "naive and full Bayes, fit + predict, 1M rows", (Against(("scikit-learn",), 3, 10),), ("large",)
+    ),
     "kernel": Bar(
         "gram matrix, log density: time of a bare matmul / ours", (Against(("matmul",), 0.5, 1 / 1.3),)
     ),
