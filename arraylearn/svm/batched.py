@@ -15,11 +15,19 @@ decision costs a launch and a wait.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import inverse_curvature_roots, inverse_definite, project, put, reads_are_free
+from arraylearn.backend.ops import (
+    inverse_curvature_roots,
+    inverse_definite,
+    project,
+    put,
+    reads_are_free,
+    small_products,
+)
 from arraylearn.svm.blocks import Coarse, solve_blocks
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import DualProblem, DualSolution, classification_problem, extremes, find_offset
@@ -34,6 +42,7 @@ Method = Literal["auto", "paths", "splitting"]
 
 _DENSE_ROWS = 2500  # up to here a path works on the whole block of its rows
 _FLOAT32_BOUND = 1000.0  # multipliers up to here tolerate the rounding of float32 kernel values
+_FEW_ROWS = 1024  # products of so few rows are not worth a second thread of the BLAS
 _CHECK_EVERY = 20
 _MOST_STEPS = 400
 _RELAXATION = 1.6
@@ -190,14 +199,15 @@ def _split_groups(
     wanted = [_best_rho(float(row.max()) * scale) for row in bound]
     done: dict[int, DualSolution] = {}
     start: list[Host | None] = [None] * sign.shape[0]
-    for group in _groups(wanted):
-        rho = scale * math.exp(sum(math.log(wanted[k]) for k in group) / len(group))
-        problem = _problem(place, sign[group], bound[group], None)
-        for k, solution in zip(group, _split(place, matrix, problem, rho, settings), strict=True):
-            if solution.is_converged:
-                done[k] = solution
-            else:
-                start[k] = to_host(solution.beta)
+    with small_products(xp) if matrix.shape[0] <= _FEW_ROWS else nullcontext():
+        for group in _groups(wanted):
+            rho = scale * math.exp(sum(math.log(wanted[k]) for k in group) / len(group))
+            problem = _problem(place, sign[group], bound[group], None)
+            for k, solution in zip(group, _split(place, matrix, problem, rho, settings), strict=True):
+                if solution.is_converged:
+                    done[k] = solution
+                else:
+                    start[k] = to_host(solution.beta)
     return done, start
 
 
