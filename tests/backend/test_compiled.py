@@ -41,6 +41,15 @@ def test_numba_wakes_at_the_first_call_with_many_values(invented):
         assert body_for(10) == "compiled"
 
 
+def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
+    monkeypatch.delattr(numpy_bodies, "double")
+    with use_compiled("auto"):
+        assert native(xp, "double")(np.ones(10)) is None
+        assert body_for(compiled._MANY_VALUES) == "compiled"
+    with use_compiled("never"):
+        assert native(xp, "double") is None
+
+
 def test_always_and_never(invented, monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
     with use_compiled("always"):

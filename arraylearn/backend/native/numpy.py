@@ -19,7 +19,6 @@ from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
 from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     add_to_sides,
     block_histograms,
-    grow_boosted_trees,
     histogram_cells,
     split_blocks,
 )
@@ -29,8 +28,9 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
     count_rows,
     pack_cells,
 )
-from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows, grow_whole_trees  # noqa: F401
+from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
+from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
 from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
@@ -39,12 +39,6 @@ from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
 from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
-from arraylearn.backend.native.numpy_portable import (  # noqa: F401
-    grow_bins,
-    grow_lists,
-    number_values,
-    weighted_splits,
-)
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     combine_rows,
     gather_block,

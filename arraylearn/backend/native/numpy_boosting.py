@@ -23,7 +23,7 @@ with suppress(ImportError, AttributeError):
 
 Block = tuple[int, int, int]  # number, start, stop
 
-__all__ = ["add_to_sides", "block_histograms", "grow_boosted_trees", "histogram_cells", "split_blocks"]
+__all__ = ["add_to_sides", "block_histograms", "histogram_cells", "split_blocks"]
 
 # Cells of one chunk of rows of a histogram, and rows of one chunk of anything else.
 _CELLS = 40_960
@@ -249,7 +249,3 @@ def add_to_sides(
         moves[rows] = pairs.reshape(-1).take(which)
     scores += moves
     return scores
-
-
-def grow_boosted_trees(*arguments: Any) -> None:
-    """Leave it to the levels: only compiled bodies have something better."""

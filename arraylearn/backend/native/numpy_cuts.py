@@ -20,7 +20,7 @@ from arraylearn.backend.threads import parallel_map
 Host = np.ndarray[Any, Any]
 Found = tuple[Host, Host, Host, Host, Host]
 
-__all__ = ["best_cuts", "divide_rows", "grow_whole_trees"]
+__all__ = ["best_cuts", "divide_rows"]
 
 # Items (rows times columns) of one piece.
 _PIECE = 262_144
@@ -404,7 +404,3 @@ def divide_rows(
     sides = parallel_map(run, _pieces(size, _PIECE, size.shape[0]))
     result: Host = np.concatenate([side[0] for side in sides] + [side[1] for side in sides])
     return result
-
-
-def grow_whole_trees(*arguments: Any) -> None:
-    """NumPy has nothing better than the levels; where Numba is installed, trees of many rows have."""

@@ -50,11 +50,14 @@ _awake = False
 
 
 def choose_body(name: str, plain: Body | None) -> Body | None:
-    """Return the body of a primitive: the compiled one where there is one and it is wanted, or `plain`."""
+    """Return the body of a primitive: the compiled one where there is one and it is wanted, or `plain`.
+
+    A primitive without a plain body is one that fuses others: None from its body sends the caller to those.
+    """
     mode = get_compiled()
     if name not in BODIES or mode == "never" or not is_numba_installed():
         return plain
-    if _awake or mode == "always" or plain is None:
+    if _awake or mode == "always":
         return _load(name)
     return _by_size(name, plain)
 
@@ -67,12 +70,12 @@ def _load(name: str) -> Body:
 
 
 @cache
-def _by_size(name: str, plain: Body) -> Body:
+def _by_size(name: str, plain: Body | None) -> Body:
     def call(*arguments: Any) -> Any:
         global _awake
         sizes = (getattr(argument, "size", 0) for argument in arguments)
         if sum(size for size in sizes if isinstance(size, int)) < _MANY_VALUES:
-            return plain(*arguments)
+            return None if plain is None else plain(*arguments)
         _awake = True
         return _load(name)(*arguments)
 
