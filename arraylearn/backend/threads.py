@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
+__all__ = ["assisted", "get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -82,6 +82,27 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     if len(work) < 2 or get_num_threads() == 1 or getattr(_inside, "worker", False):
         return [function(item) for item in work]
     return list(_executor().map(function, work))
+
+
+@contextmanager
+def assisted(assist: Callable[[], object], dismiss: Callable[[], object], n_threads: int) -> Iterator[None]:
+    """Run `assist` in up to ``n_threads - 1`` other threads during the block.
+
+    `dismiss`, called at the end of the block, must make `assist` return at once, also where it begins only
+    then. The block must not rely on assistants: the threads may be busy elsewhere.
+    """
+    if n_threads < 2 or getattr(_inside, "worker", False):
+        yield
+        return
+    pool = _executor()
+    assistants = [pool.submit(assist) for _ in range(n_threads - 1)]
+    try:
+        yield
+    finally:
+        dismiss()
+        for assistant in assistants:
+            if not assistant.cancel():
+                assistant.result()
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -41,6 +41,7 @@ class Columns(NamedTuple):
     n_bins: int
     n_numeric: int
     missing: tuple[int, ...]  # the columns with missing values
+    memory: dict[str, Any]  # what bodies of primitives keep from round to round
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
@@ -140,4 +141,4 @@ def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
     is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
     missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
     cells = ops.histogram_cells(xp, bins, binning.n_bins)
-    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing)
+    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, {})

@@ -56,7 +56,9 @@ def grow_trees(
     packed, shifts = gradients
     is_plain = columns.n_numeric == columns.bins.shape[0]
     if is_plain and limits.max_leaf_nodes is None and limits.trend is None:
-        parts = ops.BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing)
+        parts = ops.BoostedColumns(
+            columns.bins, columns.cells, columns.n_bins, columns.missing, columns.memory
+        )
         rules = ops.BoostedRules(
             limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ from arraylearn.backend.native.compiled import (
     planes,
     splits,
 )
+from arraylearn.backend.native.compiled.boosted_room import LEAST_ROWS
 
 # How little work each module gives to a thread.
 LEAST = [
@@ -30,6 +33,8 @@ LEAST = [
     (boosting, "_LEAST_ADDITIONS"),
     (boosting, "_LEAST_ROWS"),
     (gradients, "_LEAST_GRADIENTS"),
+    (gradients, "_LEAST_SCALED"),
+    (grow_boosted, "_LEAST_CELLS"),
     (planes, "_LEAST_WALKS"),
     (splits, "_LEAST_CELLS"),
 ]
@@ -181,7 +186,7 @@ def test_bins(n_threads, dtype, kind, order):
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("has_holes", [False, True])
-def test_whole_trees_are_those_of_the_levels(n_threads, monkeypatch, setting, k, has_holes):
+def test_whole_trees_are_those_of_the_levels(n_threads, setting, k, has_holes):
     X, y = stripes(700, k=k)
     X = holes(X).astype(np.float32) if has_holes else X.astype(np.float32)
     weights = np.random.default_rng(0).random(700)
@@ -192,10 +197,51 @@ def test_whole_trees_are_those_of_the_levels(n_threads, monkeypatch, setting, k,
     model = fit()
     with portable_only():
         assert_same_bits(model, fit())
-    monkeypatch.setattr(grow_boosted, "_MANY_CELLS", 0)  # all threads at one tree
-    assert_same_bits(model, fit())
     al.set_compiled("never")
     assert_same_bits(model, fit())
+
+
+@pytest.mark.parametrize("max_depth", [1, 3, None])
+@pytest.mark.parametrize("subsample", [1.0, 0.7])
+def test_threads_share_the_rows_of_large_nodes(n_threads, max_depth, subsample):
+    n = 5 * LEAST_ROWS + 123
+    X, y = stripes(n, k=3)
+    X = holes(X).astype(np.float32)
+    options = {
+        "n_estimators": 2,
+        "max_depth": max_depth,
+        "subsample": subsample,
+        "min_child_hessian": 0.0,
+        "random_state": 0,
+    }
+    model = small(**options).fit(X, y)
+    al.set_compiled("never")
+    assert_same_bits(model, small(**options).fit(X, y))
+
+
+def test_a_room_that_is_too_small_is_enlarged(n_threads, monkeypatch):
+    X, y = stripes(3000, k=3)
+    options = {"n_estimators": 2, "max_depth": None, "min_child_hessian": 0.0}
+    model = small(**options).fit(X, y)
+    for first in (1, 2, 8):
+        monkeypatch.setattr(grow_boosted, "_FIRST_TABLES", first)
+        assert_same_bits(small(**options).fit(X, y), model)
+
+
+def test_trees_grow_while_all_threads_are_busy():
+    """Nobody waits for an assistant: the fits that fill the pool would wait for each other."""
+    X, y = stripes(3000, k=3)
+    al.set_compiled("always")
+    al.set_num_threads(2)
+    try:
+        model = small(max_depth=4).fit(X, y)
+        with ThreadPoolExecutor(6) as users:
+            fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]
+            for fit in fits:
+                assert_same_bits(fit.result(timeout=120), model)
+    finally:
+        al.set_num_threads(None)
+        al.set_compiled(None)
 
 
 @pytest.mark.parametrize("n", [2, 3, 20])

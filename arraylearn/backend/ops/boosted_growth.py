@@ -18,6 +18,7 @@ class BoostedColumns(NamedTuple):
     cells: Array  # of `histogram_cells`
     n_bins: int  # the last bin is that of missing values
     missing: Sequence[int]  # the columns that have some
+    memory: dict[str, Any]  # where a body may keep arrays from call to call
 
 
 class BoostedRules(NamedTuple):
@@ -37,7 +38,7 @@ class BoostedNodes(NamedTuple):
     # greatest depth, which are not sorted any more
     whole: Any
     real: Any  # (3, m) float64: gain of the split, hessian, and what the score should change by
-    order: Array  # row ids
+    order: Array  # row ids; the next call with the same `memory` may write others there
 
 
 def grow_boosted_trees(

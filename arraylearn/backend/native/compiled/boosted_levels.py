@@ -1,278 +1,244 @@
-"""Boosted trees in compiled loops: level by level, with the numbers that the host would compute.
-
-Blocks of rows, and the places of their working memory, do not overlap: subtrees may grow side by side.
-"""
+"""Boosted trees in compiled loops: a thread leads from level to level, others assist."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from arraylearn.backend.native.compiled.boosting import add_all, add_block, add_up
-from arraylearn.backend.native.compiled.jit import compiled, compiled_part
-from arraylearn.backend.native.compiled.splits import best_cell
+from arraylearn.backend.native.compiled.boosted_jobs import do_job, pair_up
+from arraylearn.backend.native.compiled.boosted_room import (
+    LEAST_ROWS,
+    At,
+    Found,
+    Gain,
+    Job,
+    Kind,
+    Node,
+    Pair,
+    Real,
+    Room,
+    Rows,
+    Search,
+)
+from arraylearn.backend.native.compiled.jit import Host, Whole, compiled, compiled_part
+from arraylearn.backend.native.compiled.team import (
+    finish_job,
+    is_dismissed,
+    post_jobs,
+    rest,
+    take_job,
+    wait_for_jobs,
+)
 
-Host = np.ndarray[Any, Any]
+__all__ = ["work"]
 
-__all__ = [
-    "FEATURE",
-    "IS_MISSING_RIGHT",
-    "LEFT",
-    "PARENT",
-    "SIZE",
-    "START",
-    "THRESHOLD",
-    "Search",
-    "Table",
-    "complete_level",
-    "grow_alone",
-    "grow_levels",
-    "make_room",
-    "pair_up",
-    "split_level",
-]
-
-# The lines of the nodes: see `BoostedNodes`.
-FEATURE, THRESHOLD, IS_MISSING_RIGHT, LEFT, PARENT, START, SIZE = range(7)
-_GAIN, _HESSIAN, _VALUE = range(3)
-
-
-class Table(NamedTuple):
-    """The rows that a tree is grown on."""
-
-    bins: Host  # (d, n) uint8
-    cells: Host  # (n, d) uint8
-    packed: Host  # (n,) int64 gradients
-    order: Host  # (m,) int64 row ids, sorted by node
-    gone: Host  # (m,) int64 working memory
-
-
-class Search(NamedTuple):
-    """What splits are looked for."""
-
-    regular: Host  # (3,) float32, see `best_splits`
-    unit: float  # of gradients and hessians
-    is_used: Host  # (d,) bool
-    use_missing: Host  # (d,) bool: those of them with missing values; (0,) if there are none
-    limits: Host  # (3,) float64: l2, least hessian and least rows of a leaf
-
-
-def make_room(n_rows: int, depth: int) -> tuple[Host, Host]:
-    """Return arrays for the nodes of a tree of so many rows and levels."""
-    room = max(1, min(2 * n_rows, 2 << min(depth, 40)))
-    return np.full((7, room), -1, dtype=np.int64), np.zeros((3, room))
-
-
-def grow_alone(table: Table, search: Search, max_depth: int, n_bins: int) -> tuple[Host, Host]:
-    """Grow a tree in one thread; return its nodes."""
-    whole, real = make_room(table.order.shape[0], max_depth)
-    whole[START, 0], whole[SIZE, 0] = 0, table.order.shape[0]
-    n = grow_levels(table, search, max_depth, _sum_root(table, n_bins), whole, real)
-    return whole[:, :n], real[:, :n]
+# A level of so many nodes for each thread is shared node by node, without cutting them into parts.
+_FEW = 4
 
 
 @compiled
-def _sum_root(table: Table, n_bins: int) -> Host:
-    """Return the running sums (1, d, n_bins) of all rows of a tree."""
-    d, m = table.bins.shape[0], table.order.shape[0]
-    running = np.zeros((1, d, n_bins), dtype=np.int64)
-    cells = table.cells.reshape(-1)
-    if m == table.bins.shape[1]:
-        add_all(cells, table.packed, 0, m, running.reshape(-1), d, n_bins)
-    else:
-        add_block(cells, table.packed, table.order, 0, m, running.reshape(-1), d, n_bins)
-    add_up(running[0])
-    return running
+def work(rows: Rows, search: Search, room: Room, desk: Host, n_threads: int, is_leader: bool) -> bool:
+    """Lead the growth of a tree, or assist whoever does.
+
+    One function for both, since the compiler takes seconds for the jobs of each that calls them. A leader
+    begins the tree that `room.at` names, or goes on with it, and returns whether it is complete: a level may
+    need more room. An assistant returns when dismissed.
+    """
+    scores = np.empty(room.tables.shape[3], dtype=np.float32)
+    keys = scores.view(np.int32)
+    n_jobs = _begin(rows, room, n_threads) if is_leader else 0
+    looks = 0
+    while True:
+        if is_leader:
+            post_jobs(desk, n_jobs)
+        job = take_job(desk)
+        while job >= 0:
+            do_job(rows, search, room, job, scores, keys)
+            finish_job(desk)
+            job = take_job(desk)
+        if is_leader:
+            wait_for_jobs(desk, n_jobs)
+            n_jobs = _prepare_next(search, room, n_threads)
+            if n_jobs <= 0:
+                return bool(n_jobs == 0)
+        elif is_dismissed(desk):
+            return True
+        else:
+            looks = rest(looks)
 
 
-@compiled
-def grow_levels(table: Table, search: Search, max_depth: int, running: Host, whole: Host, real: Host) -> int:
-    """Grow a tree from its first node, whose running sums are known; return the number of its nodes."""
-    d, n_bins = running.shape[1], running.shape[2]
-    cells = table.cells.reshape(-1)
-    nodes, lines = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    n, depth = 1, 0
-    while nodes.shape[0] and depth < max_depth:
-        first = n
-        n, chosen = split_level(nodes, lines, running, search, n, whole, real)
-        depth += 1
-        if n == first or depth == max_depth:
-            break
-        for left in range(first, n, 2):
-            _sort_rows(table.bins, table.order, table.gone, whole, left, n_bins)
-        small, large, of_parent = pair_up(chosen, first, n, search.limits, whole, real)
-        parents, running = running, np.zeros((2 * small.shape[0], d, n_bins), dtype=np.int64)
-        for i in range(small.shape[0]):
-            start = whole[START, small[i]]
-            stop = start + whole[SIZE, small[i]]
-            add_block(cells, table.packed, table.order, start, stop, running[i].reshape(-1), d, n_bins)
-        nodes, lines = complete_level(small, large, of_parent, parents, running, search.limits, whole)
+@compiled_part
+def _begin(rows: Rows, room: Room, n_threads: int) -> Whole:
+    """Write the jobs that sum up the rows of a new tree; return their number."""
+    at = room.at
+    if at[At.N_NODES] > 0:  # a tree that waited for more room
+        return 0
+    at[At.N_NODES], at[At.STAGE] = 1, Kind.SUM
+    _clear_node(room, 0, -1)
+    room.whole[Node.START, 0], room.whole[Node.SIZE, 0] = 0, rows.order.shape[1]
+    # a pair with one sibling only
+    room.pairs[Pair.SMALL, 0], room.pairs[Pair.LARGE, 0] = 0, -1
+    at[At.N_PAIRS], at[At.N_PARTED], room.level[0, 0] = 1, 1, 0
+    return _post_sums(room, n_threads)
+
+
+@compiled_part
+def _prepare_next(search: Search, room: Room, n_threads: int) -> Whole:
+    """Write the jobs that follow; return their number, 0 when the tree is complete, -1 if room is wanting."""
+    at = room.at
+    if at[At.STAGE] == Kind.SORT and at[At.N_PARTED] > 0:
+        _post_places(room)
+        at[At.STAGE] = Kind.PLACE
+        return at[At.N_PARTED]
+    if at[At.STAGE] == Kind.PLACE:
+        at[At.N_PARTED] = _keep_pairs(room, search.limits)
+        if at[At.N_PARTED] > 0:
+            at[At.STAGE] = Kind.SUM
+            return _post_sums(room, n_threads)
+    elif at[At.STAGE] == Kind.SUM:
+        for job in range(at[At.N_PARTED]):
+            room.jobs[Job.KIND, job], room.jobs[Job.PAIR, job] = Kind.SEARCH, room.level[0, job]
+        at[At.STAGE] = Kind.SEARCH
+        return at[At.N_PARTED]
+    if at[At.STAGE] != Kind.WHOLE:
+        _list_level(room)
+        at[At.STAGE] = Kind.WHOLE
+    is_last = at[At.DEPTH] + 1 == search.max_depth
+    n_children = 2 * at[At.WIDTH]
+    if n_children == 0 or at[At.DEPTH] == search.max_depth:
+        return 0
+    if at[At.N_NODES] + n_children > room.whole.shape[1]:
+        return -1
+    if not is_last and n_children > room.tables.shape[1]:
+        return -1
+    _split_nodes(room)
+    at[At.DEPTH] += 1
+    at[At.STAGE] = Kind.SORT
+    return 0 if is_last else _post_pairs(room, n_threads)
+
+
+@compiled_part
+def _split_nodes(room: Room) -> None:
+    """Split the nodes of a level."""
+    whole, real, n = room.whole, room.real, room.at[At.N_NODES]
+    for pair in range(room.at[At.WIDTH]):
+        node, table = room.level[0, pair], room.level[1, pair]
+        found, gains = room.found[table], room.gains[table]
+        _clear_node(room, n, node)
+        _clear_node(room, n + 1, node)
+        whole[Node.FEATURE, node], whole[Node.THRESHOLD, node] = found[Found.FEATURE], found[Found.THRESHOLD]
+        whole[Node.IS_MISSING_RIGHT, node], whole[Node.LEFT, node] = found[Found.IS_MISSING_RIGHT], n
+        real[Real.GAIN, node] = gains[Gain.GAIN]
+        real[Real.VALUE, n], real[Real.HESSIAN, n] = gains[Gain.LEFT_VALUE], gains[Gain.LEFT_HESSIAN]
+        real[Real.VALUE, n + 1], real[Real.HESSIAN, n + 1] = (
+            gains[Gain.RIGHT_VALUE],
+            gains[Gain.RIGHT_HESSIAN],
+        )
+        room.pairs[Pair.LEFT_CHILD, pair], room.pairs[Pair.PARENT_TABLE, pair] = n, table
+        n += 2
+    room.at[At.N_NODES], room.at[At.N_PAIRS] = n, room.at[At.WIDTH]
+
+
+@compiled_part
+def _clear_node(room: Room, node: int, parent: int) -> None:
+    for line in range(room.whole.shape[0]):
+        room.whole[line, node] = -1
+    for line in range(room.real.shape[0]):
+        room.real[line, node] = 0.0
+    room.whole[Node.PARENT, node] = parent
+
+
+@compiled_part
+def _post_pairs(room: Room, n_threads: int) -> int:
+    """Write a job for each new pair of siblings, or several if their parent is large: these come first."""
+    n_jobs = 0
+    for is_parted in (True, False):
+        for pair in range(room.at[At.N_PAIRS]):
+            parent = room.whole[Node.PARENT, room.pairs[Pair.LEFT_CHILD, pair]]
+            is_large = room.whole[Node.SIZE, parent] * _FEW * n_threads > room.whole[Node.SIZE, 0]
+            n_parts = _n_parts(room, parent, n_threads) if is_large else 1
+            if is_parted and n_parts > 1:
+                n_jobs = _post_parts(room, n_jobs, Kind.SORT, pair, parent, n_parts)
+            elif not is_parted and n_parts == 1:
+                room.jobs[Job.KIND, n_jobs], room.jobs[Job.PAIR, n_jobs] = Kind.WHOLE, pair
+                n_jobs += 1
+        if is_parted:
+            room.at[At.N_PARTED] = n_jobs
+    return n_jobs
+
+
+@compiled_part
+def _n_parts(room: Room, node: int, n_threads: int) -> Whole:
+    return max(1, min(n_threads, room.whole[Node.SIZE, node] // LEAST_ROWS))
+
+
+@compiled_part
+def _post_parts(room: Room, n_jobs: int, kind: int, pair: int, node: int, n_parts: int) -> int:
+    """Write a job for each part of the rows of a node; return the number of jobs then."""
+    start, size = room.whole[Node.START, node], room.whole[Node.SIZE, node]
+    for i in range(n_parts):
+        room.jobs[Job.KIND, n_jobs + i], room.jobs[Job.PAIR, n_jobs + i] = kind, pair
+        room.jobs[Job.FIRST, n_jobs + i] = start + size * i // n_parts
+        room.jobs[Job.LAST, n_jobs + i] = start + size * (i + 1) // n_parts
+    return n_jobs + n_parts
+
+
+@compiled_part
+def _post_places(room: Room) -> None:
+    """Make jobs that put rows in place of those that laid them aside, and write down where children begin."""
+    whole, place = room.whole, 0
+    for job in range(room.at[At.N_PARTED]):
+        child = room.pairs[Pair.LEFT_CHILD, room.jobs[Job.PAIR, job]]
+        node = whole[Node.PARENT, child]
+        start, end = whole[Node.START, node], whole[Node.START, node] + whole[Node.SIZE, node]
+        if room.jobs[Job.FIRST, job] == start:
+            place = start
+        room.jobs[Job.KIND, job], room.jobs[Job.PLACE, job] = Kind.PLACE, place
+        place += room.jobs[Job.N_LEFT, job]
+        if room.jobs[Job.LAST, job] == end:
+            whole[Node.START, child], whole[Node.SIZE, child] = start, place - start
+            whole[Node.START, child + 1], whole[Node.SIZE, child + 1] = place, end - place
+
+
+@compiled_part
+def _keep_pairs(room: Room, limits: Host) -> int:
+    """List, where the nodes of a level were, the pairs in parts that may be split further."""
+    n, last = 0, -1
+    for job in range(room.at[At.N_PARTED]):
+        pair = room.jobs[Job.PAIR, job]
+        if pair != last:
+            pair_up(room, limits, pair)
+            if room.pairs[Pair.SMALL, pair] >= 0:
+                room.level[0, n] = pair
+                n += 1
+        last = pair
     return n
 
 
-@compiled
-def split_level(
-    nodes: Host, lines: Host, running: Host, search: Search, n: int, whole: Host, real: Host
-) -> tuple[int, Host]:
-    """Split the nodes of a level that are worth it; return how many nodes there are then, and their lines."""
-    n_bins = running.shape[2]
-    scores = np.empty(n_bins, dtype=np.float32)
-    keys = scores.view(np.int32)
-    chosen = np.empty(nodes.shape[0], dtype=np.int64)
-    first = n
-    for i in range(nodes.shape[0]):
-        if _split_node(
-            running[lines[i]],
-            nodes[i],
-            n,
-            search.regular,
-            search.unit,
-            search.is_used,
-            search.use_missing,
-            search.limits,
-            whole,
-            real,
-            scores,
-            keys,
-        ):
-            chosen[(n - first) // 2] = lines[i]
-            n += 2
-    return n, chosen
+@compiled_part
+def _post_sums(room: Room, n_threads: int) -> int:
+    """Write the jobs that sum up the smaller siblings of the pairs that `_keep_pairs` lists."""
+    n_jobs = n_spare = 0
+    for i in range(room.at[At.N_PARTED]):
+        pair = room.level[0, i]
+        node = room.pairs[Pair.SMALL, pair]
+        n_parts = _n_parts(room, node, n_threads)
+        room.pairs[Pair.SPARE, pair], room.pairs[Pair.N_SPARE, pair] = n_spare, n_parts - 1
+        room.jobs[Job.PLACE, n_jobs] = -1
+        for part in range(1, n_parts):
+            room.jobs[Job.PLACE, n_jobs + part] = n_spare + part - 1
+        n_jobs = _post_parts(room, n_jobs, Kind.SUM, pair, node, n_parts)
+        n_spare += n_parts - 1
+    return n_jobs
 
 
 @compiled_part
-def _split_node(
-    running: Host,
-    node: int,
-    left_child: int,
-    regular: Host,
-    unit: float,
-    is_used: Host,
-    use_missing: Host,
-    limits: Host,
-    whole: Host,
-    real: Host,
-    scores: Host,
-    keys: Host,
-) -> bool:
-    """Find the best split of a node, and write it and two children down if it is good enough."""
-    n_bins = running.shape[1]
-    total = running[0, n_bins - 1]
-    share = limits[2] / whole[SIZE, node]
-    least = max(regular[1], np.float32(share) * np.float32(total >> 32))
-    cell = best_cell(running, total, regular[0], least, is_used, False, scores, keys)
-    best = keys[0]
-    left = running[cell // n_bins, cell % n_bins] if best > 0 else total
-    is_left = False
-    if use_missing.shape[0]:
-        other = best_cell(running, total, regular[0], least, use_missing, True, scores, keys)
-        if keys[0] > best:
-            is_left, cell = True, other
-            line = running[cell // n_bins]
-            left = line[cell % n_bins] + (line[n_bins - 1] - line[n_bins - 2])
-    feature, position = cell // n_bins, cell % n_bins
-    right = total - left
-    # where nothing is missing, later rows go where most of the weight is
-    if running[feature, n_bins - 2] == running[feature, n_bins - 1]:
-        is_left = left >= right
-    gradient, hessian, value, score = _side(total, unit, limits[0])
-    if node == 0:
-        real[_VALUE, 0] = value
-    _, left_hessian, left_value, left_score = _side(left, unit, limits[0])
-    _, right_hessian, right_value, right_score = _side(right, unit, limits[0])
-    gain = left_score + right_score - score
-    # float32 chose
-    lightest = max(0.99999 * share * hessian, max(limits[1], unit))
-    is_good = min(left_hessian, right_hessian) >= lightest and gain > 1e-6 + 1e-6 * abs(gradient)
-    if not is_good or not gain > 0:
-        return False
-    real[_GAIN, node] = gain
-    whole[FEATURE, node], whole[THRESHOLD, node], whole[LEFT, node] = feature, position, left_child
-    whole[IS_MISSING_RIGHT, node] = 0 if is_left else 1
-    whole[PARENT, left_child] = whole[PARENT, left_child + 1] = node
-    real[_VALUE, left_child], real[_VALUE, left_child + 1] = left_value, right_value
-    real[_HESSIAN, left_child], real[_HESSIAN, left_child + 1] = left_hessian, right_hessian
-    return True
-
-
-@compiled_part
-def _side(packed: int, unit: float, l2: float) -> tuple[float, float, float, float]:
-    """Return gradient, hessian, value and score of a packed sum."""
-    whole = (packed + (1 << 31)) >> 32
-    gradient, hessian = (packed - (whole << 32)) * unit, whole * unit
-    value = gradient / -(hessian + max(l2, 1e-30))
-    return gradient, hessian, value, -gradient * value
-
-
-@compiled_part
-def _sort_rows(bins: Host, order: Host, gone: Host, whole: Host, left_child: int, n_bins: int) -> None:
-    """Sort the rows of a node that was split, and write down where those of its children are."""
-    node = whole[PARENT, left_child]
-    feature, threshold = np.uint64(whole[FEATURE, node]), whole[THRESHOLD, node]
-    # the bins that go right are one run: up to the missing values, or with them
-    begin = threshold + 1
-    run = np.uint64(n_bins - 1 - begin + whole[IS_MISSING_RIGHT, node])
-    start, size = whole[START, node], whole[SIZE, node]
-    left, right = np.uint64(start), np.uint64(start)
-    for position in range(start, start + size):
-        row = np.uint64(order[position])
-        side = np.uint64(np.uint64(bins[feature, row] - begin) < run)
-        order[left] = row
-        gone[right] = row
-        left += np.uint64(1) - side
-        right += side
-    n_left = np.int64(left) - start
-    for i in range(start, start + size - n_left):
-        order[i + n_left] = gone[i]
-    whole[START, left_child], whole[SIZE, left_child] = start, n_left
-    whole[START, left_child + 1], whole[SIZE, left_child + 1] = start + n_left, size - n_left
-
-
-@compiled
-def pair_up(
-    chosen: Host, first: int, last: int, limits: Host, whole: Host, real: Host
-) -> tuple[Host, Host, Host]:
-    """Return the smaller and the larger of siblings that may be split, and the line of their parents."""
-    pairs = np.empty((3, (last - first) // 2), dtype=np.int64)
+def _list_level(room: Room) -> None:
+    """List the nodes that are worth to be split, smaller siblings first."""
     n = 0
-    for left in range(first, last, 2):
-        heaviest = max(real[_HESSIAN, left], real[_HESSIAN, left + 1])
-        largest = max(whole[SIZE, left], whole[SIZE, left + 1])
-        if heaviest >= 2.0 * limits[1] and largest >= 2 * limits[2]:
-            small = left + (1 if whole[SIZE, left + 1] < whole[SIZE, left] else 0)
-            pairs[0, n], pairs[1, n], pairs[2, n] = small, 2 * left + 1 - small, chosen[(left - first) // 2]
-            n += 1
-    return pairs[0, :n], pairs[1, :n], pairs[2, :n]
-
-
-@compiled
-def complete_level(
-    small: Host, large: Host, of_parent: Host, parents: Host, running: Host, limits: Host, whole: Host
-) -> tuple[Host, Host]:
-    """Make running sums of the smaller siblings' sums; the larger ones are what remains of their parents.
-
-    `running` (2 p, d, n_bins) begins with the sums of the smaller ones. Returns the nodes that may be split,
-    smaller siblings first, and the line of each.
-    """
-    n_pairs = small.shape[0]
-    nodes, lines = np.empty(2 * n_pairs, dtype=np.int64), np.empty(2 * n_pairs, dtype=np.int64)
-    n = 0
-    for line in range(2 * n_pairs):
-        i = line % n_pairs
-        node = small[i] if line < n_pairs else large[i]
-        if line < n_pairs:
-            add_up(running[line])
-        else:
-            _subtract(parents[of_parent[i]], running[i], running[line])
-        if whole[SIZE, node] >= 2 * limits[2]:
-            nodes[n], lines[n] = node, line
-            n += 1
-    return nodes[:n], lines[:n]
-
-
-@compiled_part
-def _subtract(whole: Host, part: Host, rest: Host) -> None:
-    for j in range(whole.shape[0]):
-        for b in range(whole.shape[1]):
-            rest[j, b] = whole[j, b] - part[j, b]
+    for side in range(2):
+        for pair in range(room.at[At.N_PAIRS]):
+            node = room.pairs[Pair.SMALL + side, pair]
+            if node >= 0 and room.found[2 * pair + side, Found.IS_GOOD] > 0:
+                room.level[0, n], room.level[1, n] = node, 2 * pair + side
+                n += 1
+    room.at[At.WIDTH] = n

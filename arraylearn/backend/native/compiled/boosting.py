@@ -31,7 +31,7 @@ __all__ = [
 
 # What a thread must have to do, or it costs more than it brings.
 _LEAST_ADDITIONS = 400_000
-_LEAST_ROWS = 30_000
+_LEAST_ROWS = 150_000
 # Rows that are turned at once: what they are made of and become stays in the first-level cache.
 _TURNED = 128
 # Rows between the one that is asked for and the one that is added.

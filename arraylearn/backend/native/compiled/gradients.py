@@ -24,8 +24,9 @@ Host = np.ndarray[Any, Any]
 
 __all__ = ["log_loss_gradients"]
 
-# Gradients that a thread must have, or it costs more than it brings.
-_LEAST_GRADIENTS = 30_000
+# Gradients that a thread must have, or it costs more than it brings: to be derived, and to be scaled.
+_LEAST_GRADIENTS = 100_000
+_LEAST_SCALED = 400_000
 _CHUNK = 256
 # Gradients wait for their scale with this much added, so that nothing is borrowed from the hessian above.
 _ONE = 1 << GRADIENT_BITS
@@ -50,7 +51,7 @@ def log_loss_gradients(
     parallel_map(derive, range(len(portions)))
     total = totals.sum(axis=0)
     shifts = (total[:, None] >> np.arange(GRADIENT_BITS, 62) > 0).sum(axis=1)
-    parallel_map(lambda rows: _scale(packed, shifts, *rows), portions)
+    parallel_map(lambda rows: _scale(packed, shifts, *rows), even_portions(n, _LEAST_SCALED // k))
     return packed, shifts
 
 

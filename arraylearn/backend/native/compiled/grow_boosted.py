@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.boosted_levels import Search, Table, grow_alone
-from arraylearn.backend.native.compiled.boosted_subtrees import grow_shared
+from arraylearn.backend.native.compiled.boosted_levels import work
+from arraylearn.backend.native.compiled.boosted_room import At, Room, Rows, Search, enlarge, make_room
+from arraylearn.backend.native.compiled.jit import Host
+from arraylearn.backend.native.compiled.team import dismiss, make_desk
 from arraylearn.backend.score_tables import GRADIENT_BITS
-from arraylearn.backend.threads import get_num_threads, parallel_map
-
-Host = np.ndarray[Any, Any]
+from arraylearn.backend.threads import assisted, get_num_threads
 
 __all__ = ["grow_boosted_trees"]
 
-# With more cells than this (rows x columns) several threads grow a tree together, and not one tree each.
-_MANY_CELLS = 1_000_000
+# Cells of a round (trees x rows x columns) from which on another thread is worth its start.
+_LEAST_CELLS = 40_000
+# Nodes of a level that there is room for at first.
+_FIRST_TABLES = 64
 
 
 def grow_boosted_trees(
@@ -25,6 +28,7 @@ def grow_boosted_trees(
     cells: Host,
     n_bins: int,
     missing: Sequence[int],
+    memory: dict[str, Any],
     packed: Host,
     shifts: Host,
     rows: Host,
@@ -33,24 +37,66 @@ def grow_boosted_trees(
     rules: Any,
     result: Callable[[Host, Host, Host], Any],
 ) -> list[Any] | None:
-    d, m = bins.shape[0], rows.shape[0]
     if cells.dtype != np.uint8:  # made before Numba was awake
         return None
+    (d, _), k, m = bins.shape, packed.shape[0], rows.shape[0]
+    depth = 1 << 40 if rules.max_depth is None else rules.max_depth
+    n_threads = get_num_threads() if k * m * d >= _LEAST_CELLS else 1
+    room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)), k)
+    table = Rows(bins, cells, packed, order, aside)
+    search = _plan_search(d, missing, shifts, units, is_used, rules, depth)
+    grown: list[Any] = []
+    while len(grown) < k:
+        desk = make_desk()
+
+        assist = partial(work, table, search, room, desk, n_threads, False)
+        with assisted(assist, partial(dismiss, desk), n_threads):
+            while len(grown) < k:
+                if room.at[At.N_NODES] == 0:
+                    room.at[At.TREE] = len(grown)
+                    order[len(grown)] = rows
+                if not work(table, search, room, desk, n_threads, True):
+                    break
+                n = room.at[At.N_NODES]
+                grown.append(result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order[len(grown)]))
+                room.at[:] = 0
+        if len(grown) < k:
+            room = enlarge(room, m, n_threads)
+    return grown
+
+
+def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...], k: int) -> tuple[Room, Host, Host]:
+    """Return room for trees, for their rows (k, m) and for those laid aside (2, m): memory once touched."""
+    if memory.get("sizes") != (sizes, k):
+        d, n_bins, m, n_threads, n_tables = sizes
+        memory["sizes"] = (sizes, k)
+        memory["room"] = make_room(d, n_bins, m, n_threads, n_tables, 4 * n_tables)
+        memory["order"] = np.empty((k, m), dtype=np.int64)
+        memory["aside"] = np.empty((2, m), dtype=np.int64)
+    memory["room"].at[:] = 0  # a round may have been broken off
+    return memory["room"], memory["order"], memory["aside"]
+
+
+def _n_tables(depth: int) -> int:
+    """Return for how many nodes of a level there is room at first: the last level needs none."""
+    return 1 << min(depth - 1, _FIRST_TABLES.bit_length() - 1)
+
+
+def _plan_search(
+    d: int,
+    missing: Sequence[int],
+    shifts: Host,
+    units: Host,
+    is_used: Sequence[Host | None],
+    rules: Any,
+    depth: int,
+) -> Search:
+    masks = np.ones((len(is_used), d), dtype=np.bool_)
+    for mask, used in zip(masks, is_used, strict=True):
+        mask[:] = True if used is None else used
     has_missing = np.zeros(d, dtype=np.bool_)
     has_missing[list(missing)] = True
-    limits = np.array((rules.l2, rules.min_child_hessian, rules.min_samples_leaf))
-    is_shared = get_num_threads() > 1 and m * d > _MANY_CELLS
-
-    def grow(tree: int) -> Any:
-        shift, used = int(shifts[tree]), is_used[tree]
-        mask = np.ones(d, dtype=np.bool_) if used is None else used
-        use_missing = mask & has_missing
-        use_missing = use_missing if use_missing.any() else use_missing[:0]
-        search = Search(units[shift], 2.0 ** (shift - GRADIENT_BITS), mask, use_missing, limits)
-        table = Table(bins, cells, packed[tree], rows.copy(), np.empty(m, dtype=np.int64))
-        depth = 1 << 40 if rules.max_depth is None else rules.max_depth
-        return result(*(grow_shared if is_shared else grow_alone)(table, search, depth, n_bins), table.order)
-
-    if is_shared:
-        return [grow(tree) for tree in range(packed.shape[0])]
-    return parallel_map(grow, range(packed.shape[0]))
+    use_missing = masks & has_missing
+    unit = 2.0 ** (np.asarray(shifts, dtype=np.float64) - GRADIENT_BITS)
+    limits = np.array((rules.l2, rules.min_child_hessian, rules.min_samples_leaf), dtype=np.float64)
+    return Search(units[shifts], unit, masks, use_missing, np.any(use_missing, axis=1), limits, depth)

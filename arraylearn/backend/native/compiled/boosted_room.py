@@ -1,0 +1,179 @@
+"""Where boosted trees grow: the arrays that all threads of a team work on, and the meaning of their lines."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from arraylearn.backend.native.compiled.jit import Host
+
+__all__ = [
+    "LEAST_ROWS",
+    "At",
+    "Found",
+    "Gain",
+    "Job",
+    "Kind",
+    "Node",
+    "Pair",
+    "Real",
+    "Room",
+    "Rows",
+    "Search",
+    "enlarge",
+    "make_room",
+]
+
+# Rows that a part of a node has at least.
+LEAST_ROWS = 4096
+
+
+class Node(IntEnum):
+    """Whole numbers of a node, see `BoostedNodes`."""
+
+    FEATURE = 0
+    THRESHOLD = 1
+    IS_MISSING_RIGHT = 2
+    LEFT = 3
+    PARENT = 4
+    START = 5
+    SIZE = 6
+
+
+class Real(IntEnum):
+    """Real numbers of a node."""
+
+    GAIN = 0
+    HESSIAN = 1
+    VALUE = 2
+
+
+class Pair(IntEnum):
+    """What is known of two siblings."""
+
+    LEFT_CHILD = 0
+    PARENT_TABLE = 1
+    SMALL = 2  # the smaller and ...
+    LARGE = 3  # the larger one; -1 if neither may be split
+    SPARE = 4  # the first of the spare tables of the smaller one and ...
+    N_SPARE = 5  # how many there are
+
+
+class Job(IntEnum):
+    """What describes a job."""
+
+    KIND = 0
+    PAIR = 1
+    FIRST = 2  # the positions of its rows
+    LAST = 3
+    N_LEFT = 4  # how many of them go left
+    PLACE = 5  # where those begin; the spare table of a sum, -1 for that of the node
+
+
+class Kind(IntEnum):
+    """What there is to do."""
+
+    WHOLE = 0  # all of it for a pair of siblings
+    SORT = 1  # or in parts: rows of the parent are laid aside by their sides
+    PLACE = 2  # and put into their places
+    SUM = 3  # those of the smaller sibling are summed up
+    SEARCH = 4  # sums are added, the larger sibling has what remains, and splits are found
+
+
+class Found(IntEnum):
+    """The split that was found for a node."""
+
+    IS_GOOD = 0
+    FEATURE = 1
+    THRESHOLD = 2
+    IS_MISSING_RIGHT = 3
+
+
+class Gain(IntEnum):
+    """What comes of it."""
+
+    GAIN = 0
+    LEFT_VALUE = 1
+    RIGHT_VALUE = 2
+    LEFT_HESSIAN = 3
+    RIGHT_HESSIAN = 4
+
+
+class At(IntEnum):
+    """Where the growth stands."""
+
+    TREE = 0
+    DEPTH = 1
+    N_NODES = 2
+    WIDTH = 3  # nodes of the level that are worth to be split
+    N_PAIRS = 4  # pairs of siblings of the level
+    N_PARTED = 5  # jobs for parts of nodes, then pairs that were parted
+    STAGE = 6  # the kind of the jobs that were written last; whole pairs go with the sorting of parts
+
+
+class Rows(NamedTuple):
+    """The rows that the trees of a round are grown on."""
+
+    bins: Host  # (d, n) uint8
+    cells: Host  # (n, d) uint8
+    packed: Host  # (k, n) int64 gradients
+    order: Host  # (k, m) int64 row ids, sorted by node
+    aside: Host  # (2, m) int64 working memory
+
+
+class Search(NamedTuple):
+    """What splits are looked for."""
+
+    regular: Host  # (k, 3) float32, see `best_splits`
+    unit: Host  # (k,) float64: of gradients and hessians
+    is_used: Host  # (k, d) bool
+    use_missing: Host  # (k, d) bool: those of them with missing values
+    has_missing: Host  # (k,) bool: whether there are any
+    limits: Host  # (3,) float64: l2, least hessian and least rows of a leaf
+    max_depth: int
+
+
+class Room(NamedTuple):
+    """What a tree needs for a level of `w` tables."""
+
+    at: Host  # (7,) int64
+    tables: Host  # (2, w, d, n_bins) int64 sums: those of even levels, those of odd ones
+    spare: Host  # (s, d, n_bins) int64 sums of further parts of nodes
+    found: Host  # (w, 4) int64 and ...
+    gains: Host  # (w, 5) float64: the best split of each table
+    level: Host  # (2, w) int64: nodes that may be split, and their tables
+    pairs: Host  # (6, w) int64
+    jobs: Host  # (6, j) int64
+    whole: Host  # (7, v) int64 and ...
+    real: Host  # (3, v) float64: the nodes
+
+
+def make_room(d: int, n_bins: int, n_rows: int, n_threads: int, n_tables: int, n_nodes: int) -> Room:
+    """Return room for levels of `n_tables` tables and trees of `n_nodes` nodes."""
+    n_parts = n_rows // LEAST_ROWS + 1
+    n_spare = min(n_parts, (n_threads - 1) * n_tables)
+    return Room(
+        np.zeros(len(At), dtype=np.int64),
+        np.empty((2, n_tables, d, n_bins), dtype=np.int64),
+        np.empty((n_spare, d, n_bins), dtype=np.int64),
+        np.empty((n_tables, len(Found)), dtype=np.int64),
+        np.empty((n_tables, len(Gain))),
+        np.empty((2, n_tables), dtype=np.int64),
+        np.empty((len(Pair), n_tables), dtype=np.int64),
+        np.empty((len(Job), n_tables + n_parts), dtype=np.int64),
+        np.empty((len(Node), n_nodes), dtype=np.int64),
+        np.empty((len(Real), n_nodes)),
+    )
+
+
+def enlarge(room: Room, n_rows: int, n_threads: int) -> Room:
+    """Return a room that is large enough for the next level, with all that the old one holds."""
+    _, n_tables, d, n_bins = room.tables.shape
+    width, n_nodes = int(room.at[At.WIDTH]), int(room.at[At.N_NODES])
+    n_tables = max(n_tables, 4 * width)
+    larger = make_room(d, n_bins, n_rows, n_threads, n_tables, 2 * n_nodes + 4 * width)
+    for old, new in zip(room, larger, strict=True):
+        new[tuple(slice(length) for length in old.shape)] = old
+    return larger
