@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn.backend.native.compiled.boosted_room import (
-    At,
-    Found,
-    Gain,
-    Job,
-    Kind,
-    Node,
-    Pair,
-    Real,
+    AT,
+    FOUND,
+    GAIN,
+    JOB,
+    KIND,
+    NODE,
+    PAIR,
+    REAL,
     Room,
     Rows,
     Search,
@@ -32,22 +32,22 @@ __all__ = ["do_job", "pair_up"]
 @compiled_part
 def do_job(rows: Rows, search: Search, room: Room, job: int, scores: Host, keys: Host) -> None:
     """Do a job; `scores` and `keys` are working memory of `best_cell`."""
-    kind, pair = room.jobs[Job.KIND, job], room.jobs[Job.PAIR, job]
-    first, last = room.jobs[Job.FIRST, job], room.jobs[Job.LAST, job]
-    if kind == Kind.WHOLE:
+    kind, pair = room.jobs[JOB.KIND, job], room.jobs[JOB.PAIR, job]
+    first, last = room.jobs[JOB.FIRST, job], room.jobs[JOB.LAST, job]
+    if kind == KIND.WHOLE:
         _sort_all(rows, room, pair)
         pair_up(room, search.limits, pair)
-        small = room.pairs[Pair.SMALL, pair]
+        small = room.pairs[PAIR.SMALL, pair]
         if small >= 0:
-            start = room.whole[Node.START, small]
-            _sum(rows, room, pair, start, start + room.whole[Node.SIZE, small], -1)
+            start = room.whole[NODE.START, small]
+            _sum(rows, room, pair, start, start + room.whole[NODE.SIZE, small], -1)
             _search_pair(search, room, pair, scores, keys)
-    elif kind == Kind.SORT:
-        room.jobs[Job.N_LEFT, job] = _lay_aside(rows, room, pair, first, last)
-    elif kind == Kind.PLACE:
-        _place(rows, room, pair, first, last, room.jobs[Job.N_LEFT, job], room.jobs[Job.PLACE, job])
-    elif kind == Kind.SUM:
-        _sum(rows, room, pair, first, last, room.jobs[Job.PLACE, job])
+    elif kind == KIND.SORT:
+        room.jobs[JOB.N_LEFT, job] = _lay_aside(rows, room, pair, first, last)
+    elif kind == KIND.PLACE:
+        _place(rows, room, pair, first, last, room.jobs[JOB.N_LEFT, job], room.jobs[JOB.PLACE, job])
+    elif kind == KIND.SUM:
+        _sum(rows, room, pair, first, last, room.jobs[JOB.PLACE, job])
     else:
         _search_pair(search, room, pair, scores, keys)
 
@@ -55,22 +55,22 @@ def do_job(rows: Rows, search: Search, room: Room, job: int, scores: Host, keys:
 @compiled_part
 def _right_bins(room: Room, node: int) -> tuple[int, np.uint64]:
     """Return the first bin that goes right and how many do, with the bin of missing values or without."""
-    begin = room.whole[Node.THRESHOLD, node] + 1
-    return begin, np.uint64(room.tables.shape[3] - 1 - begin + room.whole[Node.IS_MISSING_RIGHT, node])
+    begin = room.whole[NODE.THRESHOLD, node] + 1
+    return begin, np.uint64(room.tables.shape[3] - 1 - begin + room.whole[NODE.IS_MISSING_RIGHT, node])
 
 
 @compiled_part
 def _sort_all(rows: Rows, room: Room, pair: int) -> None:
     """Sort the rows of a node that was split, and write down where those of its children are."""
-    child = room.pairs[Pair.LEFT_CHILD, pair]
-    node = room.whole[Node.PARENT, child]
+    child = room.pairs[PAIR.LEFT_CHILD, pair]
+    node = room.whole[NODE.PARENT, child]
     begin, run = _right_bins(room, node)
     column, order, gone = (
-        rows.bins[room.whole[Node.FEATURE, node]],
-        rows.order[room.at[At.TREE]],
+        rows.bins[room.whole[NODE.FEATURE, node]],
+        rows.order[room.at[AT.TREE]],
         rows.aside[1],
     )
-    start, size = room.whole[Node.START, node], room.whole[Node.SIZE, node]
+    start, size = room.whole[NODE.START, node], room.whole[NODE.SIZE, node]
     left, right = np.uint64(start), np.uint64(start)
     for position in range(start, start + size):
         row = np.uint64(order[position])
@@ -82,16 +82,16 @@ def _sort_all(rows: Rows, room: Room, pair: int) -> None:
     n_left = np.int64(left) - start
     for i in range(start, start + size - n_left):
         order[i + n_left] = gone[i]
-    room.whole[Node.START, child], room.whole[Node.SIZE, child] = start, n_left
-    room.whole[Node.START, child + 1], room.whole[Node.SIZE, child + 1] = start + n_left, size - n_left
+    room.whole[NODE.START, child], room.whole[NODE.SIZE, child] = start, n_left
+    room.whole[NODE.START, child + 1], room.whole[NODE.SIZE, child + 1] = start + n_left, size - n_left
 
 
 @compiled_part
 def _lay_aside(rows: Rows, room: Room, pair: int, first: int, last: int) -> Whole:
     """Lay the rows at positions `first` to `last` aside, by their sides; return how many go left."""
-    node = room.whole[Node.PARENT, room.pairs[Pair.LEFT_CHILD, pair]]
+    node = room.whole[NODE.PARENT, room.pairs[PAIR.LEFT_CHILD, pair]]
     begin, run = _right_bins(room, node)
-    column, order = rows.bins[room.whole[Node.FEATURE, node]], rows.order[room.at[At.TREE]]
+    column, order = rows.bins[room.whole[NODE.FEATURE, node]], rows.order[room.at[AT.TREE]]
     stayed, gone = rows.aside[0], rows.aside[1]
     left, right = np.uint64(first), np.uint64(first)
     for position in range(first, last):
@@ -107,12 +107,12 @@ def _lay_aside(rows: Rows, room: Room, pair: int, first: int, last: int) -> Whol
 @compiled_part
 def _place(rows: Rows, room: Room, pair: int, first: int, last: int, n_left: int, place: int) -> None:
     """Put rows that were laid aside into their places: those that stayed left at `place`."""
-    order, stayed, gone = rows.order[room.at[At.TREE]], rows.aside[0], rows.aside[1]
-    child = room.pairs[Pair.LEFT_CHILD, pair]
+    order, stayed, gone = rows.order[room.at[AT.TREE]], rows.aside[0], rows.aside[1]
+    child = room.pairs[PAIR.LEFT_CHILD, pair]
     for i in range(n_left):
         order[place + i] = stayed[first + i]
     # of the rows before `first` those that did not stay left are before ours on the right
-    right = room.whole[Node.START, child + 1] + first - place
+    right = room.whole[NODE.START, child + 1] + first - place
     for i in range(last - first - n_left):
         order[right + i] = gone[first + i]
 
@@ -121,7 +121,7 @@ def _place(rows: Rows, room: Room, pair: int, first: int, last: int, n_left: int
 def _sum(rows: Rows, room: Room, pair: int, first: int, last: int, spare: int) -> None:
     """Sum up the rows at positions `first` to `last` in a spare table or in that of the smaller sibling."""
     n, d = rows.cells.shape
-    tree, depth, n_bins = room.at[At.TREE], room.at[At.DEPTH], room.tables.shape[3]
+    tree, depth, n_bins = room.at[AT.TREE], room.at[AT.DEPTH], room.tables.shape[3]
     table = room.tables[depth & 1, 2 * pair] if spare < 0 else room.spare[spare]
     cells, sums = rows.cells.reshape(-1), table.reshape(-1)
     for i in range(d * n_bins):
@@ -135,31 +135,31 @@ def _sum(rows: Rows, room: Room, pair: int, first: int, last: int, spare: int) -
 @compiled_part
 def pair_up(room: Room, limits: Host, pair: int) -> None:
     """Write down which of two siblings is the smaller one, if one of them may be split."""
-    whole, real, left = room.whole, room.real, room.pairs[Pair.LEFT_CHILD, pair]
-    heaviest = max(real[Real.HESSIAN, left], real[Real.HESSIAN, left + 1])
-    largest = max(whole[Node.SIZE, left], whole[Node.SIZE, left + 1])
+    whole, real, left = room.whole, room.real, room.pairs[PAIR.LEFT_CHILD, pair]
+    heaviest = max(real[REAL.HESSIAN, left], real[REAL.HESSIAN, left + 1])
+    largest = max(whole[NODE.SIZE, left], whole[NODE.SIZE, left + 1])
     small = large = -1
     if heaviest >= 2.0 * limits[1] and largest >= 2 * limits[2]:
-        small = left + (1 if whole[Node.SIZE, left + 1] < whole[Node.SIZE, left] else 0)
+        small = left + (1 if whole[NODE.SIZE, left + 1] < whole[NODE.SIZE, left] else 0)
         large = 2 * left + 1 - small
-    room.pairs[Pair.SMALL, pair], room.pairs[Pair.LARGE, pair] = small, large
-    room.pairs[Pair.SPARE, pair], room.pairs[Pair.N_SPARE, pair] = 0, 0
+    room.pairs[PAIR.SMALL, pair], room.pairs[PAIR.LARGE, pair] = small, large
+    room.pairs[PAIR.SPARE, pair], room.pairs[PAIR.N_SPARE, pair] = 0, 0
 
 
 @compiled_part
 def _search_pair(search: Search, room: Room, pair: int, scores: Host, keys: Host) -> None:
     """Make running sums of the smaller sibling's sums, subtract them from the parent's, and search both."""
-    parity = room.at[At.DEPTH] & 1
+    parity = room.at[AT.DEPTH] & 1
     sums = room.tables[parity, 2 * pair]
-    for i in range(room.pairs[Pair.N_SPARE, pair]):
-        _add(sums.reshape(-1), room.spare[room.pairs[Pair.SPARE, pair] + i].reshape(-1))
+    for i in range(room.pairs[PAIR.N_SPARE, pair]):
+        _add(sums.reshape(-1), room.spare[room.pairs[PAIR.SPARE, pair] + i].reshape(-1))
     add_up(sums)
-    _find_split(search, room, room.pairs[Pair.SMALL, pair], 2 * pair, sums, scores, keys)
-    if room.pairs[Pair.LARGE, pair] >= 0:
-        parent = room.tables[1 - parity, room.pairs[Pair.PARENT_TABLE, pair]]
+    _find_split(search, room, room.pairs[PAIR.SMALL, pair], 2 * pair, sums, scores, keys)
+    if room.pairs[PAIR.LARGE, pair] >= 0:
+        parent = room.tables[1 - parity, room.pairs[PAIR.PARENT_TABLE, pair]]
         rest = room.tables[parity, 2 * pair + 1]
         _subtract(parent.reshape(-1), sums.reshape(-1), rest.reshape(-1))
-        _find_split(search, room, room.pairs[Pair.LARGE, pair], 2 * pair + 1, rest, scores, keys)
+        _find_split(search, room, room.pairs[PAIR.LARGE, pair], 2 * pair + 1, rest, scores, keys)
 
 
 @compiled_part
@@ -179,8 +179,8 @@ def _find_split(
     search: Search, room: Room, node: int, table: int, running: Host, scores: Host, keys: Host
 ) -> None:
     """Write down the best split of a node, and whether it is good enough."""
-    room.found[table, Found.IS_GOOD] = 0
-    limits, size, tree = search.limits, room.whole[Node.SIZE, node], room.at[At.TREE]
+    room.found[table, FOUND.IS_GOOD] = 0
+    limits, size, tree = search.limits, room.whole[NODE.SIZE, node], room.at[AT.TREE]
     if node > 0 and size < 2 * limits[2]:
         return
     n_bins, unit, ridge = running.shape[1], search.unit[tree], search.regular[tree, 0]
@@ -204,7 +204,7 @@ def _find_split(
         is_left = left >= right
     gradient, hessian, value, score = _side(total, unit, limits[0])
     if node == 0:
-        room.real[Real.VALUE, 0] = value
+        room.real[REAL.VALUE, 0] = value
     _, left_hessian, left_value, left_score = _side(left, unit, limits[0])
     _, right_hessian, right_value, right_score = _side(right, unit, limits[0])
     gain = left_score + right_score - score
@@ -212,12 +212,12 @@ def _find_split(
     lightest = max(0.99999 * share * hessian, max(limits[1], unit))
     is_good = min(left_hessian, right_hessian) >= lightest and gain > 1e-6 + 1e-6 * abs(gradient)
     found, gains = room.found[table], room.gains[table]
-    found[Found.IS_GOOD] = 1 if is_good and gain > 0 else 0
-    found[Found.FEATURE], found[Found.THRESHOLD] = feature, threshold
-    found[Found.IS_MISSING_RIGHT] = 0 if is_left else 1
-    gains[Gain.GAIN] = gain
-    gains[Gain.LEFT_VALUE], gains[Gain.RIGHT_VALUE] = left_value, right_value
-    gains[Gain.LEFT_HESSIAN], gains[Gain.RIGHT_HESSIAN] = left_hessian, right_hessian
+    found[FOUND.IS_GOOD] = 1 if is_good and gain > 0 else 0
+    found[FOUND.FEATURE], found[FOUND.THRESHOLD] = feature, threshold
+    found[FOUND.IS_MISSING_RIGHT] = 0 if is_left else 1
+    gains[GAIN.GAIN] = gain
+    gains[GAIN.LEFT_VALUE], gains[GAIN.RIGHT_VALUE] = left_value, right_value
+    gains[GAIN.LEFT_HESSIAN], gains[GAIN.RIGHT_HESSIAN] = left_hessian, right_hessian
 
 
 @compiled_part

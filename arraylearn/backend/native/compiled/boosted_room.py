@@ -1,8 +1,10 @@
-"""Where boosted trees grow: the arrays that all threads of a team work on, and the meaning of their lines."""
+"""Where boosted trees grow: the arrays that all threads of a team work on, and the meaning of their lines.
+
+The names of lines are tuples, not enumerations, with which Numba before 0.68 does not index.
+"""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +12,15 @@ import numpy as np
 from arraylearn.backend.native.compiled.jit import Host
 
 __all__ = [
+    "AT",
+    "FOUND",
+    "GAIN",
+    "JOB",
+    "KIND",
     "LEAST_ROWS",
-    "At",
-    "Found",
-    "Gain",
-    "Job",
-    "Kind",
-    "Node",
-    "Pair",
-    "Real",
+    "NODE",
+    "PAIR",
+    "REAL",
     "Room",
     "Rows",
     "Search",
@@ -30,87 +32,111 @@ __all__ = [
 LEAST_ROWS = 4096
 
 
-class Node(IntEnum):
+class _Node(NamedTuple):
     """Whole numbers of a node, see `BoostedNodes`."""
 
-    FEATURE = 0
-    THRESHOLD = 1
-    IS_MISSING_RIGHT = 2
-    LEFT = 3
-    PARENT = 4
-    START = 5
-    SIZE = 6
+    FEATURE: int = 0
+    THRESHOLD: int = 1
+    IS_MISSING_RIGHT: int = 2
+    LEFT: int = 3
+    PARENT: int = 4
+    START: int = 5
+    SIZE: int = 6
 
 
-class Real(IntEnum):
+NODE = _Node()
+
+
+class _Real(NamedTuple):
     """Real numbers of a node."""
 
-    GAIN = 0
-    HESSIAN = 1
-    VALUE = 2
+    GAIN: int = 0
+    HESSIAN: int = 1
+    VALUE: int = 2
 
 
-class Pair(IntEnum):
+REAL = _Real()
+
+
+class _Pair(NamedTuple):
     """What is known of two siblings."""
 
-    LEFT_CHILD = 0
-    PARENT_TABLE = 1
-    SMALL = 2  # the smaller and ...
-    LARGE = 3  # the larger one; -1 if neither may be split
-    SPARE = 4  # the first of the spare tables of the smaller one and ...
-    N_SPARE = 5  # how many there are
+    LEFT_CHILD: int = 0
+    PARENT_TABLE: int = 1
+    SMALL: int = 2  # the smaller and ...
+    LARGE: int = 3  # the larger one; -1 if neither may be split
+    SPARE: int = 4  # the first of the spare tables of the smaller one and ...
+    N_SPARE: int = 5  # how many there are
 
 
-class Job(IntEnum):
+PAIR = _Pair()
+
+
+class _Job(NamedTuple):
     """What describes a job."""
 
-    KIND = 0
-    PAIR = 1
-    FIRST = 2  # the positions of its rows
-    LAST = 3
-    N_LEFT = 4  # how many of them go left
-    PLACE = 5  # where those begin; the spare table of a sum, -1 for that of the node
+    KIND: int = 0
+    PAIR: int = 1
+    FIRST: int = 2  # the positions of its rows
+    LAST: int = 3
+    N_LEFT: int = 4  # how many of them go left
+    PLACE: int = 5  # where those begin; the spare table of a sum, -1 for that of the node
 
 
-class Kind(IntEnum):
+JOB = _Job()
+
+
+class _Kind(NamedTuple):
     """What there is to do."""
 
-    WHOLE = 0  # all of it for a pair of siblings
-    SORT = 1  # or in parts: rows of the parent are laid aside by their sides
-    PLACE = 2  # and put into their places
-    SUM = 3  # those of the smaller sibling are summed up
-    SEARCH = 4  # sums are added, the larger sibling has what remains, and splits are found
+    WHOLE: int = 0  # all of it for a pair of siblings
+    SORT: int = 1  # or in parts: rows of the parent are laid aside by their sides
+    PLACE: int = 2  # and put into their places
+    SUM: int = 3  # those of the smaller sibling are summed up
+    SEARCH: int = 4  # sums are added, the larger sibling has what remains, and splits are found
 
 
-class Found(IntEnum):
+KIND = _Kind()
+
+
+class _Found(NamedTuple):
     """The split that was found for a node."""
 
-    IS_GOOD = 0
-    FEATURE = 1
-    THRESHOLD = 2
-    IS_MISSING_RIGHT = 3
+    IS_GOOD: int = 0
+    FEATURE: int = 1
+    THRESHOLD: int = 2
+    IS_MISSING_RIGHT: int = 3
 
 
-class Gain(IntEnum):
+FOUND = _Found()
+
+
+class _Gain(NamedTuple):
     """What comes of it."""
 
-    GAIN = 0
-    LEFT_VALUE = 1
-    RIGHT_VALUE = 2
-    LEFT_HESSIAN = 3
-    RIGHT_HESSIAN = 4
+    GAIN: int = 0
+    LEFT_VALUE: int = 1
+    RIGHT_VALUE: int = 2
+    LEFT_HESSIAN: int = 3
+    RIGHT_HESSIAN: int = 4
 
 
-class At(IntEnum):
+GAIN = _Gain()
+
+
+class _At(NamedTuple):
     """Where the growth stands."""
 
-    TREE = 0
-    DEPTH = 1
-    N_NODES = 2
-    WIDTH = 3  # nodes of the level that are worth to be split
-    N_PAIRS = 4  # pairs of siblings of the level
-    N_PARTED = 5  # jobs for parts of nodes, then pairs that were parted
-    STAGE = 6  # the kind of the jobs that were written last; whole pairs go with the sorting of parts
+    TREE: int = 0
+    DEPTH: int = 1
+    N_NODES: int = 2
+    WIDTH: int = 3  # nodes of the level that are worth to be split
+    N_PAIRS: int = 4  # pairs of siblings of the level
+    N_PARTED: int = 5  # jobs for parts of nodes, then pairs that were parted
+    STAGE: int = 6  # the kind of the jobs that were written last; whole pairs go with the sorting of parts
+
+
+AT = _At()
 
 
 class Rows(NamedTuple):
@@ -155,23 +181,23 @@ def make_room(d: int, n_bins: int, n_rows: int, n_threads: int, n_tables: int, n
     n_parts = n_rows // LEAST_ROWS + 1
     n_spare = min(n_parts, (n_threads - 1) * n_tables)
     return Room(
-        np.zeros(len(At), dtype=np.int64),
+        np.zeros(len(AT), dtype=np.int64),
         np.empty((2, n_tables, d, n_bins), dtype=np.int64),
         np.empty((n_spare, d, n_bins), dtype=np.int64),
-        np.empty((n_tables, len(Found)), dtype=np.int64),
-        np.empty((n_tables, len(Gain))),
+        np.empty((n_tables, len(FOUND)), dtype=np.int64),
+        np.empty((n_tables, len(GAIN))),
         np.empty((2, n_tables), dtype=np.int64),
-        np.empty((len(Pair), n_tables), dtype=np.int64),
-        np.empty((len(Job), n_tables + n_parts), dtype=np.int64),
-        np.empty((len(Node), n_nodes), dtype=np.int64),
-        np.empty((len(Real), n_nodes)),
+        np.empty((len(PAIR), n_tables), dtype=np.int64),
+        np.empty((len(JOB), n_tables + n_parts), dtype=np.int64),
+        np.empty((len(NODE), n_nodes), dtype=np.int64),
+        np.empty((len(REAL), n_nodes)),
     )
 
 
 def enlarge(room: Room, n_rows: int, n_threads: int) -> Room:
     """Return a room that is large enough for the next level, with all that the old one holds."""
     _, n_tables, d, n_bins = room.tables.shape
-    width, n_nodes = int(room.at[At.WIDTH]), int(room.at[At.N_NODES])
+    width, n_nodes = int(room.at[AT.WIDTH]), int(room.at[AT.N_NODES])
     n_tables = max(n_tables, 4 * width)
     larger = make_room(d, n_bins, n_rows, n_threads, n_tables, 2 * n_nodes + 4 * width)
     for old, new in zip(room, larger, strict=True):

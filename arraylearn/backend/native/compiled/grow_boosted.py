@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.native.compiled.boosted_levels import work
-from arraylearn.backend.native.compiled.boosted_room import At, Room, Rows, Search, enlarge, make_room
+from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Search, enlarge, make_room
 from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
 from arraylearn.backend.score_tables import GRADIENT_BITS
@@ -52,12 +52,12 @@ def grow_boosted_trees(
         assist = partial(work, table, search, room, desk, n_threads, False)
         with assisted(assist, partial(dismiss, desk), n_threads):
             while len(grown) < k:
-                if room.at[At.N_NODES] == 0:
-                    room.at[At.TREE] = len(grown)
+                if room.at[AT.N_NODES] == 0:
+                    room.at[AT.TREE] = len(grown)
                     order[len(grown)] = rows
                 if not work(table, search, room, desk, n_threads, True):
                     break
-                n = room.at[At.N_NODES]
+                n = room.at[AT.N_NODES]
                 grown.append(result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order[len(grown)]))
                 room.at[:] = 0
         if len(grown) < k:
