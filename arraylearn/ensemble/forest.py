@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
@@ -29,8 +29,8 @@ host = HOST.xp
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow together while their rows are no more than this.
-_ROWS_TOGETHER = 250_000
+# Trees grow together while their rows are no more than this; the second number is for those that grow whole.
+_ROWS_TOGETHER = (250_000, 50_000)
 # Trees whose rows out of the bag are looked at together.
 _TREES_JUDGED = 16
 
@@ -185,21 +185,23 @@ class RandomForestClassifier(ArrayClassifier):
             old = Forest(binning, ())
             self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
             self.n_trees_ = 0
-        bins = apply_binning(place.xp, old.binning, table)
         groves = old.groves
         if self.n_estimators > self.n_trees_:
-            groves = (*groves, self._grow_missing(place, bins, old.binning, labels, weights))
+            lines = _by_rows(place.xp, apply_binning(place.xp, old.binning, table))
+            groves = (*groves, self._grow_missing(place, lines, old.binning, labels, weights))
+            del lines
         self.model_ = Forest(old.binning, groves)
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
         if self.oob_score:
+            bins = apply_binning(place.xp, old.binning, table)
             self._judge_out_of_bag(place, bins, labels, weights)
         return self
 
     def _grow_missing(
-        self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
+        self, place: Place, lines: Array, binning: Binning, labels: Labels, weights: Any
     ) -> Grove:
-        """Grow the trees that are missing."""
-        xp, (d, n), n_bins = place.xp, bins.shape, binning.n_bins
+        """Grow the trees that are missing on bins (n, d)."""
+        xp, (n, d), n_bins = place.xp, lines.shape, binning.n_bins
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
@@ -207,8 +209,6 @@ class RandomForestClassifier(ArrayClassifier):
             draw_columns(d, _count_features(self.max_features, d)),
             place_bins(place, binning) if self._draws_cuts else None,
         )
-        # row by row: the columns that a node looks at lie in one or two lines of the cache
-        lines = xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
         def grow(few: slice) -> Part:
@@ -219,7 +219,9 @@ class RandomForestClassifier(ArrayClassifier):
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = ops.map_apart(xp, grow, _share(len(generators), n))
+            parts = ops.map_apart(
+                xp, grow, _share(len(generators), n, _ROWS_TOGETHER[ops.is_grown_whole(xp)])
+            )
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
@@ -314,10 +316,16 @@ class RandomForestClassifier(ArrayClassifier):
         return self._deliver(shares / xp.sum(shares, axis=1, keepdims=True), batch)
 
 
-def _share(n_trees: int, n_rows: int) -> list[slice]:
+def _by_rows(xp: Namespace, bins: Array) -> Array:
+    """Return bins (d, n) row by row: what a node looks at of a row lies in one or two lines of the cache."""
+    d, n = bins.shape
+    return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
+
+
+def _share(n_trees: int, n_rows: int, most_rows: int) -> list[slice]:
     """Cut a number of trees into parts of about the same size, some for every thread."""
     n_threads = get_num_threads()
-    n_parts = -(-n_trees * n_rows // _ROWS_TOGETHER)
+    n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)
     ends = [n_trees * i // n_parts for i in range(n_parts + 1)]
     return [slice(start, end) for start, end in pairwise(ends)]

@@ -129,7 +129,7 @@ def draw_columns(d: int, n_features: int) -> Any:
     """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins."""
     n_draws = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN_NUMBERS // d))
     keys = as_generator(_DRAW_SEED).random((n_draws, d))
-    return host.argsort(keys, axis=1)[:, :n_features]
+    return host.asarray(host.argsort(keys, axis=1)[:, :n_features], copy=True)  # and forget the others
 
 
 def _mix(numbers: Any) -> Any:

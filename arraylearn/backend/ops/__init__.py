@@ -47,7 +47,7 @@ from arraylearn.backend.ops.gradients import (
     log_loss_gradients,
     unpack,
 )
-from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees
+from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees, is_grown_whole
 from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
 from arraylearn.backend.ops.memory import scratch
 from arraylearn.backend.ops.moments import grouped_moments, merge_moments
@@ -130,6 +130,7 @@ __all__ = [
     "histogram_cells",
     "inverse_curvature_roots",
     "inverse_definite",
+    "is_grown_whole",
     "log_loss_gradients",
     "logsumexp",
     "map_apart",

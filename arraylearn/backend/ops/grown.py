@@ -32,6 +32,11 @@ class GrownTrees(NamedTuple):
     depth: int
 
 
+def is_grown_whole(xp: Namespace) -> bool:
+    """Whether `grow_whole_trees` has a body; many trees at once bring nothing then, and cost memory."""
+    return native(xp, "grow_whole_trees") is not None
+
+
 def grow_whole_trees(
     xp: Namespace, bins: Array, entries: Any, sizes: Any, seeds: Any, counts: Any, growth: ForestGrowth
 ) -> GrownTrees | None:

@@ -20,6 +20,8 @@ __all__ = ["grow_whole_trees"]
 
 _MOST_BINS = DIGITS * DIGITS
 _MOST_NODES = 2**31
+# Who waits while the smaller sibling of each pair is cut first, of nodes with up to 2**31 rows.
+_MOST_WAITING = 34
 
 
 class Nodes(NamedTuple):
@@ -60,7 +62,7 @@ def grow_whole_trees(
     desk = make_desk(most, growth.rules.n_bins, n_classes)
     feature, threshold, left = np.empty((3, 2 * most), dtype=np.int32)
     nodes = Nodes(feature, threshold, left, np.empty((2 * most, n_classes), dtype=np.int64))
-    pile = Pile(np.empty((most + 1, 4), dtype=np.int64), np.empty(most + 1, dtype=np.uint64))
+    pile = Pile(np.empty((_MOST_WAITING, 4), dtype=np.int64), np.empty(_MOST_WAITING, dtype=np.uint64))
     spare = np.empty(most, dtype=np.int64)
     parts, roots, depth, n_before, start = [], [], 0, 0, 0
     for tree, size in enumerate(sizes.tolist()):
@@ -132,7 +134,9 @@ def _grow_tree(
             nodes.counts[left + 1, c] = nodes.counts[node, c] - nodes.counts[left, c]
         nodes.feature[node], nodes.threshold[node], nodes.left[node] = feature, cut, left
         n_nodes, height = n_nodes + 2, max(height, depth + 1)
-        for side in range(2):
+        # the smaller one lies on top: when it is taken, no more than half of the rows are above what waits
+        larger = 1 if 2 * n_left < size else 0
+        for side in (larger, 1 - larger):
             own = scatter_bits(seed + np.uint64(side + 1))
             begin, length = (start + n_left, size - n_left) if side else (start, n_left)
             n_waiting = _lay_on(
