@@ -108,9 +108,13 @@ def test_paired_histogram(rung, xp, kind, weighted, d, m):
     assert_close(counts, expected)
 
 
-def test_paired_histogram_in_several_chunks_and_threads():
+@pytest.mark.parametrize("mode", ["never", "auto"])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_paired_histogram_in_several_chunks_and_threads(monkeypatch, mode, n_threads):
     import array_api_compat.numpy as xp
 
+    monkeypatch.setattr("arraylearn.backend.threads._num_threads", n_threads)
+    monkeypatch.setattr("arraylearn.backend.compiling._mode", mode)
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 9, (3, 100_003)).astype(np.uint8)
     keys, weights = rng.integers(0, 2, 100_003), rng.integers(0, 3, 100_003)
@@ -118,6 +122,9 @@ def test_paired_histogram_in_several_chunks_and_threads():
         with portable_only():
             expected = ops.paired_histogram(xp, columns, keys, 9, 2, w)
         np.testing.assert_array_equal(ops.paired_histogram(xp, columns, keys, 9, 2, w), expected)
+    keys[-1] = 2
+    with pytest.raises(ValueError, match="shape"):
+        ops.paired_histogram(xp, columns, keys, 9, 2)
 
 
 @pytest.mark.parametrize("width", [(), (2,)])

@@ -32,6 +32,7 @@ BODIES: dict[str, str] = {
     "histogram_cells": "boosting",
     "log_loss_gradients": "gradients",
     "number_values": "distinct",
+    "paired_histogram": "histograms",
     "prepare_walk": "walks",
     "reach_leaves": "walks",
     "search_splits": "splits",
