@@ -29,8 +29,11 @@ host = HOST.xp
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow together while their rows are no more than this; the second number is for those that grow whole.
-_ROWS_TOGETHER = (250_000, 50_000)
+# Trees grow together while their rows are no more than this. A device launches as often for many trees as for
+# one; the caches of a host like fewer; trees that grow whole, one after the other, have no use for company.
+_ROWS_ON_A_DEVICE = 2_000_000
+_ROWS_ON_THE_HOST = 250_000
+_ROWS_OF_WHOLE_TREES = 50_000
 # Trees whose rows out of the bag are looked at together.
 _TREES_JUDGED = 16
 
@@ -219,9 +222,7 @@ class RandomForestClassifier(ArrayClassifier):
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = ops.map_apart(
-                xp, grow, _share(len(generators), n, _ROWS_TOGETHER[ops.is_grown_whole(xp)])
-            )
+            parts = ops.map_apart(xp, grow, _share(place, len(generators), n))
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
@@ -322,9 +323,12 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
     return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
-def _share(n_trees: int, n_rows: int, most_rows: int) -> list[slice]:
+def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
     """Cut a number of trees into parts of about the same size, some for every thread."""
-    n_threads = get_num_threads()
+    most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
+    if ops.reads_are_free(place.device):
+        most_rows = _ROWS_OF_WHOLE_TREES if ops.is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
+        n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)
     ends = [n_trees * i // n_parts for i in range(n_parts + 1)]

@@ -390,7 +390,8 @@ def test_a_tree_does_not_depend_on_the_others(monkeypatch):
     X, y = stripes(300, k=3)
     one = small(n_estimators=1).fit(X, y).predict_proba(X)
     many = small(n_estimators=4).fit(X, y)
-    monkeypatch.setattr("arraylearn.ensemble.forest._ROWS_TOGETHER", (600, 600))
+    for name in ("_ROWS_ON_THE_HOST", "_ROWS_OF_WHOLE_TREES"):
+        monkeypatch.setattr(f"arraylearn.ensemble.forest.{name}", 600)
     apart = small(n_estimators=4).fit(X, y)
     assert_same_bits(many, apart)
     (first,) = apart.model_.groves
