@@ -43,7 +43,7 @@ def do_job(rows: Rows, search: Search, room: Room, job: int, scores: Host, keys:
             _sum(rows, room, pair, start, start + room.whole[NODE.SIZE, small], -1)
             _search_pair(search, room, pair, scores, keys)
     elif kind == KIND.SORT:
-        room.jobs[JOB.N_LEFT, job] = _lay_aside(rows, room, pair, first, last)
+        room.jobs[JOB.N_LEFT, job] = _divide(rows, room, pair, first, last, rows.aside[0])
     elif kind == KIND.PLACE:
         _place(rows, room, pair, first, last, room.jobs[JOB.N_LEFT, job], room.jobs[JOB.PLACE, job])
     elif kind == KIND.SUM:
@@ -53,33 +53,13 @@ def do_job(rows: Rows, search: Search, room: Room, job: int, scores: Host, keys:
 
 
 @compiled_part
-def _right_bins(room: Room, node: int) -> tuple[int, np.uint64]:
-    """Return the first bin that goes right and how many do, with the bin of missing values or without."""
-    begin = room.whole[NODE.THRESHOLD, node] + 1
-    return begin, np.uint64(room.tables.shape[3] - 1 - begin + room.whole[NODE.IS_MISSING_RIGHT, node])
-
-
-@compiled_part
 def _sort_all(rows: Rows, room: Room, pair: int) -> None:
     """Sort the rows of a node that was split, and write down where those of its children are."""
     child = room.pairs[PAIR.LEFT_CHILD, pair]
     node = room.whole[NODE.PARENT, child]
-    begin, run = _right_bins(room, node)
-    column, order, gone = (
-        rows.bins[room.whole[NODE.FEATURE, node]],
-        rows.order[room.at[AT.TREE]],
-        rows.aside[1],
-    )
     start, size = room.whole[NODE.START, node], room.whole[NODE.SIZE, node]
-    left, right = np.uint64(start), np.uint64(start)
-    for position in range(start, start + size):
-        row = np.uint64(order[position])
-        side = np.uint64(np.uint64(column[row] - begin) < run)
-        order[left] = row
-        gone[right] = row
-        left += np.uint64(1) - side
-        right += side
-    n_left = np.int64(left) - start
+    order, gone = rows.order[room.at[AT.TREE]], rows.aside[1]
+    n_left = _divide(rows, room, pair, start, start + size, order)  # those that stay move towards the front
     for i in range(start, start + size - n_left):
         order[i + n_left] = gone[i]
     room.whole[NODE.START, child], room.whole[NODE.SIZE, child] = start, n_left
@@ -87,12 +67,17 @@ def _sort_all(rows: Rows, room: Room, pair: int) -> None:
 
 
 @compiled_part
-def _lay_aside(rows: Rows, room: Room, pair: int, first: int, last: int) -> Whole:
-    """Lay the rows at positions `first` to `last` aside, by their sides; return how many go left."""
+def _divide(rows: Rows, room: Room, pair: int, first: int, last: int, stayed: Host) -> Whole:
+    """Write the rows at positions `first` to `last` that go left to `stayed`, the others aside.
+
+    Both begin at `first`; returns how many go left.
+    """
     node = room.whole[NODE.PARENT, room.pairs[PAIR.LEFT_CHILD, pair]]
-    begin, run = _right_bins(room, node)
+    # the bins that go right are one run: up to that of missing values, or with it
+    begin = room.whole[NODE.THRESHOLD, node] + 1
+    run = np.uint64(room.tables.shape[3] - 1 - begin + room.whole[NODE.IS_MISSING_RIGHT, node])
     column, order = rows.bins[room.whole[NODE.FEATURE, node]], rows.order[room.at[AT.TREE]]
-    stayed, gone = rows.aside[0], rows.aside[1]
+    gone = rows.aside[1]
     left, right = np.uint64(first), np.uint64(first)
     for position in range(first, last):
         row = np.uint64(order[position])
