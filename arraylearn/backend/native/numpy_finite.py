@@ -10,8 +10,10 @@ from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]
 
-# Values of a chunk; one that a thread is worth starting for.
+# Values of a chunk, whose two passes stay in the cache.
 _CHUNK = 1 << 17
+# Values from which threads pay: to wake them takes as long as a pass over a tenth of these.
+_WORTH_A_THREAD = 1 << 22
 
 
 def has_infinite(x: Host, or_nan: bool, limit: float) -> Host:
@@ -20,6 +22,8 @@ def has_infinite(x: Host, or_nan: bool, limit: float) -> Host:
         if x.ndim == 0 or x.shape[0] <= step:
             return np.asarray(_is_bad(x, or_nan, limit))
         chunks = (x[start : start + step] for start in range(0, x.shape[0], step))
+        if x.size < _WORTH_A_THREAD:
+            return np.asarray(any(_is_bad(chunk, or_nan, limit) for chunk in chunks))
         return np.asarray(any(parallel_map(lambda chunk: _is_bad(chunk, or_nan, limit), chunks)))
 
 

@@ -19,8 +19,8 @@ Host = np.ndarray[Any, Any]
 __all__ = ["follow_thresholds"]
 
 _BLOCK = 256
-# Rows from which a second thread pays.
-_WORTH_A_THREAD = 8_192
+# Rows that a thread must have, or it costs more than it brings.
+_WORTH_A_THREAD = 25_000
 
 
 def follow_thresholds(

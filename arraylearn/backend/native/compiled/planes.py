@@ -43,8 +43,7 @@ def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
         parallel_map(walk_rows(bins, trees, sums), portions)
         return sums
     n_bins = trees.goes_right.shape[1]
-    has_missing = np.array(parallel_map(lambda column: _occurs(column, n_bins - 1), bins))
-    planes = compile_planes(trees, n_bins, has_missing)
+    planes = compile_planes(trees, n_bins, _occurs(bins, n_bins - 1))
     conditions = np.stack((planes.feature, planes.threshold, planes.is_missing_left, planes.subset))
     conditions = conditions.astype(np.int64)
     sets = np.ascontiguousarray(trees.goes_right)
@@ -59,11 +58,16 @@ def sum_leaves(bins: Host, trees: Any, n_outputs: int) -> Host:
 
 
 @compiled
-def _occurs(column: Host, wanted: int) -> bool:
-    number = 0
-    for row in range(column.shape[0]):
-        number += column[row] == wanted
-    return number > 0
+def _occurs(bins: Host, wanted: int) -> Host:
+    """Return for each column whether a bin occurs in it."""
+    d, n = bins.shape
+    found = np.empty(d, dtype=np.bool_)
+    for j in range(d):
+        number = 0
+        for row in range(n):
+            number += bins[j, row] == wanted
+        found[j] = number > 0
+    return found
 
 
 @compiled
