@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["assisted", "get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
+__all__ = ["assisted", "free_threads", "get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,6 +50,11 @@ def get_num_threads() -> int:
     return int(stated) if stated.isdigit() and int(stated) > 0 else _available_cores()
 
 
+def free_threads() -> int:
+    """Return how many threads may share the caller's work, itself included: one inside a worker."""
+    return 1 if getattr(_inside, "worker", False) else get_num_threads()
+
+
 @contextmanager
 def same_threads(n: int) -> Iterator[None]:
     """Give our own pool, BLAS, OpenMP and torch (where it is loaded) `n` CPU threads each, in the block."""
@@ -79,7 +84,7 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     A call from inside a worker runs in that worker: nested pools would wait for each other.
     """
     work = list(items)
-    if len(work) < 2 or get_num_threads() == 1 or getattr(_inside, "worker", False):
+    if len(work) < 2 or free_threads() == 1:
         return [function(item) for item in work]
     return list(_executor().map(function, work))
 
@@ -91,7 +96,7 @@ def assisted(assist: Callable[[], object], dismiss: Callable[[], object], n_thre
     `dismiss`, called at the end of the block, must make `assist` return at once, also where it begins only
     then. The block must not rely on assistants: the threads may be busy elsewhere.
     """
-    if n_threads < 2 or getattr(_inside, "worker", False):
+    if n_threads < 2 or free_threads() == 1:
         yield
         return
     pool = _executor()

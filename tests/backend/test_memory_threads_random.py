@@ -226,11 +226,11 @@ def test_one_thread_and_workers_have_no_assistants():
 
 
 def test_nobody_waits_for_an_assistant_who_has_not_come():
-    al.set_num_threads(1)
+    al.set_num_threads(2)
     hold, over = threading.Event(), threading.Event()
     came = []
-    # the only thread of the pool is busy
-    with assisted(lambda: hold.wait(timeout=30), hold.set, 2):
+    # both threads of the pool are busy
+    with assisted(lambda: hold.wait(timeout=30), hold.set, 3):
         with assisted(lambda: came.append(1), over.set, 2):
             pass
         assert not hold.is_set()

@@ -13,12 +13,14 @@ from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Sear
 from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
 from arraylearn.backend.score_tables import GRADIENT_BITS
-from arraylearn.backend.threads import assisted, get_num_threads
+from arraylearn.backend.threads import assisted, free_threads
 
 __all__ = ["grow_boosted_trees"]
 
-# Cells of a round (trees x rows x columns) from which on another thread is worth its start.
-_LEAST_CELLS = 40_000
+# Cells of a tree (rows x columns) for each further thread, and the largest team: whoever finds nothing to do
+# does not sleep, but takes time from those who do.
+_LEAST_CELLS = 100_000
+_LARGEST_TEAM = 16
 # Nodes of a level that there is room for at first.
 _FIRST_TABLES = 64
 
@@ -41,14 +43,13 @@ def grow_boosted_trees(
         return None
     (d, _), k, m = bins.shape, packed.shape[0], rows.shape[0]
     depth = 1 << 40 if rules.max_depth is None else rules.max_depth
-    n_threads = get_num_threads() if k * m * d >= _LEAST_CELLS else 1
+    n_threads = min(free_threads(), 1 + m * d // _LEAST_CELLS, _LARGEST_TEAM)
     room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)), k)
     table = Rows(bins, cells, packed, order, aside)
     search = _plan_search(d, missing, shifts, units, is_used, rules, depth)
     grown: list[Any] = []
     while len(grown) < k:
         desk = make_desk()
-
         assist = partial(work, table, search, room, desk, n_threads, False)
         with assisted(assist, partial(dismiss, desk), n_threads):
             while len(grown) < k:
@@ -61,7 +62,7 @@ def grow_boosted_trees(
                 grown.append(result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order[len(grown)]))
                 room.at[:] = 0
         if len(grown) < k:
-            room = enlarge(room, m, n_threads)
+            room = memory["room"] = enlarge(room, m, n_threads)
     return grown
 
 
