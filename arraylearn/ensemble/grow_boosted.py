@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
@@ -48,8 +48,8 @@ def grow_trees(
     limits: Limits,
     units: Array,
     is_used: Sequence[Array | None],
-) -> list[Growth]:
-    """Grow a tree for each line of `gradients` on `rows`, which ascend.
+) -> Iterator[Growth]:
+    """Grow a tree for each line of `gradients` on `rows`, which ascend; its order lasts until the next one.
 
     `units` comes from `limits_in_units`; `is_used` (d,) marks the columns that each tree may split.
     """
@@ -64,11 +64,11 @@ def grow_trees(
         )
         grown = ops.grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
         if grown is not None:
-            return [_finish_whole(place, columns, tree, limits) for tree in grown]
-    return [
-        _grow_tree(place, columns, packed[c, :], shifts[c : c + 1], rows, limits, units, is_used[c])
-        for c in range(packed.shape[0])
-    ]
+            for tree in grown:
+                yield _finish_whole(place, columns, tree, limits)
+            return
+    for c in range(packed.shape[0]):
+        yield _grow_tree(place, columns, packed[c, :], shifts[c : c + 1], rows, limits, units, is_used[c])
 
 
 def _grow_tree(

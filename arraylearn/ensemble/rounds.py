@@ -136,12 +136,14 @@ def _add_round(
         is_used = [
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
-    grown = grow_trees(place, columns, gradients, rows, plan.limits, units, is_used)
-    trees = [growth.tree for growth in grown]
-    if rows.shape[0] == n:
-        for c, (_, order, splits, steps) in enumerate(grown):
-            scores[c, :] = ops.add_to_sides(xp, scores[c, :], columns.bins, order, splits, steps)
-    else:
+    trees = []
+    for c, grown in enumerate(grow_trees(place, columns, gradients, rows, plan.limits, units, is_used)):
+        trees.append(grown.tree)
+        if rows.shape[0] == n:
+            scores[c, :] = ops.add_to_sides(
+                xp, scores[c, :], columns.bins, grown.order, grown.splits, grown.steps
+            )
+    if rows.shape[0] < n:
         joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
         scores = scores + ops.sum_leaves(xp, columns.bins, joined, scores.shape[0])
     return trees, scores

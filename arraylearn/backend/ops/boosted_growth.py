@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
@@ -38,7 +38,7 @@ class BoostedNodes(NamedTuple):
     # greatest depth, which are not sorted any more
     whole: Any
     real: Any  # (3, m) float64: gain of the split, hessian, and what the score should change by
-    order: Array  # row ids; the next call with the same `memory` may write others there
+    order: Array  # row ids, until the next tree is asked for
 
 
 def grow_boosted_trees(
@@ -50,7 +50,7 @@ def grow_boosted_trees(
     units: Array,
     is_used: Sequence[Array | None],
     rules: BoostedRules,
-) -> list[BoostedNodes] | None:
+) -> Iterator[BoostedNodes] | None:
     """Grow a tree for each line of gradients, without a stop at each level.
 
     Parameters
@@ -70,12 +70,12 @@ def grow_boosted_trees(
 
     Returns
     -------
-    list of BoostedNodes, or None
-        What `block_histograms`, `best_splits` and `split_blocks` make, level by level. None where the library
-        has nothing better than those: the caller takes the levels.
+    iterator of BoostedNodes, or None
+        One tree after the other: what `block_histograms`, `best_splits` and `split_blocks` make, level by
+        level. None where the library has nothing better than those: the caller takes the levels.
     """
     fast = native(xp, "grow_boosted_trees")
-    grown: list[BoostedNodes] | None = fast and fast(
+    grown: Iterator[BoostedNodes] | None = fast and fast(
         *columns, packed, shifts, rows, units, is_used, rules, BoostedNodes
     )
     return grown

@@ -58,7 +58,7 @@ def _sort_all(rows: Rows, room: Room, pair: int) -> None:
     child = room.pairs[PAIR.LEFT_CHILD, pair]
     node = room.whole[NODE.PARENT, child]
     start, size = room.whole[NODE.START, node], room.whole[NODE.SIZE, node]
-    order, gone = rows.order[room.at[AT.TREE]], rows.aside[1]
+    order, gone = rows.order, rows.aside[1]
     n_left = _divide(rows, room, pair, start, start + size, order)  # those that stay move towards the front
     for i in range(start, start + size - n_left):
         order[i + n_left] = gone[i]
@@ -76,7 +76,7 @@ def _divide(rows: Rows, room: Room, pair: int, first: int, last: int, stayed: Ho
     # the bins that go right are one run: up to that of missing values, or with it
     begin = room.whole[NODE.THRESHOLD, node] + 1
     run = np.uint64(room.tables.shape[3] - 1 - begin + room.whole[NODE.IS_MISSING_RIGHT, node])
-    column, order = rows.bins[room.whole[NODE.FEATURE, node]], rows.order[room.at[AT.TREE]]
+    column, order = rows.bins[room.whole[NODE.FEATURE, node]], rows.order
     gone = rows.aside[1]
     left, right = np.uint64(first), np.uint64(first)
     for position in range(first, last):
@@ -92,7 +92,7 @@ def _divide(rows: Rows, room: Room, pair: int, first: int, last: int, stayed: Ho
 @compiled_part
 def _place(rows: Rows, room: Room, pair: int, first: int, last: int, n_left: int, place: int) -> None:
     """Put rows that were laid aside into their places: those that stayed left at `place`."""
-    order, stayed, gone = rows.order[room.at[AT.TREE]], rows.aside[0], rows.aside[1]
+    order, stayed, gone = rows.order, rows.aside[0], rows.aside[1]
     child = room.pairs[PAIR.LEFT_CHILD, pair]
     for i in range(n_left):
         order[place + i] = stayed[first + i]
@@ -111,10 +111,10 @@ def _sum(rows: Rows, room: Room, pair: int, first: int, last: int, spare: int) -
     cells, sums = rows.cells.reshape(-1), table.reshape(-1)
     for i in range(d * n_bins):
         sums[i] = 0
-    if depth == 0 and rows.order.shape[1] == n:  # all rows, one after the other
+    if depth == 0 and rows.order.shape[0] == n:  # all rows, one after the other
         add_all(cells, rows.packed[tree], first, last, sums, d, n_bins)
     else:
-        add_block(cells, rows.packed[tree], rows.order[tree], first, last, sums, d, n_bins)
+        add_block(cells, rows.packed[tree], rows.order, first, last, sums, d, n_bins)
 
 
 @compiled_part

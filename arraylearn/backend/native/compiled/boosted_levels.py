@@ -74,7 +74,7 @@ def _begin(rows: Rows, room: Room, n_threads: int) -> Whole:
         return 0
     at[AT.N_NODES], at[AT.STAGE] = 1, KIND.SUM
     _clear_node(room, 0, -1)
-    room.whole[NODE.START, 0], room.whole[NODE.SIZE, 0] = 0, rows.order.shape[1]
+    room.whole[NODE.START, 0], room.whole[NODE.SIZE, 0] = 0, rows.order.shape[0]
     # a pair with one sibling only
     room.pairs[PAIR.SMALL, 0], room.pairs[PAIR.LARGE, 0] = 0, -1
     at[AT.N_PAIRS], at[AT.N_PARTED], room.level[0, 0] = 1, 1, 0

@@ -145,7 +145,7 @@ class Rows(NamedTuple):
     bins: Host  # (d, n) uint8
     cells: Host  # (n, d) uint8
     packed: Host  # (k, n) int64 gradients
-    order: Host  # (k, m) int64 row ids, sorted by node
+    order: Host  # (m,) int64 row ids of the tree that grows, sorted by node
     aside: Host  # (2, m) int64 working memory
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,13 @@ _LARGEST_TEAM = 16
 _FIRST_TABLES = 64
 
 
-def grow_boosted_trees(
+def grow_boosted_trees(bins: Host, cells: Host, *others: Any) -> Iterator[Any] | None:
+    if cells.dtype != np.uint8:  # made before Numba was awake
+        return None
+    return _grow_all(bins, cells, *others)
+
+
+def _grow_all(
     bins: Host,
     cells: Host,
     n_bins: int,
@@ -38,41 +44,39 @@ def grow_boosted_trees(
     is_used: Sequence[Host | None],
     rules: Any,
     result: Callable[[Host, Host, Host], Any],
-) -> list[Any] | None:
-    if cells.dtype != np.uint8:  # made before Numba was awake
-        return None
+) -> Iterator[Any]:
     (d, _), k, m = bins.shape, packed.shape[0], rows.shape[0]
     depth = 1 << 40 if rules.max_depth is None else rules.max_depth
     n_threads = min(free_threads(), 1 + m * d // _LEAST_CELLS, _LARGEST_TEAM)
-    room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)), k)
+    room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)))
     table = Rows(bins, cells, packed, order, aside)
     search = _plan_search(d, missing, shifts, units, is_used, rules, depth)
-    grown: list[Any] = []
-    while len(grown) < k:
+    tree = 0
+    while tree < k:
         desk = make_desk()
         assist = partial(work, table, search, room, desk, n_threads, False)
         with assisted(assist, partial(dismiss, desk), n_threads):
-            while len(grown) < k:
+            while tree < k:
                 if room.at[AT.N_NODES] == 0:
-                    room.at[AT.TREE] = len(grown)
-                    order[len(grown)] = rows
+                    room.at[AT.TREE] = tree
+                    order[:] = rows
                 if not work(table, search, room, desk, n_threads, True):
                     break
                 n = room.at[AT.N_NODES]
-                grown.append(result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order[len(grown)]))
+                yield result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order)
                 room.at[:] = 0
-        if len(grown) < k:
+                tree += 1
+        if tree < k:
             room = memory["room"] = enlarge(room, m, n_threads)
-    return grown
 
 
-def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...], k: int) -> tuple[Room, Host, Host]:
-    """Return room for trees, for their rows (k, m) and for those laid aside (2, m): memory once touched."""
-    if memory.get("sizes") != (sizes, k):
+def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...]) -> tuple[Room, Host, Host]:
+    """Return room for trees, for the rows (m,) of one and those laid aside (2, m): memory once touched."""
+    if memory.get("sizes") != sizes:
         d, n_bins, m, n_threads, n_tables = sizes
-        memory["sizes"] = (sizes, k)
+        memory["sizes"] = sizes
         memory["room"] = make_room(d, n_bins, m, n_threads, n_tables, 4 * n_tables)
-        memory["order"] = np.empty((k, m), dtype=np.int64)
+        memory["order"] = np.empty(m, dtype=np.int64)
         memory["aside"] = np.empty((2, m), dtype=np.int64)
     memory["room"].at[:] = 0  # a round may have been broken off
     return memory["room"], memory["order"], memory["aside"]
