@@ -282,16 +282,16 @@ def test_growth_of_what_is_known(monkeypatch, capsys, tmp_path):
         def fit(self, X, y):
             return np.ones((X.shape[0], X.shape[0]))
 
-    # large enough that nothing else that is allocated, such as a module on its first use, bends the slopes
     known = growth._Subject("kernels", "square", Shape(400, 3, 2), noise, Square, ("n_rows", "n_columns"))
     monkeypatch.setattr(growth, "_subjects", lambda: [known])
     monkeypatch.setenv("COLUMNS", "200")
     found = growth.measure_growth()
     by_axis = {one.axis: one for one in found.growths}
     assert by_axis["n_rows"].sizes == [400, 800, 1600, 3200]
-    assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.1)
+    # what is allocated, not what is resident, which other things in the process move
+    assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.01)
     assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
-    assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.1)
+    assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.01)
     kept, page = tmp_path / "growth.json", tmp_path / "RESULTS.md"
     growth.save_growth(found, kept)
     assert cli.main(["bench", "--growth", "--read", str(kept), str(kept), "--results", str(page)]) == 0
