@@ -51,23 +51,25 @@ def _grow_all(
     room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)))
     table = Rows(bins, cells, packed, order, aside)
     search = _plan_search(d, missing, shifts, units, is_used, rules, depth)
-    tree = 0
-    while tree < k:
-        desk = make_desk()
-        assist = partial(work, table, search, room, desk, n_threads, False)
-        with assisted(assist, partial(dismiss, desk), n_threads):
-            while tree < k:
-                if room.at[AT.N_NODES] == 0:
-                    room.at[AT.TREE] = tree
-                    order[:] = rows
-                if not work(table, search, room, desk, n_threads, True):
-                    break
-                n = room.at[AT.N_NODES]
-                yield result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order)
-                room.at[:] = 0
-                tree += 1
-        if tree < k:
+    for tree in range(k):
+        order[:] = rows
+        room.at[:] = 0
+        room.at[AT.TREE] = tree
+        while not _grow_with_a_team(table, search, room, n_threads):
             room = memory["room"] = enlarge(room, m, n_threads)
+        n = room.at[AT.N_NODES]
+        yield result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order)
+
+
+def _grow_with_a_team(table: Rows, search: Search, room: Room, n_threads: int) -> bool:
+    """Grow a tree, or go on with it; return whether it is complete.
+
+    The assistants leave when it is: who keeps them and then waits for other threads may wait for ever.
+    """
+    desk = make_desk()
+    assist = partial(work, table, search, room, desk, n_threads, False)
+    with assisted(assist, partial(dismiss, desk), n_threads):
+        return work(table, search, room, desk, n_threads, True)
 
 
 def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...]) -> tuple[Room, Host, Host]:
@@ -78,7 +80,6 @@ def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...]) -> tuple[Room, 
         memory["room"] = make_room(d, n_bins, m, n_threads, n_tables, 4 * n_tables)
         memory["order"] = np.empty(m, dtype=np.int64)
         memory["aside"] = np.empty((2, m), dtype=np.int64)
-    memory["room"].at[:] = 0  # a round may have been broken off
     return memory["room"], memory["order"], memory["aside"]
 
 
