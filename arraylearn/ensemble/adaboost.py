@@ -24,7 +24,7 @@ __all__ = ["AdaBoostClassifier"]
 host = HOST.xp
 
 
-class _Rounds(NamedTuple):
+class Rounds(NamedTuple):
     """What is kept of the rounds."""
 
     estimators: tuple[Any, ...]
@@ -179,7 +179,7 @@ class AdaBoostClassifier(ArrayClassifier):
             if error <= 0:
                 break
             factors = factors * host.where(is_wrong, math.exp(alpha), 1.0)
-        self.model_ = _Rounds(tuple(estimators), tuple(alphas))
+        self.model_ = Rounds(tuple(estimators), tuple(alphas))
         self.estimators_ = self.model_.estimators
         self.estimator_weights_ = from_host(alphas, HOST)
         self.estimator_errors_ = from_host(errors, HOST)

@@ -1,5 +1,5 @@
 """Models to files and back, without pickle."""
 
-from arraylearn.io.save import load, save
+from arraylearn.io.model_files import load, save
 
 __all__ = ["load", "save"]

@@ -1,17 +1,29 @@
-"""Plain JSON and a set of arrays as a fitted estimator; nothing but classes of this package is ever made."""
+"""Plain JSON and a set of arrays as a fitted estimator; only classes of the registry are ever made."""
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
+import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.probe import parse
+from arraylearn.io.registry import ESTIMATORS, RECORDS, check_estimator
+
 __all__ = ["Decoder"]
 
+_DTYPES = {
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float32",
+    "float64",
+}
+_TEXT = re.compile(r"<U([0-9]{1,9})")
 _GENERATORS = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+# NumPy does not check these positions in the state of a generator, which index its buffers.
+_POSITIONS = {"pos": 624, "buffer_pos": 4}
 
 
 class Decoder:
@@ -23,11 +35,20 @@ class Decoder:
         The arrays of the file.
     backend : str, optional
         Replaces the `backend` of every estimator.
+    most_bytes : int
+        What an array of text may take, whose size in memory is not bounded by that of the file.
+
+    Attributes
+    ----------
+    defaults : list of str
+        Parameters that the file does not have, which take their defaults.
     """
 
-    def __init__(self, arrays: Mapping[str, Any], backend: str | None) -> None:
+    def __init__(self, arrays: Mapping[str, Any], backend: str | None, most_bytes: int = 1 << 26) -> None:
+        self.defaults: list[str] = []
         self._arrays = arrays
         self._backend = backend
+        self._most_bytes = most_bytes
 
     def decode(self, value: Any) -> Any:
         """Return what the JSON value `value` stands for."""
@@ -38,7 +59,7 @@ class Decoder:
         for kind, make in self._kinds().items():
             if kind in value:
                 return make(value)
-        raise ValueError(f"the file holds {sorted(value)}, which this version of arraylearn does not know.")
+        raise ValueError(f"it holds {sorted(value)[:5]}, which this version of arraylearn does not know.")
 
     def _kinds(self) -> dict[str, Any]:
         return {
@@ -55,51 +76,55 @@ class Decoder:
     def _decode_array(self, value: dict[str, Any]) -> Any:
         name = value["array"]
         array = self._arrays[name].T if name.endswith("T") else self._arrays[name]
+        if array.dtype.name not in _DTYPES:
+            raise ValueError(f"array {name!r} has dtype {array.dtype.name}.")
         return array[()] if value.get("is_scalar") else array
 
     def _decode_values(self, value: dict[str, Any]) -> Any:
-        array = np.empty(len(value["values"]), dtype=value["dtype"])
-        array[:] = [self.decode(part) for part in value["values"]]
+        parts, dtype = [self.decode(part) for part in value["values"]], value["dtype"]
+        text = _TEXT.fullmatch(dtype)
+        if dtype != "|O" and (text is None or not all(type(part) is str for part in parts)):
+            raise ValueError(f"it holds an array of {dtype!r}.")
+        if text is not None and 4 * int(text[1]) * len(parts) > self._most_bytes:
+            raise ValueError(f"it holds {len(parts)} texts of up to {text[1]} characters.")
+        array = np.empty(len(parts), dtype=dtype)
+        array[:] = parts
         array = array.reshape(value["shape"])
         return array[()] if value.get("is_scalar") else array
 
     def _decode_generator(self, value: dict[str, Any]) -> Any:
         if value["bits"] not in _GENERATORS or value["generator"] not in ("RandomState", "Generator"):
-            raise ValueError(f"the file holds an unknown random generator {value['bits']!r}.")
+            raise ValueError(f"it holds an unknown random generator {value['bits']!r}.")
+        state = self.decode(value["state"])
+        for part in (state, state["state"]):
+            for name in _POSITIONS.keys() & part.keys():
+                if type(part[name]) is not int or not 0 <= part[name] <= _POSITIONS[name]:
+                    raise ValueError(f"a random generator has its {name} at {part[name]!r}.")
         bits = getattr(np.random, value["bits"])()
-        bits.state = self.decode(value["state"])
+        bits.state = state
         return getattr(np.random, value["generator"])(bits)
 
     def _decode_estimator(self, value: dict[str, Any]) -> Any:
-        kind = _find(value["estimator"])
-        if not hasattr(kind, "get_params"):
-            raise ValueError(f"the file names {value['estimator']!r} as an estimator, which it is not.")
+        tag = value["estimator"]
+        if tag not in ESTIMATORS:
+            raise ValueError(f"it holds a {tag!r}, which this version of arraylearn does not know.")
+        kind: Any = ESTIMATORS[tag][0]
+        state = {name: self.decode(part) for name, part in value["state"].items()}
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if name not in state:
+                state[name] = parameter.default
+                self.defaults.append(f"{tag}.{name}")
         made = kind.__new__(kind)
-        made.__setstate__({name: self.decode(part) for name, part in value["state"].items()})
-        if self._backend is not None and "backend" in made.__dict__:
+        made.__setstate__(state)
+        check_estimator(made)
+        if self._backend is not None:
             made.backend = self._backend
+        elif made.backend is not None and made.backend != "auto":
+            parse(made.backend)
         return made
 
     def _decode_record(self, value: dict[str, Any]) -> Any:
-        kind = _find(value["record"])
-        if not (dataclasses.is_dataclass(kind) or issubclass(kind, tuple)):
-            raise ValueError(f"the file names {value['record']!r} as a record, which it is not.")
-        return kind(**{name: self.decode(part) for name, part in value["fields"].items()})
-
-
-def _find(name: str) -> Any:
-    """Return the class ``"module:class"``, if it is one of ours."""
-    module, _, path = name.partition(":")
-    if module.split(".")[0] != "arraylearn":
-        raise ValueError(f"the file names {name!r}, which is not a class of arraylearn: it is not loaded.")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"the file needs {name!r}, which arraylearn does not have here: another version wrote it."
-        ) from error
-    if not isinstance(found, type) or not found.__module__.startswith("arraylearn."):
-        raise ValueError(f"the file names {name!r}, which is not a class of arraylearn: it is not loaded.")
-    return found
+        tag = value["record"]
+        if tag not in RECORDS:
+            raise ValueError(f"it holds a {tag!r}, which this version of arraylearn does not know.")
+        return RECORDS[tag](**{name: self.decode(part) for name, part in value["fields"].items()})

@@ -1,33 +1,22 @@
 """A fitted estimator as plain JSON and a set of arrays.
 
-Every value becomes a JSON value. What JSON lacks is an object with one key that says what it is:
-``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "arraylearn.tree.nodes:Tree", ...}``. Arrays are kept
-apart, each of them once.
+Every value becomes a JSON value. What JSON lacks is an object whose first key says what it is:
+``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "tree_nodes", "fields": {...}}``. Arrays are kept
+apart, each of them once; estimators and records are named by the tags of the registry.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
 from arraylearn.backend.namespace import is_array, to_host
+from arraylearn.io.fields import fields_of
+from arraylearn.io.registry import ESTIMATOR_TAGS, RECORD_TAGS
 
-__all__ = ["Encoder", "is_estimator", "name_of"]
-
-_PACKAGE = "arraylearn."
-
-
-def is_estimator(value: object) -> bool:
-    """Whether `value` is an estimator of this package."""
-    return type(value).__module__.startswith(_PACKAGE) and hasattr(value, "get_params")
-
-
-def name_of(kind: type) -> str:
-    """Return ``"module:class"``."""
-    return f"{kind.__module__}:{kind.__qualname__}"
+__all__ = ["Encoder"]
 
 
 class Encoder:
@@ -46,7 +35,7 @@ class Encoder:
 
     def encode(self, value: Any, path: str) -> Any:
         """Return the JSON value of `value`; `path` says where it stands, for errors."""
-        if value is None or (isinstance(value, bool | int | str) and type(value) in (bool, int, str)):
+        if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
@@ -97,18 +86,11 @@ class Encoder:
 
     def _encode_object(self, value: Any, path: str) -> Any:
         kind = type(value)
-        is_ours = kind.__module__.startswith(_PACKAGE)
-        if is_ours and is_estimator(value):
+        if kind in ESTIMATOR_TAGS:
             state = {key: part for key, part in value.__getstate__().items() if key != "_sklearn_version"}
-            return {"estimator": name_of(kind), "state": self._encode_fields(state, path)}
-        if is_ours and isinstance(value, tuple) and hasattr(value, "_fields"):
-            return {
-                "record": name_of(kind),
-                "fields": self._encode_fields(dict(zip(value._fields, value, strict=True)), path),
-            }
-        if is_ours and dataclasses.is_dataclass(value):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return {"record": name_of(kind), "fields": self._encode_fields(fields, path)}
+            return {"estimator": ESTIMATOR_TAGS[kind], "state": self._encode_fields(state, path)}
+        if kind in RECORD_TAGS:
+            return {"record": RECORD_TAGS[kind], "fields": self._encode_fields(fields_of(value), path)}
         raise TypeError(
             f"`model` holds a {kind.__module__}.{kind.__qualname__} at {path}, which a file without pickle "
             "cannot hold. Replace it (a kernel or measure by its name, a scikit-learn estimator by one of "

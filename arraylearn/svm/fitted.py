@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -147,6 +148,8 @@ class FittedMachine(ArrayClassifier):
         return self._deliver(batch.place.xp.log(floor), batch)
 
     def _probabilities(self, batch: Batch) -> Array:
+        if "sigmoids_" not in self.__dict__:
+            raise NotFittedError("`predict_proba` needs `probability=True` at fit, not only afterwards.")
         xp = batch.place.xp
         values = self._decisions(batch)
         sigmoids = Sigmoids(*(from_host(part, batch.place, values.dtype) for part in self.sigmoids_))

@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import arraylearn as al
 from tests.backends import rungs
 from tests.backends.assertions import assert_close
 from tests.contract.estimators import SUBJECTS
@@ -126,6 +127,15 @@ def test_backend_moves_in_and_results_come_home(subject, rung):
     found = outputs(subject, moved, new_rows())
     assert all(isinstance(values, np.ndarray) for values in found.values())
     assert_results_close(subject, found, outputs(subject, stayed, new_rows()), **tolerance)
+
+
+def test_a_saved_model_passes_its_checks_and_serves_the_host(subject, rung, tmp_path):
+    X, y = table()
+    name = rung.float_dtypes[-1]
+    model = subject.make().fit(rung.from_host(X, name), LABELS[y])
+    al.save(model, tmp_path / "model")
+    again = al.load(tmp_path / "model")  # checks every field of every record
+    np.testing.assert_array_equal(again.predict(new_rows()), model.predict(rung.from_host(new_rows(), name)))
 
 
 def test_a_fitted_model_serves_other_libraries(subject, rung):

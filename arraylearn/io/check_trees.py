@@ -1,0 +1,327 @@
+"""Checks of trees: every index in range, children behind their parents, so that every walk ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.ops import BinnedTrees
+from arraylearn.ensemble.adaboost import Rounds
+from arraylearn.ensemble.boosted import Boosted
+from arraylearn.ensemble.columns import Binning
+from arraylearn.ensemble.forest import Forest
+from arraylearn.ensemble.grove import Grove
+from arraylearn.estimator import ArrayClassifier
+from arraylearn.io.check_table import check_classifier
+from arraylearn.io.fields import Fields
+from arraylearn.tree.clouds import CloudsReport
+from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
+from arraylearn.tree.pruning.alpha import AlphaChoice
+from arraylearn.tree.pruning.cost_complexity import CostComplexityPath
+from arraylearn.tree.pruning.report import PruningReport, PruningStep, Size
+
+__all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
+
+_MOST_BINS = 1 << 15  # bins are int16 where they are not uint8
+_WHOLE_SHARE = 1 << 20  # class shares of a forest are whole numbers in units of 2**-20
+
+
+# ---- single trees
+
+
+def check_tree(fields: Fields) -> None:
+    """Check a fitted `DecisionTreeClassifier`."""
+    check_classifier(fields)
+    fields.part("model_", Tree, _check_nodes)
+    if "pruning_report_" in fields:
+        fields.part("pruning_report_", PruningReport, _check_pruning_report)
+    if "alpha_choice_" in fields:
+        fields.part("alpha_choice_", AlphaChoice, _check_alpha_choice)
+    if "clouds_report_" in fields:
+        fields.part("clouds_report_", CloudsReport, _check_clouds_report)
+
+
+def _check_nodes(fields: Fields) -> None:
+    kind = fields.array("kind", "int8", "t", low=LEAF, high=NOMINAL)
+    fields.refuse("there must be a root", unless=kind.shape[0])
+    feature = fields.array("feature", "int32", "t", low=-1, high=fields.sizes["d"] - 1)
+    _check_kinds(fields, kind, feature)
+    fields.array("threshold impurity gain", "float", "t")
+    fields.array("counts probability", "float", "t k", low=0)
+    n_branches = _check_links(fields, kind)
+    branches = fields.array("category_branch", "int32", "v", low=0)
+    start = fields.array("map_start", "int32", "t", low=0)
+    is_nominal = kind == NOMINAL
+    _check_maps(
+        fields, branches, start[is_nominal], _n_values(fields, feature[is_nominal]), n_branches[is_nominal]
+    )
+    default = fields.array("default_branch", "int32", "t", low=-1)
+    fields.refuse("default branches must exist", unless=(default < np.maximum(n_branches, 1)).all())
+    surrogates = fields.take("surrogates", lambda value: value is None or type(value) is Surrogates, "null")
+    if surrogates is not None:
+        fields.check_part(f"{fields.owner}.surrogates", surrogates, _check_surrogates)
+        _check_surrogate_maps(fields, branches, surrogates, n_branches)
+
+
+def _check_kinds(fields: Fields, kind: Any, feature: Any) -> None:
+    """Numeric splits ask numeric columns, nominal ones nominal columns, leaves none."""
+    column_kind = np.full(fields.sizes["d"] + 1, NUMERIC)
+    column_kind[list(fields.schema.nominal_idx)] = NOMINAL
+    column_kind[-1] = LEAF  # that of column -1
+    fields.refuse("splits must fit their columns", unless=(column_kind[feature] == kind).all())
+
+
+def _check_links(fields: Fields, kind: Any) -> Any:
+    """Nodes in level order, the children of each side by side behind it; returns the numbers of branches."""
+    n_nodes = kind.shape[0]
+    first = fields.array("first_child", "int32", "t", low=-1, high=n_nodes - 1).astype(np.int64)
+    n_branches = fields.array("n_branches", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
+    parent = fields.array("parent", "int32", "t", low=-1, high=n_nodes - 1)
+    depth = fields.array("depth", "int32", "t", low=0, high=n_nodes - 1)
+    inner = np.nonzero(kind != LEAF)[0]
+    fields.refuse("leaves must have no branches", unless=(n_branches[kind == LEAF] == 0).all())
+    fields.refuse("inner nodes must have two branches or more", unless=(n_branches[inner] >= 2).all())
+    fields.refuse("thresholds must have two branches", unless=(n_branches[kind == NUMERIC] == 2).all())
+    fields.refuse(
+        "children must stand behind their parents and within the tree",
+        unless=((first[inner] > inner) & (first[inner] + n_branches[inner] <= n_nodes)).all(),
+    )
+    # with as many branches as nodes below the root, and every node among the children of its parent, the
+    # runs of children are disjoint and cover all nodes
+    fields.refuse("every node must have one parent", unless=n_branches.sum() == n_nodes - 1)
+    fields.refuse("the root must stand first", unless=parent[0] == -1 and depth[0] == 0)
+    below, above = np.arange(1, n_nodes), parent[1:]
+    fields.refuse("only the root may lack a parent", unless=(above >= 0).all())
+    is_child = (first[above] <= below) & (below < first[above] + n_branches[above])
+    fields.refuse("parents must name their children", unless=is_child.all())
+    fields.refuse("depths must follow the parents", unless=(depth[1:] == depth[above] + 1).all())
+    fields.refuse("nodes must be in level order", unless=(depth[1:] >= depth[:-1]).all())
+    return n_branches
+
+
+def _n_values(fields: Fields, feature: Any) -> Any:
+    """Return the number of categories of nominal columns."""
+    sizes = np.zeros(fields.sizes["d"], dtype=np.int64)
+    sizes[list(fields.schema.nominal_idx)] = fields.schema.n_values
+    return sizes[feature]
+
+
+def _check_maps(fields: Fields, branches: Any, start: Any, size: Any, n_branches: Any) -> None:
+    """Every category of a nominal split leads to a branch of its node."""
+    start = start.astype(np.int64)
+    fields.refuse(
+        "categories must have their branches", unless=(start + np.maximum(size, 1) <= branches.shape[0]).all()
+    )
+    # one entry per category of a split; runs that overlap could multiply the work, and are refused
+    fields.refuse("maps of categories must not overlap", unless=size.sum() <= branches.shape[0])
+    offset = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    found = branches[np.repeat(start, size) + offset]
+    fields.refuse("categories must lead to branches", unless=(found < np.repeat(n_branches, size)).all())
+
+
+def _check_surrogates(fields: Fields) -> None:
+    fields.array("feature", "int32", "t s", low=-1, high=fields.sizes["d"] - 1)
+    fields.array("kind", "int8", "t s", low=LEAF, high=NOMINAL)
+    fields.array("threshold agreement", "float", "t s")
+    fields.array("low_branch", "int32", "t s", low=0, high=1)
+    fields.array("map_start", "int32", "t s", low=0)
+
+
+def _check_surrogate_maps(fields: Fields, branches: Any, surrogates: Surrogates, n_branches: Any) -> None:
+    feature: Any = surrogates.feature
+    node, rank = np.nonzero(feature >= 0)
+    used, kind = feature[node, rank], np.asarray(surrogates.kind)[node, rank]
+    _check_kinds(fields, kind, used)
+    fields.refuse("surrogates must stand for splits in two", unless=(n_branches[node] == 2).all())
+    is_nominal = kind == NOMINAL
+    start = np.asarray(surrogates.map_start)[node, rank][is_nominal]
+    n_values = _n_values(fields, used[is_nominal])
+    _check_maps(fields, branches, start, n_values, np.full(start.shape[0], 2))
+
+
+def _check_pruning_report(fields: Fields) -> None:
+    fields.part("before", Size, _check_size)
+    fields.part("after", Size, _check_size)
+    fields.parts("steps", PruningStep, _check_pruning_step)
+
+
+def _check_pruning_step(fields: Fields) -> None:
+    for name in ("depth", "n_cut", "n_raised"):
+        fields.whole(name)
+    fields.part("size", Size, _check_size)
+
+
+def _check_size(fields: Fields) -> None:
+    fields.whole("n_nodes")
+    fields.whole("n_leaves")
+    fields.number("errors")
+
+
+def _check_alpha_choice(fields: Fields) -> None:
+    path = fields.part("path", CostComplexityPath, _check_path)
+    n_trees = path.ccp_alphas.shape[0]
+    fields.sizes["p"] = n_trees
+    fields.array("errors standard_errors", "float64", "p")
+    fields.whole("best", high=n_trees - 1)
+    fields.whole("chosen", high=n_trees - 1)
+
+
+def _check_path(fields: Fields) -> None:
+    fields.array("ccp_alphas impurities", "float64", "p")
+    fields.array("n_leaves n_nodes", "int64", "p", low=0)
+
+
+def _check_clouds_report(fields: Fields) -> None:
+    for name in ("n_intervals", "n_survived", "n_searched_rows", "n_rows"):
+        fields.whole(name)
+
+
+# ---- trees over bins
+
+
+def check_forest(fields: Fields) -> None:
+    """Check a fitted `RandomForestClassifier` or `ExtraTreesClassifier`."""
+    check_classifier(fields)
+    fields.whole("seed_")
+    forest = fields.part("model_", Forest, _check_groves)
+    n_trees = sum(int(grove.trees.root.shape[0]) for grove in forest.groves)
+    fields.whole("n_trees_", low=n_trees, high=n_trees)
+    if "oob_score_" in fields:
+        fields.number("oob_score_")
+        fields.array("oob_decision_function_", "float64", "n k", is_finite=False)
+
+
+def _check_groves(fields: Fields) -> None:
+    _take_binning(fields)
+    groves = fields.parts("groves", Grove, _check_grove)
+    fields.refuse("there must be a tree", unless=groves)
+
+
+def _check_grove(fields: Fields) -> None:
+    trees = fields.part("trees", BinnedTrees, _check_binned_trees)
+    fields.sizes["m"] = trees.feature.shape[0]
+    fields.array("shares", "int32", "m k", low=0, high=_WHOLE_SHARE)
+    fields.array("gains", "float64", "d")
+    left, right = np.asarray(trees.left), np.asarray(trees.right)
+    is_leaf = left == np.arange(left.shape[0])
+    fields.refuse("children must stand side by side", unless=(right == left + ~is_leaf).all())
+    fields.refuse("forests must have no subsets", unless=trees.goes_right.shape[0] == 0)
+
+
+def check_boosting(fields: Fields) -> None:
+    """Check a fitted `GradientBoostingClassifier`."""
+    check_classifier(fields)
+    n_classes = fields.sizes["k"]
+    n_outputs = 1 if n_classes <= 2 else n_classes
+    fields.sizes["o"] = fields.whole("n_trees_per_iteration_", low=n_outputs, high=n_outputs)
+    n_rounds = fields.whole("n_iter_")
+    boosted = fields.part("model_", Boosted, _check_boosted)
+    fields.refuse(
+        "there must be a tree per round and output",
+        unless=boosted.trees.root.shape[0] == n_rounds * n_outputs,
+    )
+    fields.numbers("validation_loss_")
+    fields.array("feature_importances_", "float64", "d", low=0)
+
+
+def _check_boosted(fields: Fields) -> None:
+    _take_binning(fields)
+    fields.array("start", "int32", "o")
+    fields.part("trees", BinnedTrees, _check_binned_trees)
+
+
+def _take_binning(fields: Fields) -> None:
+    """Check how values become bins; the number of bins is the letter ``b`` from there on."""
+    fields.part("binning", Binning, _check_binning)
+    fields.sizes["b"] = fields.take("binning", lambda value: True, "").n_bins
+
+
+def _check_binning(fields: Fields) -> None:
+    n_bins = fields.whole("n_bins", low=2, high=_MOST_BINS)
+    fields.sizes["e"] = n_bins - 2
+    if not fields.sizes["d_numeric"]:
+        fields.sizes["e"] = 0
+    edges = fields.array("edges", "float", "d_numeric e", is_finite=False)
+    fields.refuse(
+        "edges must ascend", unless=(edges[:, 1:] >= edges[:, :-1]).all() and not np.isnan(edges).any()
+    )
+    fields.sizes["w"] = max(fields.schema.n_values, default=0) + 1
+    fields.array("category_bin", "int32", "d_nominal w", low=0, high=n_bins - 1)
+
+
+def _check_binned_trees(fields: Fields) -> None:
+    """Every tree has its nodes behind its root, each with one parent; a leaf is its own child."""
+    feature = fields.array("feature", "int32", "m", low=0, high=fields.sizes["d"] - 1)
+    n_nodes = feature.shape[0]
+    fields.array("threshold", "int32", "m", low=0, high=fields.sizes["b"])
+    fields.array("is_missing_right", "bool", "m")
+    goes_right = fields.array("goes_right", "bool", "s b")
+    fields.array("subset", "int32", "m", low=-1, high=goes_right.shape[0] - 1)
+    fields.array("value", "int32", "m")
+    left = fields.array("left", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
+    right = fields.array("right", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
+    root = fields.array("root", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
+    fields.refuse("there must be nodes", unless=n_nodes and root.shape[0])
+    here = np.arange(n_nodes)
+    is_leaf = left == here
+    inner = here[~is_leaf]
+    fields.refuse("a leaf must be its own child", unless=(right[is_leaf] == here[is_leaf]).all())
+    fields.refuse(
+        "children must stand behind their parents",
+        unless=(left[inner] > inner).all() and (right[inner] > inner).all(),
+    )
+    fields.refuse("roots must ascend from the first node", unless=root[0] == 0 and (np.diff(root) > 0).all())
+    parent = here.copy()
+    parent[left[inner]] = inner
+    parent[right[inner]] = inner
+    n_parents = np.bincount(np.concatenate((left[inner], right[inner], root)), minlength=n_nodes)
+    fields.refuse("every node must have one parent or be a root", unless=(n_parents == 1).all())
+    tree = np.searchsorted(root, here, side="right")
+    fields.refuse("trees must not share nodes", unless=(tree[parent] == tree).all())
+    depth = _greatest_depth(parent)
+    fields.whole("depth", low=depth, high=depth)
+
+
+def _greatest_depth(parent: Any) -> int:
+    """Return the greatest number of steps to a root, its own parent, by doubling the steps."""
+    steps = (parent != np.arange(parent.shape[0])).astype(np.int64)
+    above = parent
+    while (above != above[above]).any():
+        steps = steps + steps[above]
+        above = above[above]
+    return int(steps.max())
+
+
+# ---- AdaBoost
+
+
+def check_adaboost(fields: Fields) -> None:
+    """Check a fitted `AdaBoostClassifier`; its estimators have been checked as such."""
+    check_classifier(fields)
+    rounds = fields.part("model_", Rounds, _check_rounds)
+    fields.sizes["r"] = n_rounds = len(rounds.estimators)
+    fields.take("estimators_", lambda value: type(value) is tuple and len(value) == n_rounds, "one per round")
+    fields.array("estimator_weights_ estimator_errors_", "float64", "r")
+
+
+def _check_rounds(fields: Fields) -> None:
+    schema, codes = fields.schema, list(range(fields.sizes["k"]))
+
+    def fits(one: Any) -> bool:
+        return (
+            isinstance(one, ArrayClassifier)
+            and "model_" in one.__dict__
+            and one.schema_.n_values == schema.n_values
+            and one.schema_.numeric_idx == schema.numeric_idx
+            and set(one.classes_.tolist()) <= set(codes)
+        )
+
+    estimators = fields.take(
+        "estimators",
+        lambda value: type(value) is tuple and all(map(fits, value)),
+        "fitted on the same columns",
+    )
+    fields.refuse("there must be a round", unless=estimators)
+    fields.sizes["r"] = len(estimators)
+    fields.numbers("weights", tuple, "r")

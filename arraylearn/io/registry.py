@@ -1,0 +1,134 @@
+"""The closed list of what a model file may hold: a tag for each class, never a name to import.
+
+Tags are part of the file format: a class may be moved or renamed, its tag stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from arraylearn.backend.ops import BinnedTrees
+from arraylearn.backend.ops.moments import Moments
+from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
+from arraylearn.bayes.full import FullModel, FullStatistics
+from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
+from arraylearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from arraylearn.ensemble.adaboost import Rounds
+from arraylearn.ensemble.boosted import Boosted
+from arraylearn.ensemble.columns import Binning
+from arraylearn.ensemble.forest import Forest
+from arraylearn.ensemble.grove import Grove
+from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
+from arraylearn.io.check_rules import check_rules
+from arraylearn.io.check_svm import check_one_class, check_svc, check_svdd
+from arraylearn.io.check_trees import check_adaboost, check_boosting, check_forest, check_tree
+from arraylearn.io.fields import Fields
+from arraylearn.kernels.objects import (
+    Gaussian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Product,
+    Scaled,
+    Sigmoid,
+    Sum,
+)
+from arraylearn.rules import RipperClassifier, RuleSetClassifier, SequentialCoveringClassifier
+from arraylearn.rules.match import Matcher
+from arraylearn.rules.resolve import RuleModel
+from arraylearn.rules.rule import Literal, Rule
+from arraylearn.svm import SVC, SVDD, OneClassSVM
+from arraylearn.svm.machine import Machine
+from arraylearn.svm.probability import Sigmoids
+from arraylearn.svm.tasks import LastFit, Task
+from arraylearn.table import Column, Schema
+from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree.clouds import CloudsReport
+from arraylearn.tree.nodes import Surrogates, Tree
+from arraylearn.tree.pruning.alpha import AlphaChoice
+from arraylearn.tree.pruning.cost_complexity import CostComplexityPath
+from arraylearn.tree.pruning.report import PruningReport, PruningStep, Size
+
+__all__ = ["ESTIMATORS", "ESTIMATOR_TAGS", "RECORDS", "RECORD_TAGS", "check_estimator"]
+
+Check = Callable[[Fields], None]
+
+# tag -> estimator, and the check of what fitting it leaves behind
+ESTIMATORS: dict[str, tuple[type, Check]] = {
+    "adaboost": (AdaBoostClassifier, check_adaboost),
+    "boosting": (GradientBoostingClassifier, check_boosting),
+    "covering": (SequentialCoveringClassifier, check_rules),
+    "extra_trees": (ExtraTreesClassifier, check_forest),
+    "forest": (RandomForestClassifier, check_forest),
+    "full_bayes": (FullBayesClassifier, check_full_bayes),
+    "naive_bayes": (NaiveBayesClassifier, check_naive_bayes),
+    "one_class_svm": (OneClassSVM, check_one_class),
+    "ripper": (RipperClassifier, check_rules),
+    "rule_set": (RuleSetClassifier, check_rules),
+    "svc": (SVC, check_svc),
+    "svdd": (SVDD, check_svdd),
+    "tree": (DecisionTreeClassifier, check_tree),
+}
+
+# tag -> record; each is checked as a part of the estimator that holds it
+RECORDS: dict[str, type] = {
+    "alpha_choice": AlphaChoice,
+    "binned_trees": BinnedTrees,
+    "binning": Binning,
+    "boosted": Boosted,
+    "clouds_report": CloudsReport,
+    "column": Column,
+    "cost_complexity_path": CostComplexityPath,
+    "forest_trees": Forest,
+    "full_bayes_model": FullModel,
+    "full_bayes_statistics": FullStatistics,
+    "grove": Grove,
+    "kernel_gaussian": Gaussian,
+    "kernel_linear": Linear,
+    "kernel_polynomial": Polynomial,
+    "kernel_precomputed": Precomputed,
+    "kernel_product": Product,
+    "kernel_scaled": Scaled,
+    "kernel_sigmoid": Sigmoid,
+    "kernel_sum": Sum,
+    "last_svm_fit": LastFit,
+    "literal": Literal,
+    "machine": Machine,
+    "matcher": Matcher,
+    "moments": Moments,
+    "naive_bayes_model": NaiveModel,
+    "naive_bayes_statistics": NaiveStatistics,
+    "pruning_report": PruningReport,
+    "pruning_step": PruningStep,
+    "rounds": Rounds,
+    "rule": Rule,
+    "rule_model": RuleModel,
+    "schema": Schema,
+    "sigmoids": Sigmoids,
+    "surrogates": Surrogates,
+    "svm_task": Task,
+    "tree_nodes": Tree,
+    "tree_size": Size,
+}
+
+ESTIMATOR_TAGS = {kind: tag for tag, (kind, _) in ESTIMATORS.items()}
+RECORD_TAGS = {kind: tag for tag, kind in RECORDS.items()}
+
+
+def check_estimator(model: Any) -> None:
+    """Check what fitting has left in an estimator; its arrays are on the host."""
+    tag = ESTIMATOR_TAGS[type(model)]
+    parameters = model.get_params(deep=False)
+    fitted = {name: value for name, value in model.__getstate__().items() if name not in parameters}
+    fitted.pop("_sklearn_version", None)
+    if not fitted:
+        return
+    fields = Fields(tag, fitted)
+    ESTIMATORS[tag][1](fields)
+    fields.finish()
