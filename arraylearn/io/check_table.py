@@ -32,6 +32,8 @@ def check_classifier(fields: Fields) -> None:
         "classes_", lambda value: _is_labels(value) and value.shape[0] > 0, "an array (k,) of labels"
     )
     fields.sizes["k"] = int(classes.shape[0])
+    if "target_name_in_" in fields:  # what the command line remembers of the training file
+        fields.text("target_name_in_")
 
 
 def _is_labels(value: Any) -> bool:
