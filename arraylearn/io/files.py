@@ -72,10 +72,9 @@ def read_table_file(
         known = ", ".join(readers)
         raise ValueError(f"`path` must end with one of {known}; got {place.name!r}.")
     if not place.is_file():
-        what = (
-            "is a folder, not a file" if place.is_dir() else "does not exist: there is no file of this name"
-        )
-        raise ValueError(f"`path`: {str(place)!r} {what}.")
+        if place.is_dir():
+            raise ValueError(f"`path` must name a file; {str(place)!r} is a folder.")
+        raise ValueError(f"`path`: there is no file {str(place)!r}.")
     wanted = Wanted(None if columns is None else frozenset(columns), frozenset(text))
     frame = reader(place, wanted)
     # without any of the wanted columns there are no rows to count: the caller says what is missing
@@ -193,11 +192,18 @@ def _frame(path: Path, columns: dict[str, Kind], rows: Iterable[list[str]], want
             )
         table.append(row)
     made = {
-        name: _column([cell.strip() for cell in cells], "text" if name in wanted.text else kind, name, path)
+        name: _column([cell.strip() for cell in cells], _kind(kind, name in wanted.text), name, path)
         for (name, kind), cells in zip(columns.items(), zip(*table, strict=True), strict=bool(table))
         if wanted.columns is None or name in wanted.columns
     }
-    return nw.from_dict(made, backend=library)
+    frame = nw.from_dict(made, backend=library)
+    # a list of None alone has no type
+    untyped = [name for name, dtype in frame.schema.items() if name in wanted.text and dtype != nw.String]
+    return frame.with_columns(nw.col(*untyped).cast(nw.String)) if untyped else frame
+
+
+def _kind(declared: Kind, is_text: bool) -> Kind:
+    return "text" if is_text and declared != "nominal" else declared
 
 
 def _column(cells: list[str], kind: Kind, name: str, path: Path) -> Any:
