@@ -380,9 +380,8 @@ def test_parquet_columns_that_cannot_be_learned_from(tmp_path, capsys):
 def test_a_hundred_thousand_columns(tmp_path, capsys):
     """Time grows with the columns, not with their square, and no message lists them all."""
     path, model = tmp_path / "wide.csv", tmp_path / "m.safetensors"
-    rows = [
-        ",".join([*(str(i % 2 * 9 + i // 2 + j % 5) for j in range(100_000)), "ab"[i % 2]]) for i in range(4)
-    ]
+    cells = [[str(i % 2 * 9 + i // 2 + j % 5) for j in range(100_000)] for i in range(4)]
+    rows = [",".join([*row, label]) for row, label in zip(cells, "abab", strict=True)]
     path.write_text("\n".join([",".join([*(f"c{i}" for i in range(100_000)), "y"]), *rows]))
     run(capsys, "fit", path, "--learner", "naive-bayes", "--model", model)
     assert run(capsys, "predict", path, "--model", model).split() == ["prediction", "a", "b", "a", "b"]

@@ -377,12 +377,15 @@ def _print_confusion(model: Any, y: Any, found: Any) -> None:
 
     classes = sorted({*model.classes_.tolist(), *y.tolist()}, key=str)
     counts = confusion_matrix(y.astype(str), found.astype(str), labels=[str(label) for label in classes])
-    table = Table(title=f"{type(model).__name__}, {len(y)} rows: true classes down, answers across")
+    table = Table()
     table.add_column("")
     for label in classes:
         table.add_column(escape(str(label)), justify="right")
     for label, row in zip(classes, counts.tolist(), strict=True):
         table.add_row(escape(str(label)), *map(str, row))
     console = Console()
+    # not the table's title, which is broken to the width of the table
+    title = f"{type(model).__name__}, {len(y)} rows: true classes down, answers across"
+    console.print(title, highlight=False)
     console.print(table)
     console.print(f"accuracy {float((found.astype(str) == y.astype(str)).mean()):.4f}", highlight=False)
