@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
+from arraylearn._version import __version__
 from arraylearn.cli import about, bench, learn
+from arraylearn.cli.report import OneLineParser, run_and_report
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    from arraylearn.backend import BackendUnavailableError
-
     options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except (BackendUnavailableError, ValueError, OSError) as error:
-        print(f"arraylearn: {error}", file=sys.stderr)
-        return 2
+    return run_and_report(lambda: int(options.run(options)), is_debug="debug" in options)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="arraylearn", description="The classical classifiers.")
+    parser = OneLineParser(prog="arraylearn", description="The classical classifiers.")
+    parser.add_argument("--version", action="version", version=f"arraylearn {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     about.add_commands(commands)
     learn.add_commands(commands)

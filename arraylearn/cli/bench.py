@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,7 @@ def _compare(options: argparse.Namespace) -> int:
     if options.read is None:
         report = _run(options)
     else:
-        report = join_reports([Report.read(path) for path in options.read])
+        report = _read_back(lambda paths: join_reports([Report.read(path) for path in paths]), options.read)
     if options.json is not None:
         report.save(options.json)
     print_report(report)
@@ -101,6 +103,17 @@ def _compare(options: argparse.Namespace) -> int:
     if options.results is not None:
         rewrite_section(options.results, markdown(report))
     return 0
+
+
+def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
+    """Read earlier runs; JSON of something else fails in as many ways as there are fields."""
+    try:
+        return read(paths)
+    except (JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"`--read` takes files that `arraylearn bench --json` wrote; {', '.join(map(str, paths))} cannot "
+            f"be read as such ({type(error).__name__}: {error})."
+        ) from error
 
 
 def _run(options: argparse.Namespace) -> Any:
@@ -130,7 +143,7 @@ def _growth(options: argparse.Namespace) -> int:
 
     if len(options.backend) > 1 or len(options.threads) > 1:
         raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
-    found = _measure_growth(options) if options.read is None else read_growths(options.read)
+    found = _measure_growth(options) if options.read is None else _read_back(read_growths, options.read)
     print_growth(found)
     if options.results is not None:
         rewrite_section(options.results, growth_page(found), "growth")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
 from arraylearn.io import files
-from arraylearn.io.files import read_table_file, split_target
+from arraylearn.io.files import list_some, read_table_file, split_target
 
 CSV = """outlook, temperature,code,play
 sunny,20.5,1,no
@@ -88,6 +91,94 @@ def test_parquet(library, tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": ["a", "b"]}), path)
     same(columns(read_table_file(path)), {"x": [1.5, 2.5], "y": ["a", "b"]})
+
+
+def write_parquet(path, **columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+DAY = datetime.date(2020, 1, 1)
+NOON = datetime.datetime(2020, 1, 1, 12)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[1], [2, 3], None], "List"),
+        ([{"a": 1}, {"a": 2}, None], "Struct"),
+        ([b"a", b"b", None], "Binary"),
+        ([DAY, None, DAY], "Date"),
+        ([NOON, None, NOON], "Datetime"),
+        ([NOON.time(), None, NOON.time()], "Time"),
+        ([datetime.timedelta(1), None, datetime.timedelta(2)], "Duration"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_parquet_types_that_cannot_be_read(library, tmp_path, values, kind):
+    path = write_parquet(tmp_path / "rows.parquet", x=[1.0, 2.0, 3.0], odd=values, also=values)
+    with pytest.raises(ValueError, match=f"column 'odd' .* has type {kind}; .* 'also'. Drop"):
+        read_table_file(path)
+    assert list(columns(read_table_file(path, columns=["x", "nothing"]))) == ["x"]
+
+
+def test_parquet_types_that_can_be_read(library, tmp_path):
+    path = write_parquet(
+        tmp_path / "rows.parquet",
+        amount=[Decimal("1.5"), None, Decimal("2.25")],
+        is_open=[True, None, False],
+        count=[1, None, 3],
+        nothing=[None, None, None],
+        __index_level_0__=[7, 8, 9],
+    )
+    same(
+        columns(read_table_file(path)),
+        {
+            "amount": [1.5, None, 2.25],
+            "is_open": [True, None, False],
+            "count": [1, None, 3],
+            "nothing": [None] * 3,
+        },
+    )
+
+
+def test_parquet_labels(library, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = write_parquet(tmp_path / "rows.parquet", x=[1, 2], y=[Decimal("1.00"), Decimal("2.00")])
+    labels = split_target(read_table_file(path), None)[1]
+    assert (labels.tolist(), labels.dtype) == ([1, 2], np.int64)
+    coded = pyarrow.array(["a", "b", "a"]).dictionary_encode()
+    frame = read_table_file(write_parquet(tmp_path / "rows.parquet", x=[1, 2, 3], y=coded))
+    assert split_target(frame, None)[1].tolist() == ["a", "b", "a"]
+
+
+def test_columns_that_are_text(library, tmp_path):
+    """A model knows which columns are text, whatever a few rows of a file look like."""
+    text = "a,b,c\n1,2,\n3,4,\n"
+    frame = read_table_file(write(tmp_path, "rows.csv", text), columns={"a", "c"}, text={"a", "c"})
+    same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
+    assert nw.from_native(frame, eager_only=True).schema["c"] == nw.String
+    path = write_parquet(tmp_path / "rows.parquet", a=[1, 3], c=[None, None])
+    frame = read_table_file(path, text={"a", "c"})
+    same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
+    arff = "@attribute a {1, na}\n@attribute b real\n@data\nna, 1\n1, 2\n"
+    frame = read_table_file(write(tmp_path, "rows.arff", arff), text={"a"})
+    same(columns(frame), {"a": ["na", "1"], "b": [1.0, 2.0]})
+
+
+def test_wide_headers_are_refused_at_once(tmp_path):
+    names = [f"c{i}" for i in range(100_000)]
+    for header, told in ((names * 2, "'c9' and 99990 more"), (names, "has 1 cells; the header has 100000")):
+        with pytest.raises(ValueError, match=told):
+            read_table_file(write(tmp_path, "wide.csv", ",".join(header) + "\n1\n"))
+
+
+def test_list_some():
+    assert list_some("ab") == "'a', 'b'"
+    assert list_some("abcd", 2) == "'a', 'b' and 2 more"
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

@@ -1,0 +1,77 @@
+"""Files that a command writes: never over an input, over others only if told so, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+__all__ = ["is_stream", "new_text_file", "refuse_output"]
+
+
+def refuse_output(option: str, path: str, *, inputs: list[str], is_forced: bool) -> None:
+    """Raise if a command must not or cannot write to `path`; called before the work is done.
+
+    Parameters
+    ----------
+    option : str
+        What named the file, for errors.
+    inputs : list of str
+        Files that the command reads. They are compared as files, not as names: links are seen through.
+    is_forced : bool
+        Whether an existing file may be replaced. An input never is.
+    """
+    place = Path(path)
+    if place.is_dir():
+        raise ValueError(f"`{option}` must name a file; {path!r} is a folder.")
+    folder = place.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"`{option}`: there is no folder {str(folder)!r}. Make it first.")
+    for given in inputs:
+        if _is_same_file(place, Path(given)):
+            raise ValueError(
+                f"`{option}`: {path!r} is the input file {given!r}, which is never overwritten. "
+                "Choose another name."
+            )
+    if is_stream(place):
+        return
+    if os.path.lexists(place) and not is_forced:
+        raise ValueError(f"`{option}`: {path!r} exists. Choose another name, or replace it with --force.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"`{option}`: the folder {str(folder)!r} is not writable. Choose another one.")
+
+
+def is_stream(place: Path) -> bool:
+    """Whether a name stands for a device or a pipe (``/dev/stdout``), which holds nothing to overwrite."""
+    return place.exists() and not place.is_file() and not place.is_dir()
+
+
+@contextlib.contextmanager
+def new_text_file(path: str) -> Iterator[TextIO]:
+    """Open a file to write; it takes the place of an old one only when everything is written."""
+    place = Path(path)
+    if is_stream(place):
+        with place.open("w", newline="", encoding="utf-8") as file:
+            yield file
+        return
+    place = place.resolve()  # a link stays a link
+    draft = place.parent / f".arraylearn-{secrets.token_hex(6)}.draft"
+    try:
+        with draft.open("x", newline="", encoding="utf-8") as file:
+            yield file
+        if place.exists():
+            shutil.copymode(place, draft)
+        os.replace(draft, place)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return os.path.samefile(one, other)
+    return one.resolve() == other.resolve()
