@@ -28,13 +28,13 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
-from arraylearn.backend.ops.finite import has_infinite
 from arraylearn.backend.random import RandomState
 from arraylearn.backend.selector import choose_place
 from arraylearn.table import (
     Labels,
     Schema,
     Table,
+    holds_bad_numbers,
     learn_schema,
     learn_schema_and_labels,
     open_frame,
@@ -138,7 +138,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         place = choose_place(home, self.backend)
         table = read_table(X, self.schema_, place)
         limit = _largest_square(place, table.numeric.dtype) if self._sums_squares else math.inf
-        is_bad = has_infinite(place.xp, table.numeric, or_nan=not self._accepts_missing, limit=limit)
+        is_bad = holds_bad_numbers(place, table.numeric, nan_is_bad=not self._accepts_missing, limit=limit)
         if "cuda" not in str(place.device).lower():
             # nothing waits here, and kernels are spared what would make them warn; elsewhere the flag is read
             # later, together with the results

@@ -1,6 +1,14 @@
-"""What the backend room raises and warns with."""
+"""What the package raises and warns with."""
 
-__all__ = ["BackendFallbackWarning", "BackendUnavailableError", "MemoryBudgetError"]
+import contextlib
+import sys
+import warnings
+from pathlib import Path
+
+__all__ = ["BackendFallbackWarning", "BackendUnavailableError", "MemoryBudgetError", "warn_caller"]
+
+# Where no user's line is: this package, and the frames through which its context managers are entered.
+_OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 
 
 class BackendUnavailableError(ImportError, RuntimeError):
@@ -13,3 +21,11 @@ class BackendFallbackWarning(UserWarning):
 
 class MemoryBudgetError(MemoryError):
     """Work does not fit the memory budget, or the device, even in the smallest chunk."""
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -15,13 +15,11 @@ from arraylearn.backend.errors import MemoryBudgetError
 __all__ = [
     "get_memory_budget",
     "is_out_of_memory",
-    "retry_smaller",
     "row_chunks",
     "set_memory_budget",
     "with_smaller_chunks",
 ]
 
-Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _DEFAULT_BUDGET = 1 << 30
@@ -84,35 +82,35 @@ def row_chunks(n_rows: int, bytes_per_row: int, *, most: int | None = None) -> I
         yield slice(start, min(start + size, n_rows))
 
 
-def retry_smaller(work: Callable[[], Result]) -> Result:
-    """Call ``work()``; after a real out-of-memory call it again with half the budget, a few times.
-
-    Everything that cuts its rows by `row_chunks` then takes smaller chunks. `work` must be safe to repeat.
-    What fails with the smallest budget raises `MemoryBudgetError`.
-    """
-    budget = get_memory_budget()
-    for halving in range(_HALVINGS + 1):
-        token = _reduced.set(max(1, budget >> halving) if halving else _reduced.get())
-        try:
-            return work()
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            told = f"{type(error).__name__}: {error}"  # not the error: its traceback keeps the arrays alive
-        finally:
-            _reduced.reset(token)
-    raise MemoryBudgetError(
-        f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes ({told}). "
-        "Free memory on the device, use fewer rows or columns, float32, or a smaller set_memory_budget."
-    )
-
-
 def with_smaller_chunks(function: Function) -> Function:
-    """Let a public function (or a method) repeat itself through `retry_smaller`."""
+    """Let a public function (or a method) repeat itself with smaller chunks when memory runs out.
+
+    After a real out-of-memory it is called again with half the budget, a few times: everything that cuts its
+    rows by `row_chunks` then takes smaller chunks. It must be safe to repeat. What fails with the smallest
+    budget raises `MemoryBudgetError`.
+    """
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        return retry_smaller(lambda: function(*arguments, **options))
+        budget, n_halvings = get_memory_budget(), 0
+        while True:
+            token = _reduced.set(max(1, budget >> n_halvings)) if n_halvings else None
+            try:
+                return function(*arguments, **options)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                said = f"{type(error).__name__}: {error}"  # the error's traceback would keep arrays alive
+            finally:
+                if token is not None:
+                    _reduced.reset(token)
+            n_halvings += 1
+            if n_halvings > _HALVINGS:
+                raise MemoryBudgetError(
+                    f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
+                    f"({said}). Free memory on the device, use fewer rows or columns, float32, or a smaller "
+                    "set_memory_budget."
+                )
 
     return cast(Function, call)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError
+from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.probe import Availability, parse, probe
 
@@ -158,4 +157,4 @@ def _warn_once(name: str, fallback: str, message: str) -> None:
         if (name, fallback) in _warned:
             return
         _warned.add((name, fallback))
-    warnings.warn(f"{message} Computing on {fallback!r} instead.", BackendFallbackWarning, stacklevel=4)
+    warn_caller(f"{message} Computing on {fallback!r} instead.", BackendFallbackWarning)

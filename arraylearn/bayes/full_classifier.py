@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Literal
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes import full, naive
@@ -155,11 +155,10 @@ class FullBayesClassifier(BayesClassifier):
         )
         self._refuse_flags(flags)
         if missed.any():
-            warnings.warn(
+            warn_caller(
                 f"the unbiased variance needs two rows; class {self._named(missed)} has one. The variances "
                 "of all rows stand in. Add rows, drop the class, or use variance='ml'.",
                 UndefinedVarianceWarning,
-                stacklevel=6,
             )
         table = xp.zeros((0, log_prior.shape[0]), dtype=log_prior.dtype, device=batch.place.device)
         return NaiveModel(log_prior, table, found.mean, found.var, (0,), float(amplified))
@@ -193,19 +192,17 @@ class FullBayesClassifier(BayesClassifier):
             whose = (
                 "the shared covariance" if is_shared else f"the covariance of class {self._named(singular)}"
             )
-            warnings.warn(
+            warn_caller(
                 f"{whose} is singular; {full.SINGULAR_SHARE:.0%} of the variances within the classes was "
                 f"added to its diagonal. {remedy}",
                 SingularCovarianceWarning,
-                stacklevel=6,
             )
         if missed.any():
             whose = "every class" if is_shared else f"class {self._named(missed)}"
-            warnings.warn(
+            warn_caller(
                 f"the unbiased covariance needs two rows; {whose} has one. The variances within the classes "
                 f"stand in. {remedy}",
                 SingularCovarianceWarning,
-                stacklevel=6,
             )
 
     def _named(self, chosen: Any) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import HOST, from_host, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes.classifier import BayesClassifier, is_safe
@@ -227,11 +227,10 @@ class NaiveBayesClassifier(BayesClassifier):
         columns = [name for name, column in zip(names, missed.T, strict=True) if column.any()]
         need = "two known values" if self.variance == "unbiased" else "one known value"
         remedy = " or use variance='ml'" if self.variance == "unbiased" else ""
-        warnings.warn(
+        warn_caller(
             f"the variance needs {need}; class {_listed(labels)} has fewer in column {_listed(columns)}. The "
             f"variance of the whole column stands in. Add rows, drop the class,{remedy or ' or impute'}.",
             UndefinedVarianceWarning,
-            stacklevel=5,
         )
 
     # ---- predicting

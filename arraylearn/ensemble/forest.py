@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
@@ -251,11 +251,10 @@ class RandomForestClassifier(ArrayClassifier):
                 "Grow more trees, or draw the bags with bootstrap=True."
             )
         if not bool(host.all(is_judged)):
-            warnings.warn(
+            warn_caller(
                 f"{int(host.sum(~is_judged))} of {n} rows are in every bag and have no out-of-bag estimate; "
                 "grow more trees.",
                 UserWarning,
-                stacklevel=3,
             )
         shares = sums / host.where(is_judged, total, 1)[:, None]
         hits = host.argmax(sums, axis=1)[is_judged] == labels.codes[is_judged]

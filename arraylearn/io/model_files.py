@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import secrets
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from arraylearn._version import __version__
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.selector import resolve
 from arraylearn.io.decode import Decoder
 from arraylearn.io.encode import Encoder
@@ -183,11 +183,10 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
     except Exception as error:  # whatever a damaged file leads to
         raise ValueError(f"`path`: {name!r} holds no sound model: {error}") from error
     if decoder.defaults:
-        warnings.warn(
+        warn_caller(
             f"{name!r} was written by {_told(about)} and lacks {', '.join(decoder.defaults)}: each takes its "
             "default.",
             UserWarning,
-            stacklevel=2,
         )
     return model
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from sklearn.base import clone
 
+from arraylearn.backend.errors import warn_caller
 from arraylearn.rules.classifier import Conditions, Rows, RuleClassifier, check_choice
 from arraylearn.rules.covering import default_class
 from arraylearn.rules.from_tree import leaf_rules, post_prune
@@ -133,11 +133,10 @@ class RuleSetClassifier(RuleClassifier):
             found.append((conditions, self._code_of(rule.label, f"rule {str(rule)!r}")))
             unknown += not_there
         if unknown:
-            warnings.warn(
+            warn_caller(
                 f"rules name categories that the training rows do not have: {', '.join(unknown)}; "
                 "these literals match no row.",
                 UserWarning,
-                stacklevel=5,
             )
         if not found[-1][0]:
             return found[:-1], found[-1][1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.metrics import confusion_matrix, get_scorer
 from sklearn.model_selection import LeaveOneOut
 
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import HOST, from_host
 from arraylearn.selection.answers import Answers, Scorers, open_scoring
 from arraylearn.selection.fast import find_leave_one_out
@@ -249,4 +249,4 @@ def _confusion(sample: Sample, truths: list[Host], predictions: list[Host]) -> H
 
 
 def _warn_interrupted(n_done: int, n: int, what: str) -> None:
-    warnings.warn(f"Interrupted: the report holds {n_done} of {n} {what}.", UserWarning, stacklevel=3)
+    warn_caller(f"Interrupted: the report holds {n_done} of {n} {what}.", UserWarning)

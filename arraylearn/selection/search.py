@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.random import RandomState
 from arraylearn.selection.answers import Answers, needs_the_model, open_scoring
 from arraylearn.selection.folds import make_folds, open_sample
@@ -186,9 +186,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             if not trials:
                 raise
             self.is_complete_ = False
-            warnings.warn(
-                f"Interrupted: the results hold {what}; nothing is refitted.", UserWarning, stacklevel=3
-            )
+            warn_caller(f"Interrupted: the results hold {what}; nothing is refitted.", UserWarning)
         return sorted(trials, key=lambda trial: (trial.candidate, trial.fold))
 
     def _keep_results(self, candidates: Sequence[dict[str, Any]], trials: list[Trial]) -> None:

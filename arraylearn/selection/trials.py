@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from arraylearn.backend.errors import warn_caller
 from arraylearn.selection.answers import Answers, Scorers, needs_the_model
 from arraylearn.selection.fast import find_fast_path
 from arraylearn.selection.folds import Fold, Sample
@@ -133,11 +133,10 @@ def _score_weights(contest: Contest, scorer: Any, rows: Host) -> dict[str, Host]
 
 
 def _failed(contest: Contest, c: int, f: int, seconds: float, error: Exception) -> Trial:
-    warnings.warn(
+    warn_caller(
         f"Fitting candidate {c} failed on fold {f} ({type(error).__name__}: {error}); its scores are "
         f"{contest.error_score}. error_score='raise' shows where.",
         FitFailedWarning,
-        stacklevel=3,
     )
     scores = dict.fromkeys(contest.scorers, float(contest.error_score))
     return Trial(c, f, scores, dict(scores) if contest.train_scores else None, seconds, 0.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sklearn.exceptions import ConvergenceWarning
+
+from arraylearn.backend.errors import warn_caller
 
 __all__ = ["warn_unfinished"]
 
@@ -34,9 +35,8 @@ def warn_unfinished(estimator: Any, outcomes: Sequence[Outcome]) -> None:
         reason = "rounding allows no smaller one. Raise `tol`"
     else:
         reason = f"max_iter={estimator.max_iter} was reached. Raise `max_iter`"
-    warnings.warn(
+    warn_caller(
         f"{len(unfinished)} of {len(outcomes)} problems stopped at a gap of up to {worst:.3g} > "
         f"tol={estimator.tol:g}: {reason}, scale the columns of `X`, or use another kernel.",
         ConvergenceWarning,
-        stacklevel=5,
     )

@@ -11,9 +11,14 @@ from arraylearn.table.discretize import (
     tree_edges,
 )
 from arraylearn.table.labels import Labels, encode_labels, encode_with
-from arraylearn.table.read import find_infinite, learn_schema, open_frame, read_table
+from arraylearn.table.read import (
+    holds_bad_numbers,
+    learn_schema,
+    learn_schema_and_labels,
+    open_frame,
+    read_table,
+)
 from arraylearn.table.schema import Column, Schema, Table
-from arraylearn.table.together import learn_schema_and_labels
 
 __all__ = [
     "DISCRETIZERS",
@@ -30,7 +35,7 @@ __all__ = [
     "encode_with",
     "equal_frequency_edges",
     "equal_width_edges",
-    "find_infinite",
+    "holds_bad_numbers",
     "learn_schema",
     "learn_schema_and_labels",
     "open_frame",

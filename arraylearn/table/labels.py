@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
+from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.table.categories import encode_objects, is_missing_object
 from arraylearn.table.frames import as_frame, series_to_host
@@ -145,11 +145,10 @@ def _from_sequence(y: Any) -> Host:
 
 
 def _warn_column() -> None:
-    warnings.warn(
+    warn_caller(
         "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
         "(n_samples, ), for example using ravel().",
         DataConversionWarning,
-        stacklevel=4,
     )
 
 

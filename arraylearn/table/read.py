@@ -1,20 +1,29 @@
-"""Rows in: what the user passes, checked at the door, as numeric block and nominal codes."""
+"""Rows in: what the user passes, checked at the door, as numeric block and nominal codes; their labels."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, is_array, locate
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import Place, from_host, is_array, locate, same_place, supports_float64
+from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.transfer import read_together
 from arraylearn.table.frames import FrameSource, as_frame
-from arraylearn.table.schema import Schema, Table, numeric_schema
+from arraylearn.table.labels import Labels, encode_labels
+from arraylearn.table.schema import Column, Schema, Table, numeric_schema
 from arraylearn.table.sources import ArraySource, ObjectSource, Source
 
-__all__ = ["find_infinite", "learn_schema", "nominal_positions", "open_frame", "read_table"]
+__all__ = ["holds_bad_numbers", "learn_schema", "learn_schema_and_labels", "open_frame", "read_table"]
+
+# Values of a chunk, whose two passes stay in the cache; from how many chunks on a second thread pays.
+_CHUNK, _CHUNKS_WORTH_A_THREAD = 1 << 17, 32
+# Integers travel from a device as two halves, each of which a float64 holds.
+_HALF = 1 << 32
 
 
 def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
@@ -63,12 +72,6 @@ def open_frame(X: Any) -> Any:
     return _open(X)
 
 
-def nominal_positions(X: Any, categorical_features: Any) -> tuple[int, ...]:
-    """Return which columns of an array of numbers are nominal."""
-    chosen = _choose_nominal(categorical_features, _open(X))
-    return tuple(j for j, is_nominal in enumerate(chosen or ()) if is_nominal)
-
-
 def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Table:
     """Read rows by a schema and bring them to where they are computed with.
 
@@ -111,9 +114,94 @@ def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Ta
     return Table(numeric, codes, schema)
 
 
-def find_infinite(xp: Namespace, numeric: Array) -> Array:
-    """Return whether any value is infinite, as a 0-d boolean array: the host does not wait."""
-    return xp.any(xp.isinf(numeric))
+def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float) -> Array:
+    """Say whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad.
+
+    Returns
+    -------
+    0-d bool array
+        At the place; the host does not wait for a device.
+    """
+    xp = place.xp
+    if not isinstance(x, np.ndarray):
+        is_beyond = xp.abs(x) > limit if math.isfinite(limit) else xp.isinf(x)
+        return xp.any(is_beyond | xp.isnan(x)) if nan_is_bad else xp.any(is_beyond)
+
+    def is_bad(chunk: Any) -> bool:
+        # NaN anywhere makes both extremes NaN, and every comparison false
+        low, high = chunk.min(), chunk.max()
+        if -limit <= low and high <= limit and -math.inf < low and high < math.inf:
+            return False
+        is_beyond = np.abs(chunk) > limit if math.isfinite(limit) else np.isinf(chunk)
+        return bool(is_beyond.any()) or (nan_is_bad and bool(np.isnan(chunk).any()))
+
+    if not x.shape[1]:
+        return xp.asarray(False)
+    step = max(1, _CHUNK // x.shape[1])
+    chunks = [x[start : start + step] for start in range(0, x.shape[0], step)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        judge = parallel_map if len(chunks) >= _CHUNKS_WORTH_A_THREAD else map
+        return xp.asarray(any(judge(is_bad, chunks)))
+
+
+# ---- rows and labels of a device
+
+
+def learn_schema_and_labels(
+    X: Any, y: Any, categorical_features: Any = "from_dtype"
+) -> tuple[Schema, Labels]:
+    """Learn the columns of X and the classes of y, see `learn_schema` and `encode_labels`.
+
+    Nominal columns and labels that live on the same GPU travel together: the host waits once, not twice.
+    """
+    if not _are_on_one_gpu(X, y):
+        return learn_schema(X, categorical_features), encode_labels(y)
+    chosen = _choose_nominal(categorical_features, _open(X)) or ()
+    idx = [j for j, is_nominal in enumerate(chosen) if is_nominal]
+    if not idx:
+        return learn_schema(X, None), encode_labels(y)
+    place = locate(X)
+    columns = place.xp.take(X, from_host(np.asarray(idx, dtype=np.int64), place), axis=1)
+    on_host, labels = _read_exactly(place, columns, y)
+    domains = dict(zip(idx, learn_schema(on_host, range(len(idx))).domains, strict=True))
+    return Schema(
+        tuple(
+            Column(f"x{j}", "nominal", domains[j]) if j in domains else Column(f"x{j}", "numeric")
+            for j in range(X.shape[1])
+        )
+    ), encode_labels(labels)
+
+
+def _are_on_one_gpu(X: Any, y: Any) -> bool:
+    if not is_array(X) or not is_array(y) or X.ndim != 2 or y.ndim != 1 or 0 in X.shape:
+        return False
+    place = locate(X)
+    if "cuda" not in str(place.device).lower() or not same_place(place, locate(y)):
+        return False
+    is_real = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
+    return is_real and supports_float64(place)
+
+
+def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
+    """Copy arrays of numbers to the host in one go; integers travel as two halves, exact as floats."""
+    xp, parts = place.xp, []
+    for array in arrays:
+        if xp.isdtype(array.dtype, "integral"):
+            wide = xp.astype(array, xp.int64)
+            high = wide // _HALF
+            parts += [high, wide - high * _HALF]
+        else:
+            parts += [array]
+    numbers = iter(read_together(place, *parts))
+    result = []
+    for array in arrays:
+        name = str(array.dtype).rpartition(".")[2]
+        if xp.isdtype(array.dtype, "integral"):
+            high = next(numbers).astype(np.int64)
+            result.append((high * _HALF + next(numbers).astype(np.int64)).astype(name))
+        else:
+            result.append(next(numbers).astype(name))
+    return result
 
 
 # ---- the door

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from arraylearn.backend.namespace import HOST, Place, locate, same_place
-from arraylearn.table import Column, Schema, categories, find_infinite, learn_schema, read_table
+from arraylearn.table import Column, Schema, categories, holds_bad_numbers, learn_schema, read_table
 from tests.backends.assertions import assert_close
 
 MIXED = np.array([[3, 0.5, 10], [1, np.nan, 12], [3, 1.5, np.nan], [2, -2.0, 10]])
@@ -89,7 +89,7 @@ def test_reading_by_a_schema_never_waits_for_the_device(rung, place, no_sync):
     with no_sync():
         read_table(x, schema, place)
         read_table(integers, schema, place)
-        find_infinite(place.xp, x)
+        holds_bad_numbers(place, x, nan_is_bad=False, limit=np.inf)
 
 
 def test_host_input_moves_to_the_place(rung, place):
@@ -127,11 +127,37 @@ def test_foreign_byte_order():
     assert table.numeric.dtype.isnative
 
 
-def test_find_infinite(rung, xp, dtype):
-    x = rung.from_host([[1.0, np.nan], [2.0, 0.0]], dtype)
-    assert_close(find_infinite(xp, x), np.array(False))
-    assert_close(find_infinite(xp, rung.from_host([[1.0, -np.inf]], dtype)), np.array(True))
-    assert_close(find_infinite(xp, rung.from_host(np.zeros((3, 0)), dtype)), np.array(False))
+@pytest.mark.parametrize(
+    ("value", "limit", "is_bad", "is_bad_with_nan"),
+    [
+        (0.0, np.inf, False, False),
+        (np.nan, np.inf, False, True),
+        (np.inf, np.inf, True, True),
+        (-np.inf, np.inf, True, True),
+        (-7.0, 7.0, False, False),
+        (-7.5, 7.0, True, True),
+        (np.nan, 7.0, False, True),
+    ],
+)
+@pytest.mark.parametrize("n", [2, 70_000])  # of four columns: one chunk, and several
+def test_bad_numbers(rung, place, dtype, n, value, limit, is_bad, is_bad_with_nan):
+    x = np.ones((n, 4))
+    x[n // 2, 1] = value
+    x = rung.from_host(x, dtype)
+    for nan_is_bad, expected in ((False, is_bad), (True, is_bad_with_nan)):
+        assert_close(holds_bad_numbers(place, x, nan_is_bad=nan_is_bad, limit=limit), np.array(expected))
+
+
+def test_nothing_holds_no_bad_numbers(rung, place, dtype):
+    nothing = rung.from_host(np.zeros((3, 0)), dtype)
+    assert_close(holds_bad_numbers(place, nothing, nan_is_bad=True, limit=1.0), np.array(False))
+
+
+def test_many_chunks_are_judged_by_threads():
+    x = np.ones((33, 1 << 17))
+    assert not holds_bad_numbers(HOST, x, nan_is_bad=True, limit=np.inf)
+    x[-1, -1] = np.nan
+    assert holds_bad_numbers(HOST, x, nan_is_bad=True, limit=np.inf)
 
 
 def test_gradients_stay_behind():

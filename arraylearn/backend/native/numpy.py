@@ -31,7 +31,6 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
 from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
-from arraylearn.backend.native.numpy_finite import has_infinite  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401

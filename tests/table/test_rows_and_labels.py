@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.table import encode_labels, learn_schema
-from arraylearn.table.together import learn_schema_and_labels
+from arraylearn.table import encode_labels, learn_schema, learn_schema_and_labels
 
 
 @pytest.mark.parametrize("chosen", [[0, 2], None, "from_dtype", [True, True, True]])

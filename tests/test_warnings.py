@@ -1,0 +1,43 @@
+"""Warnings point at the line of the user's that led to them, from however deep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import arraylearn as al
+
+X = np.arange(24.0).reshape(12, 2)
+Y = np.arange(12) % 2
+NOISE = np.random.default_rng(0).normal(size=(300, 3))
+SIDE = NOISE[:, 0] * NOISE[:, 1] > 0
+
+
+CASES = {
+    "labels in a column": lambda: al.NaiveBayesClassifier().fit(X, Y[:, None]),
+    "undefined variance": lambda: al.NaiveBayesClassifier().fit(X[:3], [0, 0, 1]),
+    "undefined variance, diagonal": lambda: al.FullBayesClassifier(covariance="diagonal").fit(
+        X[:4], [0, 0, 0, 1]
+    ),
+    "singular covariance": lambda: al.FullBayesClassifier().fit(X, Y),
+    "no convergence": lambda: al.SVC(max_iter=1, C=100.0, solver="decomposition").fit(NOISE, SIDE),
+    "out-of-bag rows": lambda: al.RandomForestClassifier(n_estimators=2, oob_score=True, random_state=0).fit(
+        X, Y
+    ),
+    "unknown categories": lambda: al.RuleSetClassifier(["x0 = 7 -> 1"], categorical_features=[0]).fit(X, Y),
+    "failed candidate": lambda: al.GridSearch(al.SVC(), {"C": [1.0, -1.0]}, cv=2).fit(X, Y),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_the_line_is_the_callers(case):
+    with pytest.warns(Warning) as found:
+        case()
+    assert __file__ in {warning.filename for warning in found}
+
+
+def test_the_fallback_is_told_at_the_callers_line(monkeypatch):
+    monkeypatch.setattr("arraylearn.backend.selector._warned", set())
+    with pytest.warns(al.BackendFallbackWarning) as found, al.use_backend("cupy:9", fallback="numpy"):
+        pass
+    assert found[0].filename == __file__
