@@ -123,7 +123,7 @@ def cupy_emulated(session: nox.Session) -> None:
     run = [*PYTEST, *parallel(), "--rungs"]
     session.run(*run, "cupy", *(session.posargs or ["tests"]), env=environment)
     session.run(
-        *run, "cupy_nvrtc", "tests/backend/test_ops.py", "tests/test_kernel_cases.py", env=environment
+        *run, "cupy_nvrtc", "tests/backend/test_ops.py", "tests/kernels/test_kernel_cases.py", env=environment
     )
 
 

@@ -15,12 +15,12 @@ from arraylearn._version import __version__
 
 # public name -> module that defines it; a name that maps to its own module is a public submodule
 _HOMES = {
-    "AdaBoostClassifier": "arraylearn.ensemble",
+    "AdaBoostClassifier": "arraylearn.boosting",
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
-    "ExtraTreesClassifier": "arraylearn.ensemble",
-    "GradientBoostingClassifier": "arraylearn.ensemble",
-    "RandomForestClassifier": "arraylearn.ensemble",
+    "ExtraTreesClassifier": "arraylearn.forest",
+    "GradientBoostingClassifier": "arraylearn.boosting",
+    "RandomForestClassifier": "arraylearn.forest",
     "MemoryBudgetError": "arraylearn.backend",
     "GridSearch": "arraylearn.selection",
     "RipperClassifier": "arraylearn.rules",
@@ -42,7 +42,7 @@ _HOMES = {
     "load": "arraylearn.io",
     "save": "arraylearn.io",
     "leave_one_out": "arraylearn.selection",
-    "permutation_importance": "arraylearn.importance",
+    "permutation_importance": "arraylearn.explain",
     "set_backend": "arraylearn.backend",
     "set_compiled": "arraylearn.backend",
     "set_memory_budget": "arraylearn.backend",

@@ -18,9 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from arraylearn._typing import Array
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import (
-    HOST,
     Place,
-    accumulator_dtype,
     from_host,
     is_array,
     locate,
@@ -48,7 +46,6 @@ __all__ = [
     "SecondTry",
     "cast_model",
     "move_model",
-    "read_weights",
 ]
 
 Model = TypeVar("Model")
@@ -200,7 +197,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         random_state: RandomState = None,
     ) -> Any:
         """Judge each column by the accuracy that is lost when it is shuffled: `al.permutation_importance`."""
-        from arraylearn.importance import permutation_importance
+        from arraylearn.explain.permutation import permutation_importance
 
         return permutation_importance(
             self, X, y, n_repeats=n_repeats, sample_weight=sample_weight, random_state=random_state
@@ -326,24 +323,3 @@ def cast_model(model: Model, place: Place, dtype: Any) -> Model:
         made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
         return cast(Model, made)
     return model
-
-
-def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
-    """Check sample weights and bring them to `place` in the accumulator's dtype; None stays None."""
-    if sample_weight is None:
-        return None
-    host = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
-    if host.ndim == 0:
-        host = host.repeat(n_rows)
-    if host.ndim != 1 or host.shape[0] != n_rows:
-        raise ValueError(
-            f"`sample_weight` must have one number per row; got shape {host.shape}, "
-            f"expected sample_weight.shape == ({n_rows},)."
-        )
-    weights = host.astype("float64")
-    total = weights.sum()
-    if not (weights.min() >= 0 and total < float("inf")):
-        raise ValueError("`sample_weight` must be finite and at least 0; got a negative number, NaN or inf.")
-    if total == 0:
-        raise ValueError("`sample_weight` must have a positive sum; all weights are zero.")
-    return from_host(weights, place, accumulator_dtype(place))

@@ -22,8 +22,9 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.bayes.rule import SUM_TOLERANCE, log_or_never, log_posterior, settle
 from arraylearn.bayes.tables import FittedTables
-from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
+from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
+from arraylearn.weights import read_weights
 
 __all__ = ["BayesClassifier", "is_safe"]
 

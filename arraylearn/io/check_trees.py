@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.ops import BinnedTrees
-from arraylearn.ensemble.adaboost import Rounds
-from arraylearn.ensemble.boosted import Boosted
-from arraylearn.ensemble.columns import Binning
-from arraylearn.ensemble.forest import Forest
-from arraylearn.ensemble.grove import Grove
+from arraylearn.boosting.adaboost import Rounds
+from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
+from arraylearn.forest.grove import Grove
+from arraylearn.forest.random_forest import Forest
+from arraylearn.grow.columns import Binning
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.tree.clouds import CloudsReport

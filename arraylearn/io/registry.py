@@ -13,17 +13,13 @@ from arraylearn.backend.ops.moments import Moments
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
-from arraylearn.ensemble import (
-    AdaBoostClassifier,
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    RandomForestClassifier,
-)
-from arraylearn.ensemble.adaboost import Rounds
-from arraylearn.ensemble.boosted import Boosted
-from arraylearn.ensemble.columns import Binning
-from arraylearn.ensemble.forest import Forest
-from arraylearn.ensemble.grove import Grove
+from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
+from arraylearn.boosting.adaboost import Rounds
+from arraylearn.boosting.boosted import Boosted
+from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
+from arraylearn.forest.grove import Grove
+from arraylearn.forest.random_forest import Forest
+from arraylearn.grow.columns import Binning
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
 from arraylearn.io.check_rules import check_rules
 from arraylearn.io.check_svm import check_one_class, check_svc, check_svdd

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from arraylearn._door import as_float, find_place, refuse
 from arraylearn._typing import Array
-from arraylearn.coding import (
+from arraylearn.measures.coding import (
     expected_length,
     halving_lengths,
     huffman_lengths,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
-from arraylearn.estimator import ArrayClassifier, Batch, move_model, read_weights
+from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.resolve import (
     CONFLICTS,
@@ -24,6 +24,7 @@ from arraylearn.rules.resolve import (
 )
 from arraylearn.rules.rule import Condition, Literal, Rule, sort_literals
 from arraylearn.table import Schema, Table
+from arraylearn.weights import read_weights
 
 __all__ = ["Explanation", "Rows", "RuleClassifier", "state_rule"]
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from arraylearn.backend.namespace import from_host, locate, to_host
 from arraylearn.backend.selector import choose_place
-from arraylearn.estimator import read_weights
 from arraylearn.rules.match import compile_rules, match_rows
 from arraylearn.rules.resolve import weigh_matches
 from arraylearn.rules.rule import Rule, find_scalar, resolve_rule
 from arraylearn.rules.text import parse_rule, parse_rules
 from arraylearn.table import encode_labels, learn_schema, read_table
+from arraylearn.weights import read_weights
 
 __all__ = ["RuleQuality", "measure_rules", "read_rules"]
 

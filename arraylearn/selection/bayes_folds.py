@@ -11,9 +11,10 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
-from arraylearn.estimator import Batch, read_weights
+from arraylearn.estimator import Batch
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.selection.rows import shallow_copy
+from arraylearn.weights import read_weights
 
 __all__ = ["is_bayes", "judge_bayes_folds", "open_bayes", "part_of_batch"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from arraylearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier
-from arraylearn.ensemble.boosted import first_rounds
+from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
+from arraylearn.boosting.boosted import first_rounds
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.selection.rows import shallow_copy, take_rows

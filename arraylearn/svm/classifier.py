@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from arraylearn._door import refuse
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState
-from arraylearn.estimator import Batch, read_weights
+from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.fitted import FittedMachine
 from arraylearn.svm.parameters import (
@@ -26,6 +26,7 @@ from arraylearn.svm.solve import SOLVERS, SolverName
 from arraylearn.svm.tasks import LastFit, class_tasks, pair_tasks, restart
 from arraylearn.svm.train import solve_tasks
 from arraylearn.svm.unfinished import warn_unfinished
+from arraylearn.weights import read_weights
 
 __all__ = ["SVC"]
 

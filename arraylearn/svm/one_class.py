@@ -8,11 +8,11 @@ from typing import Any, Literal, Self
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.estimator import read_weights
 from arraylearn.kernels import Kernel
 from arraylearn.svm.dual import DualProblem, find_offset
 from arraylearn.svm.parameters import check_positive, check_settings
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
+from arraylearn.weights import read_weights
 
 __all__ = ["OneClassSVM"]
 

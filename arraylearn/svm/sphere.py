@@ -9,13 +9,14 @@ from typing import Any, Literal, Self
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.estimator import Batch, read_weights
+from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.dual import DualProblem, find_offset
 from arraylearn.svm.machine import Machine
 from arraylearn.svm.parameters import check_positive, check_settings, is_precomputed
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
+from arraylearn.weights import read_weights
 
 __all__ = ["SVDD"]
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from sklearn.utils.class_weight import compute_class_weight
-
 from arraylearn.backend.namespace import (
     HOST,
     read_flags,
 )
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.estimator import read_weights
 from arraylearn.measures.tables import Measure
 from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
@@ -26,6 +23,7 @@ from arraylearn.tree.pruning.held_out import read_sample
 from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
+from arraylearn.weights import join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
@@ -321,9 +319,4 @@ class DecisionTreeClassifier(FittedTree):
 
     def _weights(self, codes: Any, sample_weight: Any) -> Any:
         """Multiply sample and class weights, on the host; None where every row counts 1."""
-        weights = read_weights(sample_weight, codes.shape[0], HOST)
-        if self.class_weight is None:
-            return weights
-        by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_.take(codes))
-        by_row = by_class.take(codes)
-        return by_row if weights is None else weights * by_row
+        return join_weights(sample_weight, self.class_weight, self.classes_, codes, HOST)

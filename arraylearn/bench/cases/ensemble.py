@@ -8,7 +8,8 @@ from typing import Any
 from arraylearn.bench.case import Case, Size, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
-from arraylearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
+from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
+from arraylearn.forest import RandomForestClassifier
 
 __all__ = ["CASES"]
 

@@ -15,12 +15,12 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
-from arraylearn.estimator import read_weights
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker
 from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
+from arraylearn.weights import read_weights
 
 __all__ = ["class_codes", "count_held_out", "node_counts", "read_sample"]
 

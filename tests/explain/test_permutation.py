@@ -10,7 +10,7 @@ from sklearn.inspection import permutation_importance as peer
 from sklearn.linear_model import LogisticRegression
 
 import arraylearn as al
-from tests.ensemble.data import nominal_frame, stripes
+from tests.boosting.data import nominal_frame, stripes
 
 
 def rows(n=400, seed=0):

@@ -11,9 +11,9 @@ import arraylearn as al
 from arraylearn.backend import ops
 from arraylearn.backend.native import numpy_boosting, portable_only
 from tests.backends.assertions import assert_close
-from tests.ensemble.data import holes, slopes, stripes
-from tests.ensemble.test_boosting_ops import UNIT, packed_weights, random_trees
-from tests.ensemble.test_gradient import SETTINGS, assert_same_bits, small
+from tests.boosting.data import holes, slopes, stripes
+from tests.boosting.test_boosting_ops import UNIT, packed_weights, random_trees
+from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 

@@ -1,20 +1,12 @@
-"""Checks of the ensembles' parameters: argument, rule, what arrived."""
+"""Checks of parameters: the error names the argument, the rule and what arrived."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from sklearn.utils.class_weight import compute_class_weight
-
-from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.estimator import read_weights
-from arraylearn.table import Labels
-
-__all__ = ["check_number", "check_whole", "join_weights"]
+__all__ = ["check_number", "check_whole"]
 
 
 def check_whole(
@@ -35,15 +27,3 @@ def check_number(name: str, value: Any, low: float, high: float, rule: str, *, i
     is_number = is_number and math.isfinite(value)
     if not is_number or value > high or value < low or (is_open and value == low):
         raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
-
-
-def join_weights(
-    sample_weight: Any, class_weight: Mapping[Any, float] | str | None, labels: Labels, place: Place
-) -> Array | None:
-    """Return the weight of each row at `place`, its class's included; None where all are 1."""
-    weights = read_weights(sample_weight, labels.codes.shape[0], place)
-    if class_weight is None:
-        return weights
-    by_class = compute_class_weight(class_weight, classes=labels.classes, y=labels.classes.take(labels.codes))
-    by_row = from_host(by_class.take(labels.codes), place, accumulator_dtype(place))
-    return by_row if weights is None else weights * by_row

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arraylearn import coding, measures
+from arraylearn import measures
+from arraylearn.measures import coding
 
 P = [0.10, 0.15, 0.16, 0.19, 0.40]
 DYADIC = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16]

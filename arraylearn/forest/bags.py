@@ -6,7 +6,7 @@ from typing import Any
 
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
-from arraylearn.ensemble.grow_forest import Bags
+from arraylearn.forest.grow_forest import Bags
 
 __all__ = ["draw_bags"]
 

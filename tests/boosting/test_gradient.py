@@ -15,7 +15,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import to_host
 from arraylearn.backend.native import portable_only
 from arraylearn.datasets import load_iris
-from tests.ensemble.data import holes, nominal_frame, slopes, stripes
+from tests.boosting.data import holes, nominal_frame, slopes, stripes
 
 SETTINGS = {
     "plain": {},

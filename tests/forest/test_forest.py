@@ -13,10 +13,10 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, to_host
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.random import spawn
-from arraylearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from arraylearn.ensemble.bags import draw_bags
+from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
+from arraylearn.forest.bags import draw_bags
 from tests.backends.assertions import assert_close
-from tests.ensemble.data import holes, nominal_frame, stripes
+from tests.boosting.data import holes, nominal_frame, stripes
 
 
 def small(**changes):
@@ -391,7 +391,7 @@ def test_a_tree_does_not_depend_on_the_others(monkeypatch):
     one = small(n_estimators=1).fit(X, y).predict_proba(X)
     many = small(n_estimators=4).fit(X, y)
     for name in ("_ROWS_ON_THE_HOST", "_ROWS_OF_WHOLE_TREES"):
-        monkeypatch.setattr(f"arraylearn.ensemble.forest.{name}", 600)
+        monkeypatch.setattr(f"arraylearn.forest.random_forest.{name}", 600)
     apart = small(n_estimators=4).fit(X, y)
     assert_same_bits(many, apart)
     (first,) = apart.model_.groves

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.ensemble.boosted_nodes import (
+from arraylearn.boosting.boosted_nodes import (
     GrownTree,
     Limits,
     Nodes,
@@ -17,7 +17,7 @@ from arraylearn.ensemble.boosted_nodes import (
     cut_back,
     side_values,
 )
-from arraylearn.ensemble.columns import Columns
+from arraylearn.grow.columns import Columns
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.ensemble.boosted import join_trees
-from arraylearn.ensemble.boosted_nodes import GrownTree, Limits
-from arraylearn.ensemble.columns import Columns
-from arraylearn.ensemble.grow_boosted import grow_trees, limits_in_units
-from arraylearn.ensemble.loss import mean_log_loss, start_scores
+from arraylearn.boosting.boosted import join_trees
+from arraylearn.boosting.boosted_nodes import GrownTree, Limits
+from arraylearn.boosting.grow_boosted import grow_trees, limits_in_units
+from arraylearn.boosting.loss import mean_log_loss, start_scores
+from arraylearn.grow.columns import Columns
 
 __all__ = ["Boosting", "Holdout", "Plan", "boost"]
 

@@ -44,7 +44,7 @@ def huffman_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn import coding
+    >>> from arraylearn.measures import coding
     >>> coding.huffman_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [3, 3, 3, 3, 1]
     """
@@ -83,7 +83,7 @@ def shannon_fano_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn import coding
+    >>> from arraylearn.measures import coding
     >>> coding.shannon_fano_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [3, 3, 2, 2, 2]
     """
@@ -107,7 +107,7 @@ def halving_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn import coding
+    >>> from arraylearn.measures import coding
     >>> coding.halving_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [2, 2, 2, 3, 3]
     """
@@ -130,7 +130,7 @@ def sequential_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn import coding
+    >>> from arraylearn.measures import coding
     >>> coding.sequential_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [1, 2, 3, 4, 4]
     """
@@ -157,7 +157,7 @@ def expected_length(p: Any, lengths: Iterable[int]) -> float:
 
     Examples
     --------
-    >>> from arraylearn import coding
+    >>> from arraylearn.measures import coding
     >>> p = [0.10, 0.15, 0.16, 0.19, 0.40]
     >>> round(coding.expected_length(p, coding.huffman_lengths(p)), 2)
     2.2

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.ensemble.boosted_nodes import GrownTree
-from arraylearn.ensemble.columns import Binning, apply_binning
+from arraylearn.boosting.boosted_nodes import GrownTree
+from arraylearn.grow.columns import Binning, apply_binning
 from arraylearn.table import Table
 
 __all__ = ["Boosted", "first_rounds", "join_trees", "probabilities", "score_table", "sum_gains"]

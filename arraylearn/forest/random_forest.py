@@ -14,14 +14,15 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
-from arraylearn.ensemble.bags import draw_bags
-from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.ensemble.grove import Grove, Part, join_parts, make_part
-from arraylearn.ensemble.grow_forest import ForestLimits, draw_columns, grow_trees
-from arraylearn.ensemble.progress import show_progress
-from arraylearn.ensemble.settings import check_number, check_whole, join_weights
+from arraylearn.checks import check_number, check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.forest.bags import draw_bags
+from arraylearn.forest.grove import Grove, Part, join_parts, make_part
+from arraylearn.forest.grow_forest import ForestLimits, draw_columns, grow_trees
+from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
+from arraylearn.progress import show_progress
 from arraylearn.table import Labels
+from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
 
@@ -176,7 +177,7 @@ class RandomForestClassifier(ArrayClassifier):
         batch, labels = self._open_fit(X, y)
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
-        weights = join_weights(sample_weight, self.class_weight, labels, HOST)
+        weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, HOST)
         if weights is not None and not self.bootstrap and bool(host.any(weights != host.floor(weights))):
             raise ValueError(
                 "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "

@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
-from arraylearn.ensemble.progress import show_progress
-from arraylearn.ensemble.settings import check_number, check_whole
-from arraylearn.ensemble.sorted_once import SortedOnce, known_order
-from arraylearn.estimator import ArrayClassifier, Batch, SecondTry, read_weights
+from arraylearn.boosting.sorted_once import SortedOnce, known_order
+from arraylearn.checks import check_number, check_whole
+from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
+from arraylearn.progress import show_progress
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
+from arraylearn.weights import read_weights
 
 __all__ = ["AdaBoostClassifier"]
 

@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier as PeerTree
 
 import arraylearn as al
-from tests.ensemble.data import nominal_frame, stripes
+from tests.boosting.data import nominal_frame, stripes
 
 
 @pytest.mark.parametrize("k", [2, 3])

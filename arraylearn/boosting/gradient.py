@@ -9,7 +9,7 @@ from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.ensemble.boosted import (
+from arraylearn.boosting.boosted import (
     Boosted,
     first_rounds,
     join_trees,
@@ -17,14 +17,15 @@ from arraylearn.ensemble.boosted import (
     score_table,
     sum_gains,
 )
-from arraylearn.ensemble.boosted_nodes import Limits
-from arraylearn.ensemble.columns import Binning, apply_binning, learn_binning, prepare_columns
-from arraylearn.ensemble.monotonic import read_trend
-from arraylearn.ensemble.progress import show_progress
-from arraylearn.ensemble.rounds import Boosting, Holdout, Plan, boost
-from arraylearn.ensemble.settings import check_number, check_whole, join_weights
+from arraylearn.boosting.boosted_nodes import Limits
+from arraylearn.boosting.monotonic import read_trend
+from arraylearn.boosting.rounds import Boosting, Holdout, Plan, boost
+from arraylearn.checks import check_number, check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.grow.columns import Binning, apply_binning, learn_binning, prepare_columns
+from arraylearn.progress import show_progress
 from arraylearn.table import Labels
+from arraylearn.weights import join_weights
 
 __all__ = ["GradientBoostingClassifier"]
 
@@ -205,7 +206,7 @@ class GradientBoostingClassifier(ArrayClassifier):
                 )
             names = getattr(self, "feature_names_in_", None)
             trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
-            weights = join_weights(sample_weight, self.class_weight, labels, place)
+            weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, place)
             binning = learn_binning(place, batch.table, self.max_bins)
             bins = apply_binning(place.xp, binning, batch.table)
             result = self._boost(place, binning, bins, labels, weights, trend)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from arraylearn.backend.random import RandomState
-from arraylearn.ensemble.forest import RandomForestClassifier
+from arraylearn.forest.random_forest import RandomForestClassifier
 
 __all__ = ["ExtraTreesClassifier"]
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.estimator import read_weights
 from arraylearn.table.frames import as_frame
+from arraylearn.weights import read_weights
 
 __all__ = ["Importances", "permutation_importance"]
 

@@ -1,0 +1,5 @@
+"""Looks inside fitted models: which columns matter."""
+
+from arraylearn.explain.permutation import permutation_importance
+
+__all__ = ["permutation_importance"]

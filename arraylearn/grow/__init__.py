@@ -1,0 +1,1 @@
+"""What the growth of trees needs below the families: binned columns."""
