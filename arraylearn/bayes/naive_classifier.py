@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.namespace import HOST, from_host, to_host
+from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes.classifier import BayesClassifier, is_safe
 from arraylearn.bayes.errors import UndefinedVarianceWarning
@@ -255,7 +257,7 @@ class NaiveBayesClassifier(BayesClassifier):
     def _make_tables(self) -> FittedTables:
         schema, classes = self.schema_, self.classes_.tolist()
         # the logarithms are small tables: exponents are taken on the host, where they will be read
-        prior, table = (HOST.xp.exp(to_host(part)) for part in (self.model_.log_prior, self.model_.log_table))
+        prior, table = (np.exp(to_host(part)) for part in (self.model_.log_prior, self.model_.log_table))
         mean, var = to_host(self.model_.mean), to_host(self.model_.var)
         tables = TableMaker("class", classes, prior)
         numeric = {j: i for i, j in enumerate(schema.numeric_idx)}
@@ -273,7 +275,7 @@ class NaiveBayesClassifier(BayesClassifier):
 def _spread_counts(counts: Any, growth: Growth) -> Any:
     """Move the counts (n_cells, k) of old categories to where they stand in a schema that grew."""
     offsets = cell_offsets(growth.schema.n_values)
-    spread = HOST.xp.zeros((offsets[-1], counts.shape[1]), dtype=counts.dtype)
+    spread = np.zeros((offsets[-1], counts.shape[1]), dtype=counts.dtype)
     start = 0
     for first, positions in zip(offsets[:-1], growth.positions, strict=True):
         stop = start + 1 + len(positions)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,8 +22,6 @@ from arraylearn.tree.fitted import FittedTree
 from arraylearn.weights import read_weights
 
 __all__ = ["AdaBoostClassifier"]
-
-host = HOST.xp
 
 
 class Rounds(NamedTuple):
@@ -140,7 +139,7 @@ class AdaBoostClassifier(ArrayClassifier):
                 )
             weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
             if weights is None:
-                weights = host.ones(labels.codes.shape[0], dtype=host.float64)
+                weights = np.ones(labels.codes.shape[0], dtype=np.float64)
             with show_progress("boosting", self.n_estimators, self.verbose) as report:
                 self._boost(X, labels.codes, weights, report)
         return self
@@ -149,18 +148,18 @@ class AdaBoostClassifier(ArrayClassifier):
         n_classes = len(self.classes_)
         total = _total_weight(weights)
         grid = _grid(total)
-        factors = host.ones(weights.shape[0], dtype=host.float64)
+        factors = np.ones(weights.shape[0], dtype=np.float64)
         estimators: list[Any] = []
         alphas: list[float] = []
         errors: list[float] = []
         order = SortedOnce()
         for generator in spawn(self.random_state, self.n_estimators):
-            factors = host.round(factors * (total / host.sum(weights * factors)) / grid) * grid
+            factors = np.round(factors * (total / np.sum(weights * factors)) / grid) * grid
             estimator = self._make(generator)
             with known_order(estimator, order):
                 estimator.fit(X, codes, sample_weight=weights * factors)
             is_wrong = to_host(estimator.predict(X)) != codes
-            error = float(host.sum(weights * factors * is_wrong) / host.sum(weights * factors))
+            error = float(np.sum(weights * factors * is_wrong) / np.sum(weights * factors))
             if report is not None:
                 report(error)
             if error >= 1 - 1 / n_classes:
@@ -179,7 +178,7 @@ class AdaBoostClassifier(ArrayClassifier):
             errors.append(error)
             if error <= 0:
                 break
-            factors = factors * host.where(is_wrong, math.exp(alpha), 1.0)
+            factors = factors * np.where(is_wrong, math.exp(alpha), 1.0)
         self.model_ = Rounds(tuple(estimators), tuple(alphas))
         self.estimators_ = self.model_.estimators
         self.estimator_weights_ = from_host(alphas, HOST)
@@ -310,8 +309,8 @@ def _total_weight(weights: Any) -> float:
     Whole numbers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
     one in the mean.
     """
-    is_whole = bool(host.all(weights == host.round(weights)))
-    return float(host.sum(weights)) if is_whole else float(weights.shape[0])
+    is_whole = bool(np.all(weights == np.round(weights)))
+    return float(np.sum(weights)) if is_whole else float(weights.shape[0])
 
 
 def _grid(total: float) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host
@@ -13,8 +15,6 @@ from arraylearn.grow.columns import Binning, apply_binning
 from arraylearn.table import Table
 
 __all__ = ["Boosted", "first_rounds", "join_trees", "probabilities", "score_table", "sum_gains"]
-
-host = HOST.xp
 
 
 class Boosted(NamedTuple):
@@ -28,26 +28,26 @@ class Boosted(NamedTuple):
 def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins: int) -> ops.BinnedTrees:
     """Write trees side by side into arrays at `place`; columns from `n_numeric` on are nominal."""
     xp = place.xp
-    sizes = host.asarray([tree.feature.shape[0] for tree in trees])
-    root = host.cumulative_sum(sizes) - sizes
+    sizes = np.asarray([tree.feature.shape[0] for tree in trees])
+    root = np.cumulative_sum(sizes) - sizes
     feature, threshold, is_missing_right, goes_right, left, right, value = (
-        host.concat([getattr(tree, name) for tree in trees])
+        np.concat([getattr(tree, name) for tree in trees])
         for name in ("feature", "threshold", "is_missing_right", "goes_right", "left", "right", "value")
     )
-    here = host.arange(feature.shape[0])
-    first = host.repeat(root, sizes)
+    here = np.arange(feature.shape[0])
+    first = np.repeat(root, sizes)
     is_leaf = left < 0
     is_set = ~is_leaf & (feature >= n_numeric)
-    subset = host.where(is_set, host.cumulative_sum(host.astype(is_set, host.int64)) - 1, -1)
-    sets = goes_right[is_set] if goes_right.shape[1] else host.zeros((0, n_bins), dtype=bool)
+    subset = np.where(is_set, np.cumulative_sum(np.astype(is_set, np.int64)) - 1, -1)
+    sets = goes_right[is_set] if goes_right.shape[1] else np.zeros((0, n_bins), dtype=bool)
     return ops.BinnedTrees(
         from_host(feature, place, xp.int32),
-        from_host(host.where(is_leaf, n_bins, threshold), place, xp.int32),  # no bin is larger: stay there
+        from_host(np.where(is_leaf, n_bins, threshold), place, xp.int32),  # no bin is larger: stay there
         from_host(is_missing_right, place),
         from_host(subset, place, xp.int32),
         from_host(sets, place),
-        from_host(host.where(is_leaf, here, left + first), place, xp.int32),
-        from_host(host.where(is_leaf, here, right + first), place, xp.int32),
+        from_host(np.where(is_leaf, here, left + first), place, xp.int32),
+        from_host(np.where(is_leaf, here, right + first), place, xp.int32),
         from_host(value, place, xp.int32),
         from_host(root, place, xp.int32),
         max(tree.depth for tree in trees),
@@ -83,8 +83,8 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
 
 def sum_gains(trees: Sequence[GrownTree], n_columns: int) -> list[float]:
     """Return the share of each column in the gains of all splits."""
-    feature = host.concat([tree.feature for tree in trees])
-    gain = host.concat([tree.gain for tree in trees])
-    totals: list[float] = ops.histogram(host, feature, n_columns, gain).tolist()
+    feature = np.concat([tree.feature for tree in trees])
+    gain = np.concat([tree.gain for tree in trees])
+    totals: list[float] = ops.histogram(HOST.xp, feature, n_columns, gain).tolist()
     whole = sum(totals)
     return [total / whole if whole > 0 else 0.0 for total in totals]

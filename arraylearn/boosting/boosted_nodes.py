@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST
 
 __all__ = [
     "GrownTree",
@@ -18,8 +19,6 @@ __all__ = [
     "leaf_steps",
     "side_values",
 ]
-
-host = HOST.xp
 
 # One step of a tree moves a score by no more than this, in units of the log odds.
 _LONGEST_STEP = 16.0
@@ -87,12 +86,12 @@ class Nodes:
     def __init__(self, n_rows: int, n_bins: int, *, is_bounded: bool) -> None:
         self.n, self.room = 1, 128
         self._name_fields(
-            host.full((len(self._WHOLE), self.room), -1, dtype=host.int64),
-            host.zeros((len(self._REAL), self.room)),
+            np.full((len(self._WHOLE), self.room), -1, dtype=np.int64),
+            np.zeros((len(self._REAL), self.room)),
         )
-        self.goes_right = host.zeros((self.room, n_bins), dtype=bool)
+        self.goes_right = np.zeros((self.room, n_bins), dtype=bool)
         room = self.room if is_bounded else 0
-        self.low, self.high = (host.full(room, sign * host.inf) for sign in (-1, 1))
+        self.low, self.high = (np.full(room, sign * np.inf) for sign in (-1, 1))
         self.start[0], self.size[0] = 0, n_rows
 
     @classmethod
@@ -100,7 +99,7 @@ class Nodes:
         """Take the nodes of a tree that is not bounded and has no nominal columns; see `ops.BoostedNodes`."""
         nodes = cls(0, 0, is_bounded=False)
         nodes.n = nodes.room = whole.shape[1]
-        nodes.goes_right = host.zeros((nodes.n, 0), dtype=bool)
+        nodes.goes_right = np.zeros((nodes.n, 0), dtype=bool)
         nodes._name_fields(whole, real)
         return nodes
 
@@ -112,15 +111,15 @@ class Nodes:
         """Make room for `n` more nodes and return the first."""
         while self.n + n > self.room:
             whole, real = (
-                host.stack([getattr(self, name) for name in names]) for names in (self._WHOLE, self._REAL)
+                np.stack([getattr(self, name) for name in names]) for names in (self._WHOLE, self._REAL)
             )
             self._name_fields(
-                host.concat((whole, host.full_like(whole, -1)), axis=1),
-                host.concat((real, host.zeros_like(real)), axis=1),
+                np.concat((whole, np.full_like(whole, -1)), axis=1),
+                np.concat((real, np.zeros_like(real)), axis=1),
             )
             for name in ("goes_right", "low", "high"):
                 old = getattr(self, name)
-                setattr(self, name, host.concat((old, host.zeros_like(old))))
+                setattr(self, name, np.concat((old, np.zeros_like(old))))
             self.room *= 2
         self.n += n
         return self.n - n
@@ -134,7 +133,7 @@ class Nodes:
         self.is_missing_right[parents] = ~splits.is_missing_left[chosen]
         if splits.goes_right.shape[1]:
             self.goes_right[parents] = splits.goes_right[chosen]
-        self.left[parents] = host.arange(first, self.n, 2)
+        self.left[parents] = np.arange(first, self.n, 2)
         for side in (0, 1):
             children = slice(first + side, self.n, 2)
             self.parent[children] = parents
@@ -150,11 +149,11 @@ class Nodes:
         for side in (one, other):
             self.low[side], self.high[side] = self.low[parents], self.high[parents]
         middle = (self.value[one] + self.value[other]) / 2
-        way = host.asarray(trend)[self.feature[parents]]
-        self.high[one] = host.where(way > 0, middle, self.high[one])
-        self.low[other] = host.where(way > 0, middle, self.low[other])
-        self.low[one] = host.where(way < 0, middle, self.low[one])
-        self.high[other] = host.where(way < 0, middle, self.high[other])
+        way = np.asarray(trend)[self.feature[parents]]
+        self.high[one] = np.where(way > 0, middle, self.high[one])
+        self.low[other] = np.where(way > 0, middle, self.low[other])
+        self.low[one] = np.where(way < 0, middle, self.low[one])
+        self.high[other] = np.where(way < 0, middle, self.high[other])
 
 
 def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] | None) -> tuple[Any, Any]:
@@ -163,14 +162,14 @@ def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] 
     value = gradient / -ridged
     if bounds is None:
         return value, -gradient * value
-    value = host.minimum(host.maximum(value, bounds[0]), bounds[1])
+    value = np.minimum(np.maximum(value, bounds[0]), bounds[1])
     return value, -(2.0 * gradient + ridged * value) * value
 
 
 def leaf_steps(value: Any, learning_rate: float) -> Any:
     """Return the steps of leaves in units of the scores."""
-    step = host.minimum(host.maximum(learning_rate * value, -_LONGEST_STEP), _LONGEST_STEP)
-    return host.astype(host.round(step * (1 << ops.SCORE_BITS)), host.int64)
+    step = np.minimum(np.maximum(learning_rate * value, -_LONGEST_STEP), _LONGEST_STEP)
+    return np.astype(np.round(step * (1 << ops.SCORE_BITS)), np.int64)
 
 
 def best_first(nodes: Nodes, max_leaf_nodes: int) -> set[int]:
@@ -191,7 +190,7 @@ def cut_back(nodes: Nodes, limits: Limits) -> tuple[GrownTree, Any]:
     """Return the tree of the leaves that count, and the leaf that stands for each node's rows."""
     n = nodes.n
     left, parent = nodes.left[:n].copy(), nodes.parent[:n]
-    leaf = host.arange(n)
+    leaf = np.arange(n)
     kept = leaf
     if limits.max_leaf_nodes is not None:
         split = best_first(nodes, limits.max_leaf_nodes)
@@ -202,20 +201,20 @@ def cut_back(nodes: Nodes, limits: Limits) -> tuple[GrownTree, Any]:
             if left[above] < 0 or not is_kept[above]:
                 is_kept[node] = False
                 leaf[node] = leaf[above]
-        kept = host.nonzero(host.asarray(is_kept))[0]
-    new_id = host.zeros(n, dtype=host.int64)
-    new_id[kept] = host.arange(kept.shape[0])
+        kept = np.nonzero(np.asarray(is_kept))[0]
+    new_id = np.zeros(n, dtype=np.int64)
+    new_id[kept] = np.arange(kept.shape[0])
     left = left[kept]
     is_leaf = left < 0
     tree = GrownTree(
-        host.where(is_leaf, 0, nodes.feature[kept]),
+        np.where(is_leaf, 0, nodes.feature[kept]),
         nodes.threshold[kept],
         nodes.is_missing_right[kept] > 0,
         nodes.goes_right[kept],
-        host.where(is_leaf, -1, new_id[left]),
-        host.where(is_leaf, -1, new_id[host.where(is_leaf, 0, left + 1)]),
+        np.where(is_leaf, -1, new_id[left]),
+        np.where(is_leaf, -1, new_id[np.where(is_leaf, 0, left + 1)]),
         leaf_steps(nodes.value[kept], limits.learning_rate),
-        host.where(is_leaf, 0.0, nodes.gain[kept]),
+        np.where(is_leaf, 0.0, nodes.gain[kept]),
         _depth(new_id[parent[kept]].tolist()),
     )
     return tree, new_id[leaf]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.boosting.boosted_nodes import (
     GrownTree,
     Limits,
@@ -20,8 +22,6 @@ from arraylearn.boosting.boosted_nodes import (
 from arraylearn.grow.columns import Columns
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
-
-host = HOST.xp
 
 
 class Growth(NamedTuple):
@@ -88,8 +88,8 @@ def _grow_tree(
     nodes = Nodes(
         int(order.shape[0]), columns.n_bins if is_nominal else 0, is_bounded=limits.trend is not None
     )
-    level = _Level(host.arange(1), _histograms(place, columns, packed, order, nodes, host.arange(1)))
-    last: tuple[Any, ops.BlockSplits | None] = (host.arange(0), None)
+    level = _Level(np.arange(1), _histograms(place, columns, packed, order, nodes, np.arange(1)))
+    last: tuple[Any, ops.BlockSplits | None] = (np.arange(0), None)
     depth = 0
     while level.nodes.shape[0]:
         least = limits.min_samples_leaf / nodes.size[level.nodes]
@@ -150,7 +150,7 @@ def _find_splits(
     constraint = None
     if limits.trend is not None:
         trend = xp.asarray(list(limits.trend), dtype=xp.float32, device=place.device)
-        bounds = host.stack((nodes.low[level.nodes], nodes.high[level.nodes]))
+        bounds = np.stack((nodes.low[level.nodes], nodes.high[level.nodes]))
         constraint = ops.Constraint(trend, from_host(bounds, place, xp.float32))
     return ops.best_splits(
         xp,
@@ -188,18 +188,18 @@ def _read_splits(
     right = total - left
     # where nothing is missing, later rows go where most of the weight is
     is_missing_left = left >= right if best.is_missing_left is None else rest[:k] > 0
-    gradient, hessian = ops.unpack(host.stack((left, right, total)))
+    gradient, hessian = ops.unpack(np.stack((left, right, total)))
     gradient, hessian = gradient * unit, hessian * unit
     bounds = None if limits.trend is None else (nodes.low[ids], nodes.high[ids])
     value, score = side_values(gradient, hessian, limits.l2, bounds)
     gain = score[0] + score[1] - score[2]
     # float32 chose
-    least = host.maximum(0.99999 * least * hessian[2], max(limits.min_child_hessian, unit))
-    is_good = host.minimum(hessian[0], hessian[1]) >= least
+    least = np.maximum(0.99999 * least * hessian[2], max(limits.min_child_hessian, unit))
+    is_good = np.minimum(hessian[0], hessian[1]) >= least
     is_good &= gain > 1e-6 + 1e-6 * abs(gradient[2])
     feature, position = divmod(cell, columns.n_bins)
     if limits.trend is not None:
-        is_good &= host.asarray(limits.trend)[feature] * (value[1] - value[0]) >= 0
+        is_good &= np.asarray(limits.trend)[feature] * (value[1] - value[0]) >= 0
     goes_right = rest[k:].reshape(k, -1) > 0 if nodes.goes_right.shape[1] else nodes.goes_right[:0]
     return SplitsRead(feature, position, is_missing_left, hessian, value, gain * is_good, goes_right)
 
@@ -211,8 +211,8 @@ def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: Limits) -> Any:
     if limits.max_leaf_nodes is not None:
         # nodes that later levels add can only come before these, never make room for them
         hopeful = best_first(nodes, limits.max_leaf_nodes)
-        able = able & host.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
-    return host.nonzero(able)[0]
+        able = able & np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
+    return np.nonzero(able)[0]
 
 
 def _describe_moves(
@@ -227,10 +227,10 @@ def _describe_moves(
     """Say how the rows of the chosen nodes are to be sorted."""
     ids, feature, threshold = level.nodes[chosen], splits.feature[chosen], splits.position[chosen]
     if goes_right is not None:
-        has_missing = host.zeros(columns.bins.shape[0], dtype=bool)
+        has_missing = np.zeros(columns.bins.shape[0], dtype=bool)
         has_missing[list(columns.missing)] = True
         is_plain = (feature < columns.n_numeric) & ~(splits.is_missing_left[chosen] & has_missing[feature])
-        threshold = host.where(is_plain, threshold, -1)
+        threshold = np.where(is_plain, threshold, -1)
         if chosen.shape[0] < level.nodes.shape[0]:
             goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
     starts, sizes = nodes.start[ids].tolist(), nodes.size[ids].tolist()
@@ -259,8 +259,8 @@ def _next_level(
     left = nodes.left[level.nodes[chosen]]
     right = left + 1
     is_right_small = nodes.size[right] < nodes.size[left]
-    is_alive = host.maximum(nodes.hessian[left], nodes.hessian[right]) >= 2.0 * limits.min_child_hessian
-    is_alive &= host.maximum(nodes.size[left], nodes.size[right]) >= 2 * limits.min_samples_leaf
+    is_alive = np.maximum(nodes.hessian[left], nodes.hessian[right]) >= 2.0 * limits.min_child_hessian
+    is_alive &= np.maximum(nodes.size[left], nodes.size[right]) >= 2 * limits.min_samples_leaf
     if not is_alive.all():
         left, chosen, is_right_small = left[is_alive], chosen[is_alive], is_right_small[is_alive]
     if not left.shape[0]:
@@ -270,11 +270,11 @@ def _next_level(
     parents = level.running
     if chosen.shape[0] < level.nodes.shape[0]:
         parents = xp.take(parents, from_host(chosen, place, xp.int64), axis=0)
-    ids = host.concat((small, left + 1 - is_right_small))
+    ids = np.concat((small, left + 1 - is_right_small))
     running = xp.concat((running, parents - running), axis=0)
     is_alive = nodes.size[ids] >= 2 * limits.min_samples_leaf
     if not is_alive.all():
-        ids, alive = ids[is_alive], host.nonzero(is_alive)[0]
+        ids, alive = ids[is_alive], np.nonzero(is_alive)[0]
         running = xp.take(running, from_host(alive, place, xp.int64), axis=0)
     return _Level(ids, running)
 
@@ -282,15 +282,15 @@ def _next_level(
 def _finish_whole(place: Place, columns: Columns, grown: ops.BoostedNodes, limits: Limits) -> Growth:
     """Finish a tree that was grown in one call: describe the moves of its last level."""
     nodes = Nodes.of_fields(grown.whole, grown.real)
-    parents = host.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
+    parents = np.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
     feature, threshold = nodes.feature[parents], nodes.threshold[parents]
     goes_right = None
     if columns.missing:
-        goes_right = host.arange(columns.n_bins) > threshold[:, None]
+        goes_right = np.arange(columns.n_bins) > threshold[:, None]
         goes_right[:, -1] = nodes.is_missing_right[parents] > 0
-        has_missing = host.zeros(columns.bins.shape[0], dtype=bool)
+        has_missing = np.zeros(columns.bins.shape[0], dtype=bool)
         has_missing[list(columns.missing)] = True
-        threshold = host.where(has_missing[feature] & ~goes_right[:, -1], -1, threshold)
+        threshold = np.where(has_missing[feature] & ~goes_right[:, -1], -1, threshold)
         goes_right = from_host(goes_right, place)
     starts, sizes = nodes.start[parents].tolist(), nodes.size[parents].tolist()
     moves = ops.BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
@@ -302,10 +302,10 @@ def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None]
     tree, leaf = cut_back(nodes, limits)
     parents, moves = last
     n = nodes.n
-    ends = host.nonzero((nodes.left[:n] < 0) & (nodes.start[:n] >= 0))[0]
+    ends = np.nonzero((nodes.left[:n] < 0) & (nodes.start[:n] >= 0))[0]
     below = nodes.left[parents]
     step = tree.value[leaf]
-    left, right = (host.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
+    left, right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
     # whole blocks come after those that are split; no bin is above such a threshold
     whole = (nodes.start[ends].tolist(), nodes.size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
     split = ([], [], [], []) if moves is None else moves[:4]

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, locate
+from arraylearn.backend.namespace import locate
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.rows import Rows
 
@@ -33,7 +35,7 @@ class SortedOnce:
 
 def _are_same(one: Rows, other: Rows) -> bool:
     """Whether the rows of one table are numbered alike."""
-    return bool(one.order.shape == other.order.shape and HOST.xp.all(one.order == other.order))
+    return bool(one.order.shape == other.order.shape and np.all(one.order == other.order))
 
 
 @contextmanager

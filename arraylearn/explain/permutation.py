@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.table.frames import as_frame
 from arraylearn.weights import read_weights
 
 __all__ = ["Importances", "permutation_importance"]
-
-host = HOST.xp
 Host = Any  # a NumPy array
 
 
@@ -84,14 +84,14 @@ def permutation_importance(
         raise ValueError(
             "`sample_weight` must be None where `scoring` is given; got both. Weigh the rows in `scoring`."
         )
-    truth = to_host(y) if is_array(y) else host.asarray(y)
+    truth = to_host(y) if is_array(y) else np.asarray(y)
     n_rows = int(truth.shape[0])
     weights = read_weights(sample_weight, n_rows, HOST)
 
     def accuracy(estimator: Any, X: Any, y: Any) -> float:
         del y
         predicted = estimator.predict(X)
-        is_right = (to_host(predicted) if is_array(predicted) else host.asarray(predicted)) == truth
+        is_right = (to_host(predicted) if is_array(predicted) else np.asarray(predicted)) == truth
         share = is_right.mean() if weights is None else (is_right * weights).sum() / weights.sum()
         return float(share)
 
@@ -106,7 +106,7 @@ def permutation_importance(
         [base - score(estimator, shuffled, y) for shuffled in table.shuffle(j, orders)]
         for j in range(table.n_columns)
     ]
-    importances = host.asarray(lines, dtype=host.float64).reshape(table.n_columns, n_repeats)
+    importances = np.asarray(lines, dtype=np.float64).reshape(table.n_columns, n_repeats)
     return Importances(importances.mean(axis=1), importances.std(axis=1), importances)
 
 
@@ -116,7 +116,7 @@ class _Shuffler:
     def __init__(self, X: Any) -> None:
         self.frame = None if is_array(X) else as_frame(X)
         if self.frame is None:
-            X = X if is_array(X) else host.asarray(X)
+            X = X if is_array(X) else np.asarray(X)
             self.place = locate(X)
             self.rows = self.place.xp.asarray(X, copy=True)
         self.n_rows, self.n_columns = self.rows.shape if self.frame is None else self.frame.shape

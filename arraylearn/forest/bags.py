@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
 from arraylearn.forest.grow_forest import Bags
 
 __all__ = ["draw_bags"]
-
-host = HOST.xp
 
 
 def draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> Bags:
@@ -19,18 +19,18 @@ def draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> B
     Without `bootstrap` every tree has all rows, each as often as its weight says, a whole number.
     """
     rows, drawn, seeds = [], [], []
-    ends = None if weights is None else host.cumulative_sum(weights) / float(weights.sum())
+    ends = None if weights is None else np.cumulative_sum(weights) / float(weights.sum())
     for generator in generators:
         seeds.append(int(generator.integers(2**63 - 1)))
         if not bootstrap:
-            times = host.ones(n, dtype=host.int64) if weights is None else host.astype(weights, host.int64)
+            times = np.ones(n, dtype=np.int64) if weights is None else np.astype(weights, np.int64)
         else:
             draws = generator.integers(0, n, n)
             if ends is not None:
-                draws = host.searchsorted(ends, generator.random(n), side="right")
-                draws = host.minimum(draws, n - 1)
-            times = ops.histogram(host, draws, n)
-        rows.append(host.nonzero(times)[0])
+                draws = np.searchsorted(ends, generator.random(n), side="right")
+                draws = np.minimum(draws, n - 1)
+            times = ops.histogram(HOST.xp, draws, n)
+        rows.append(np.nonzero(times)[0])
         drawn.append(times[rows[-1]])
-    sizes = host.asarray([part.shape[0] for part in rows], dtype=host.int64)
-    return Bags(host.concat(rows), host.concat(drawn), sizes, host.asarray(seeds, dtype=host.uint64))
+    sizes = np.asarray([part.shape[0] for part in rows], dtype=np.int64)
+    return Bags(np.concat(rows), np.concat(drawn), sizes, np.asarray(seeds, dtype=np.uint64))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host
 
 __all__ = ["Grove", "Part", "join_parts", "make_part"]
-
-host = HOST.xp
 
 # Class shares are whole numbers in these units, so that no sum depends on its order.
 _SHARE_BITS = 20
@@ -39,25 +39,25 @@ class Part(NamedTuple):
 def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
     """Turn class weights into shares, and sum up what each column gained in each tree."""
     n_nodes, n_trees = grown.left.shape[0], grown.roots.shape[0]
-    here = host.arange(n_nodes, dtype=host.int32)
+    here = np.arange(n_nodes, dtype=np.int32)
     is_leaf = grown.left < 0
-    left = host.where(is_leaf, here, host.astype(grown.left, host.int32))
-    total = host.sum(grown.counts, axis=1)
+    left = np.where(is_leaf, here, np.astype(grown.left, np.int32))
+    total = np.sum(grown.counts, axis=1)
     shares = grown.counts / total[:, None]
-    shares = host.astype(host.round(shares * (1 << _SHARE_BITS)), host.int32)
-    impurity = total - host.sum(grown.counts * grown.counts, axis=1) / total
-    inner = host.nonzero(~is_leaf)[0]
+    shares = np.astype(np.round(shares * (1 << _SHARE_BITS)), np.int32)
+    impurity = total - np.sum(grown.counts * grown.counts, axis=1) / total
+    inner = np.nonzero(~is_leaf)[0]
     below = left[inner]
     gain = impurity[inner] - impurity[below] - impurity[below + 1]
-    tree = host.searchsorted(grown.roots, inner, side="right") - 1
+    tree = np.searchsorted(grown.roots, inner, side="right") - 1
     cell = tree * d + grown.feature[inner]
     return Part(
-        host.astype(grown.feature, host.int32),
-        host.where(is_leaf, host.asarray(n_bins, dtype=host.int32), host.astype(grown.threshold, host.int32)),
+        np.astype(grown.feature, np.int32),
+        np.where(is_leaf, np.asarray(n_bins, dtype=np.int32), np.astype(grown.threshold, np.int32)),
         left,
         shares,
-        ops.histogram(host, cell, n_trees * d, gain).reshape(n_trees, d),
-        host.astype(grown.roots, host.int32),
+        ops.histogram(HOST.xp, cell, n_trees * d, gain).reshape(n_trees, d),
+        np.astype(grown.roots, np.int32),
         grown.depth,
     )
 
@@ -74,14 +74,14 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
         lines = [getattr(part, name) for part in parts]
         free: dict[str, Any] = {name: None}
         parts[:] = [part._replace(**free) for part in parts]  # one field is held twice, not all of them
-        return host.concat(lines)
+        return np.concat(lines)
 
     def fill(value: int, dtype: Any) -> Array:
         return xp.full((first,), value, dtype=dtype, device=place.device)
 
     shares = from_host(join("shares"), place)  # the largest one first
     left = join("left")
-    right = left + (left != host.arange(first, dtype=host.int32))
+    right = left + (left != np.arange(first, dtype=np.int32))
     trees = ops.BinnedTrees(
         from_host(join("feature"), place),
         from_host(join("threshold"), place),
@@ -95,4 +95,4 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
         depth,
     )
     # tree by tree: which trees grew together must not show in the order of the additions
-    return Grove(trees, shares, host.sum(join("gains"), axis=0))
+    return Grove(trees, shares, np.sum(join("gains"), axis=0))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import as_generator
 
 __all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]
-
-host = HOST.xp
 
 # Draws of columns to choose from; each node takes one by the number that it has from its tree's seed.
 _DRAWS = 8_192
@@ -68,9 +68,9 @@ def grow_trees(
     """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
     n_trees = bags.sizes.shape[0]
     code = codes[bags.rows]
-    cell = host.repeat(host.arange(0, n_trees * n_classes, n_classes), bags.sizes)
+    cell = np.repeat(np.arange(0, n_trees * n_classes, n_classes), bags.sizes)
     cell += code
-    counts = ops.histogram(host, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+    counts = ops.histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
     del cell
     class_bits = max(1, (n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
@@ -86,7 +86,7 @@ def grow_trees(
     grown = ops.grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
     if grown is not None:
         return grown
-    trees = host.arange(n_trees)
+    trees = np.arange(n_trees)
     parts = [_leaves(trees, counts)]
     level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
     level = _keep(place, level, _may_split(counts, bags.sizes, limits))
@@ -94,34 +94,34 @@ def grow_trees(
     while level.ids.shape[0] and depth != limits.max_depth:
         cuts = _find_cuts(place, bins, level, limits.columns, rules, limits.positions)
         at = level.ids[cuts.is_split] - (first - parts[-1]["feature"].shape[0])
-        chosen = host.nonzero(cuts.is_split)[0]
+        chosen = np.nonzero(cuts.is_split)[0]
         parts[-1]["feature"][at] = cuts.feature[chosen]
         parts[-1]["threshold"][at] = cuts.cut[chosen]
-        parts[-1]["left"][at] = first + 2 * host.arange(chosen.shape[0])
-        parts.append(_leaves(host.repeat(level.trees[chosen], 2), cuts.counts[chosen].reshape(-1, n_classes)))
+        parts[-1]["left"][at] = first + 2 * np.arange(chosen.shape[0])
+        parts.append(_leaves(np.repeat(level.trees[chosen], 2), cuts.counts[chosen].reshape(-1, n_classes)))
         if chosen.shape[0]:
             depth += 1
         level = _descend(place, bins, level, cuts, first, payload_bits, limits)
         first += 2 * chosen.shape[0]
-    joined = {name: host.concat([part[name] for part in parts]) for name in parts[0]}
+    joined = {name: np.concat([part[name] for part in parts]) for name in parts[0]}
     return _tree_by_tree(joined, n_trees, depth)
 
 
 def _leaves(trees: Any, counts: Any) -> dict[str, Any]:
-    zeros = host.zeros(trees.shape[0], dtype=host.int64)
+    zeros = np.zeros(trees.shape[0], dtype=np.int64)
     return {"tree": trees, "feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
 
 
 def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownTrees:
     """Put the nodes of each tree together: what a tree looks like does not depend on those it grew with."""
-    tree = host.astype(nodes["tree"], host.int16 if n_trees < 2**15 else host.int64)
-    order = host.argsort(tree, stable=True)
-    rank = host.empty(order.shape[0], dtype=host.int64)
-    rank[order] = host.arange(order.shape[0])
+    tree = np.astype(nodes["tree"], np.int16 if n_trees < 2**15 else np.int64)
+    order = np.argsort(tree, stable=True)
+    rank = np.empty(order.shape[0], dtype=np.int64)
+    rank[order] = np.arange(order.shape[0])
     feature, threshold, left, counts = (
         nodes[name][order] for name in ("feature", "threshold", "left", "counts")
     )
-    left = host.where(left < 0, -1, rank[left])
+    left = np.where(left < 0, -1, rank[left])
     return ops.GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
 
 
@@ -129,20 +129,21 @@ def draw_columns(d: int, n_features: int) -> Any:
     """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins."""
     n_draws = max(_LEAST_DRAWS, min(_DRAWS, _DRAWN_NUMBERS // d))
     keys = as_generator(_DRAW_SEED).random((n_draws, d))
-    return host.asarray(host.argsort(keys, axis=1)[:, :n_features], copy=True)  # and forget the others
+    order = np.argsort(keys, axis=1, stable=True)
+    return np.asarray(order[:, :n_features], copy=True)  # and forget the others
 
 
 def _mix(numbers: Any) -> Any:
     """Scatter the bits of uint64 numbers (splitmix64)."""
-    numbers = numbers + host.asarray(0x9E3779B97F4A7C15, dtype=host.uint64)
-    numbers = (numbers ^ (numbers >> 30)) * host.asarray(0xBF58476D1CE4E5B9, dtype=host.uint64)
-    numbers = (numbers ^ (numbers >> 27)) * host.asarray(0x94D049BB133111EB, dtype=host.uint64)
+    numbers = numbers + np.asarray(0x9E3779B97F4A7C15, dtype=np.uint64)
+    numbers = (numbers ^ (numbers >> 30)) * np.asarray(0xBF58476D1CE4E5B9, dtype=np.uint64)
+    numbers = (numbers ^ (numbers >> 27)) * np.asarray(0x94D049BB133111EB, dtype=np.uint64)
     return numbers ^ (numbers >> 31)
 
 
 def _may_split(counts: Any, sizes: Any, limits: ForestLimits) -> Any:
-    total = host.sum(counts, axis=-1)
-    is_impure = host.max(counts, axis=-1) < total
+    total = np.sum(counts, axis=-1)
+    is_impure = np.max(counts, axis=-1) < total
     return (
         is_impure & (total >= limits.min_samples_split) & (total >= 2 * limits.min_samples_leaf) & (sizes > 1)
     )
@@ -150,12 +151,12 @@ def _may_split(counts: Any, sizes: Any, limits: ForestLimits) -> Any:
 
 def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     """Leave out nodes and their rows."""
-    if bool(host.all(is_kept)):
+    if bool(np.all(is_kept)):
         return level
     xp = place.xp
     block = ops.block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
     keep = xp.take(from_host(is_kept, place), block, axis=0)
-    entries = ops.compress(xp, level.entries, keep, int(host.sum(level.sizes[is_kept])))
+    entries = ops.compress(xp, level.entries, keep, int(np.sum(level.sizes[is_kept])))
     return _Level._make((*(part[is_kept] for part in level[:-1]), entries))
 
 
@@ -164,15 +165,15 @@ def _find_cuts(
 ) -> _Cuts:
     """Find the cuts of all nodes; the host waits once, or twice where drawn columns are of no use."""
     d = int(bins.shape[1])
-    drawn = draws[host.astype(level.seeds % host.asarray(draws.shape[0], dtype=host.uint64), host.int64)]
+    drawn = draws[np.astype(level.seeds % np.asarray(draws.shape[0], dtype=np.uint64), np.int64)]
     cuts = _cut_among(place, bins, level, drawn, rules, positions)
-    if drawn.shape[1] == d or bool(host.all(cuts.is_split)):
+    if drawn.shape[1] == d or bool(np.all(cuts.is_split)):
         return cuts
     # columns that are all constant in a node say nothing: look at the others, too
     part = _keep(place, level, ~cuts.is_split)
-    every = host.broadcast_to(host.arange(d)[None, :], (part.ids.shape[0], d))
+    every = np.broadcast_to(np.arange(d)[None, :], (part.ids.shape[0], d))
     found = _cut_among(place, bins, part, every, rules, positions)
-    at = host.nonzero(~cuts.is_split)[0]
+    at = np.nonzero(~cuts.is_split)[0]
     for whole, some in zip(cuts, found, strict=True):
         whole[at] = some
     return cuts
@@ -186,8 +187,8 @@ def _cut_among(
     draws = None
     if positions is not None:
         # by the seed of the node and the column, whichever other columns are looked at
-        seeds = level.seeds[:, None] + host.astype(columns + 3, host.uint64)
-        draws = ops.Draws(from_host(host.astype(_mix(seeds) >> 32, host.int64), place), positions)
+        seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
+        draws = ops.Draws(from_host(np.astype(_mix(seeds) >> 32, np.int64), place), positions)
     score, slot, cut, n_left, left = ops.best_cuts(
         xp,
         bins,
@@ -202,9 +203,9 @@ def _cut_among(
     read = to_host(xp.concat(found))
     is_split, slot, cut, n_left = read[: 4 * k].reshape(4, k)
     left = read[4 * k :].reshape(level.counts.shape)
-    sizes = host.stack((n_left, level.sizes - n_left), axis=1)
-    counts = host.stack((left, level.counts - left), axis=1)
-    return _Cuts(is_split > 0, columns[host.arange(k), slot], cut, sizes, counts)
+    sizes = np.stack((n_left, level.sizes - n_left), axis=1)
+    counts = np.stack((left, level.counts - left), axis=1)
+    return _Cuts(is_split > 0, columns[np.arange(k), slot], cut, sizes, counts)
 
 
 def _descend(
@@ -213,8 +214,8 @@ def _descend(
     """Lay out the rows of the children that may be split: left ones first, then right ones."""
     xp = place.xp
     is_live = (cuts.is_split[:, None] & _may_split(cuts.counts, cuts.sizes, limits)).T
-    rank = host.cumulative_sum(host.astype(cuts.is_split, host.int64)) - 1
-    n_left, n_right = (int(host.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
+    rank = np.cumulative_sum(np.astype(cuts.is_split, np.int64)) - 1
+    n_left, n_right = (int(np.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
     entries = ops.divide_rows(
         xp,
         bins,
@@ -232,8 +233,8 @@ def _descend(
             level.trees[live],
             cuts.sizes[live, side],
             cuts.counts[live, side],
-            _mix(level.seeds[live] + host.asarray(side + 1, dtype=host.uint64)),
+            _mix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
         )
         for side, live in enumerate(is_live)
     ]
-    return _Level._make((*(host.concat(both) for both in zip(*sides, strict=True)), entries))
+    return _Level._make((*(np.concat(both) for both in zip(*sides, strict=True)), entries))

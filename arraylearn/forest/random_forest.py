@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.errors import warn_caller
@@ -25,8 +27,6 @@ from arraylearn.table import Labels
 from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
-
-host = HOST.xp
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
@@ -178,7 +178,7 @@ class RandomForestClassifier(ArrayClassifier):
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
         weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, HOST)
-        if weights is not None and not self.bootstrap and bool(host.any(weights != host.floor(weights))):
+        if weights is not None and not self.bootstrap and bool(np.any(weights != np.floor(weights))):
             raise ValueError(
                 "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "
                 "drawn in proportion to them; got False."
@@ -229,7 +229,7 @@ class RandomForestClassifier(ArrayClassifier):
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Let each row be judged by the trees whose bags it is not in."""
         n, n_classes = labels.codes.shape[0], len(self.classes_)
-        sums = host.zeros((n, n_classes), dtype=host.int64)
+        sums = np.zeros((n, n_classes), dtype=np.int64)
         generators = spawn(self.seed_, self.n_trees_)
         for grove in self.model_.groves:
             shares = to_host(grove.shares)
@@ -239,34 +239,34 @@ class RandomForestClassifier(ArrayClassifier):
                 bags = draw_bags(own[few], n, weights, self.bootstrap)
                 some = grove.trees._replace(root=grove.trees.root[few])
                 leaves = to_host(ops.reach_leaves(place.xp, bins, some))
-                ends = host.cumulative_sum(bags.sizes).tolist()
+                ends = np.cumulative_sum(bags.sizes).tolist()
                 for line, start, end in zip(leaves, [0, *ends], ends, strict=False):
-                    is_out = host.ones(n, dtype=bool)
+                    is_out = np.ones(n, dtype=bool)
                     is_out[bags.rows[start:end]] = False
                     sums[is_out] += shares[line[is_out]]
-        total = host.sum(sums, axis=1)
+        total = np.sum(sums, axis=1)
         is_judged = total > 0
-        if not bool(host.any(is_judged)):
+        if not bool(np.any(is_judged)):
             raise ValueError(
                 "`oob_score` must have rows that are out of some bag; every row is in all of them. "
                 "Grow more trees, or draw the bags with bootstrap=True."
             )
-        if not bool(host.all(is_judged)):
+        if not bool(np.all(is_judged)):
             warn_caller(
-                f"{int(host.sum(~is_judged))} of {n} rows are in every bag and have no out-of-bag estimate; "
+                f"{int(np.sum(~is_judged))} of {n} rows are in every bag and have no out-of-bag estimate; "
                 "grow more trees.",
                 UserWarning,
             )
-        shares = sums / host.where(is_judged, total, 1)[:, None]
-        hits = host.argmax(sums, axis=1)[is_judged] == labels.codes[is_judged]
+        shares = sums / np.where(is_judged, total, 1)[:, None]
+        hits = np.argmax(sums, axis=1)[is_judged] == labels.codes[is_judged]
         self.oob_score_ = float(hits.mean())
-        self.oob_decision_function_ = host.where(is_judged[:, None], shares, host.nan)
+        self.oob_decision_function_ = np.where(is_judged[:, None], shares, np.nan)
 
     @property
     def feature_importances_(self) -> Any:
         """Share of each column in the decrease of the impurity, on the host."""
-        gains = sum(host.asarray(grove.gains) for grove in self.model_.groves)
-        by_column = host.zeros(self.n_features_in_, dtype=host.float64)
+        gains = sum(np.asarray(grove.gains) for grove in self.model_.groves)
+        by_column = np.zeros(self.n_features_in_, dtype=np.float64)
         by_column[[*self.schema_.numeric_idx, *self.schema_.nominal_idx]] = gains
         total = float(by_column.sum())
         return by_column / total if total > 0 else by_column

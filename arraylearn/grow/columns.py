@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
@@ -18,8 +20,6 @@ __all__ = [
     "place_bins",
     "prepare_columns",
 ]
-
-host = HOST.xp
 
 # Where bins lie is said in whole numbers up to this.
 _POSITIONS = 1 << 24
@@ -86,12 +86,12 @@ def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -
         return binning
     room = binning.n_bins - 1
     missing = binning.n_bins - 1
-    lines = host.full(binning.category_bin.shape, missing, dtype=host.int32)
+    lines = np.full(binning.category_bin.shape, missing, dtype=np.int32)
     for line, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
-        number = ops.histogram(host, column[known], size)
-        mean = ops.histogram(host, column[known], size, host.astype(codes[known], host.float64))
-        rank = host.argsort(host.argsort(mean / host.where(number > 0, number, 1), stable=True))
+        number = ops.histogram(HOST.xp, column[known], size)
+        mean = ops.histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
+        rank = np.argsort(np.argsort(mean / np.where(number > 0, number, 1), stable=True), stable=True)
         line[1 : size + 1] = rank if size <= room else rank * room // size
     return binning._replace(category_bin=from_host(lines, place, place.xp.int32))
 
@@ -119,19 +119,19 @@ def place_bins(place: Place, binning: Binning) -> Array:
     """
     n_bins, edges = binning.n_bins, to_host(binning.edges)
     n_numeric, n_nominal = int(edges.shape[0]), int(binning.category_bin.shape[0])
-    lines = host.tile(host.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
+    lines = np.tile(np.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
     for line, row in zip(lines, edges, strict=False):
-        known = host.astype(row[host.isfinite(row)], host.float64)
+        known = np.astype(row[np.isfinite(row)], np.float64)
         if known.shape[0] < 2:
             continue
         middle = known[:-1] + (known[1:] - known[:-1]) / 2
         ends = (known[0] - (known[1] - known[0]) / 2, known[-1] + (known[-1] - known[-2]) / 2)
-        values = host.concat((host.asarray(ends[:1]), middle, host.asarray(ends[1:])))
+        values = np.concat((np.asarray(ends[:1]), middle, np.asarray(ends[1:])))
         line[: values.shape[0]] = (values - ends[0]) / (ends[1] - ends[0])
         line[values.shape[0] :] = 1.0
-    whole = host.astype(host.round(lines * _POSITIONS), host.int64)
+    whole = np.astype(np.round(lines * _POSITIONS), np.int64)
     whole[:, -1] += _POSITIONS // 8  # missing values
-    first = host.arange(lines.shape[0])[:, None] * (2 * _POSITIONS)
+    first = np.arange(lines.shape[0])[:, None] * (2 * _POSITIONS)
     return from_host((whole + first).reshape(-1), place)
 
 

@@ -21,6 +21,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.selection.moving_factor import MovingFactor, Solver
 from arraylearn.selection.shared_matrix import SharedMatrix
@@ -139,7 +141,7 @@ class _Pinned:
     def __init__(self, weight: Host) -> None:
         self.weight = weight  # (n,): of a row at its bound
         self.is_high = weight != weight
-        self.product = HOST.xp.zeros(weight.shape[0])
+        self.product = np.zeros(weight.shape[0])
         self.n_changed = 0
 
     def at(self, is_high: Host) -> Worker[Host]:
@@ -152,7 +154,7 @@ class _Pinned:
             rows = is_high.nonzero()[0]
             self.product, self.n_changed = (yield Request(rows, self.weight[rows])), 0
         elif changed.shape[0]:
-            weight = HOST.xp.where(is_high[changed], self.weight[changed], -self.weight[changed])
+            weight = np.where(is_high[changed], self.weight[changed], -self.weight[changed])
             self.product = self.product + (yield Request(changed, weight))
         self.is_high = is_high
         return self.product
@@ -164,13 +166,13 @@ def _meets_bound(point: Point, bound: Host) -> bool:
 
 def _trace(problem: Problem, point: Point) -> Host:
     """Place rows on a line: below 0 beyond the margin, 0 to 1 their share of the bound, above 1 at it."""
-    bound = HOST.xp.where(problem.bound > 0, problem.bound, 1.0)
+    bound = np.where(problem.bound > 0, problem.bound, 1.0)
     slack = 1.0 - problem.sign * (point.product + point.offset)
     return problem.sign * point.beta / bound + slack
 
 
 def _sets_of(trace: Host) -> Host:
-    return HOST.xp.where(trace <= 0, _LOW, HOST.xp.where(trace >= 1, _HIGH, _FREE)).astype("int8")
+    return np.where(trace <= 0, _LOW, np.where(trace >= 1, _HIGH, _FREE)).astype("int8")
 
 
 def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: Settings) -> Point:
@@ -215,7 +217,7 @@ def _newton(
             if point is not None:
                 return point
         share = sign[free] * beta / bound[free]
-        outside = HOST.xp.maximum(-share, share - 1.0)
+        outside = np.maximum(-share, share - 1.0)
         n_wrong = int((wrong > 0.4 * problem.tol).sum() + (outside > 0).sum())
         if n_wrong == 0:
             return None
@@ -228,14 +230,14 @@ def _newton(
         sets = sets.copy()
         sets[wrong > max(0.4 * problem.tol, least * float(wrong.max()))] = _FREE
         is_out = outside > max(0.0, least * float(outside.max()))
-        sets[free[is_out]] = HOST.xp.where(share[is_out] < 0, _LOW, _HIGH)
+        sets[free[is_out]] = np.where(share[is_out] < 0, _LOW, _HIGH)
     return None
 
 
 def _wrong_sides(sets: Host, slack: Host, is_part: Host) -> Host:
     """Return by how much rows at a bound (n,) are on the wrong side of their margin; 0 for the others."""
-    amount = HOST.xp.where(sets == _HIGH, -slack, HOST.xp.where(sets == _LOW, slack, 0.0))
-    return HOST.xp.where(is_part & (amount > 0), amount, 0.0)
+    amount = np.where(sets == _HIGH, -slack, np.where(sets == _LOW, slack, 0.0))
+    return np.where(is_part & (amount > 0), amount, 0.0)
 
 
 def _solve_free(
@@ -245,8 +247,8 @@ def _solve_free(
     if system is None:
         return None
     target = (problem.sign - pinned)[free]
-    ones = HOST.xp.ones(free.shape[0])
-    solved = system.solve(HOST.xp.stack([target, ones], axis=1))
+    ones = np.ones(free.shape[0])
+    solved = system.solve(np.stack([target, ones], axis=1))
     across = solved[:, 1].sum()
     offset = float((solved[:, 0].sum() + total) / across)
     beta = solved[:, 0] - offset * solved[:, 1]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, from_host, read_flags, to_host
+from arraylearn.backend.namespace import from_host, read_flags, to_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.estimator import Batch
@@ -88,9 +89,9 @@ def partitions(folds: Sequence[Fold], n_rows: int) -> list[list[int]]:
     parts: list[list[int]] = []
     if len(folds) > _MOST_FOLDS:
         return parts
-    is_seen = HOST.xp.zeros(n_rows, dtype=bool)
+    is_seen = np.zeros(n_rows, dtype=bool)
     for f, (train, test) in enumerate(folds):
-        times = HOST.xp.zeros(n_rows, dtype="int8")
+        times = np.zeros(n_rows, dtype="int8")
         times[train] += 1
         times[test] += 1
         if train.shape[0] + test.shape[0] != n_rows or not (times == 1).all():
@@ -127,7 +128,7 @@ def _all_but_one(
 ) -> tuple[list[Any], Any]:
     """Return the statistics of the training rows of each fold, and of all rows."""
     xp, place = batch.place.xp, batch.place
-    is_rest = HOST.xp.ones(sample.n_rows, dtype=bool)
+    is_rest = np.ones(sample.n_rows, dtype=bool)
     for fold in folds:
         is_rest[fold.test] = False
     blocks = [fold.test for fold in folds]

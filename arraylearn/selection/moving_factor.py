@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import cholesky, put, solve_triangular
 from arraylearn.selection.shared_matrix import SharedMatrix
 
@@ -59,11 +61,11 @@ class Solver(NamedTuple):
         xp, place = self.place.xp, self.place
         dtype, wide = self.base.factor.dtype, accumulator_dtype(place)
         n_base = self.base.rows.shape[0]
-        whole = HOST.xp.zeros((n_base, right.shape[1]))
+        whole = np.zeros((n_base, right.shape[1]))
         whole[self.kept_base] = right[self.kept]
         upper = xp.matrix_transpose(self.base.factor)
         z = solve_triangular(xp, self.base.factor, from_host(whole, place, dtype))
-        result = HOST.xp.empty(right.shape)
+        result = np.empty(right.shape)
         if self.small is not None and self.columns is not None:
             came, went = self.columns
             wide_z = xp.astype(z, wide)
@@ -111,7 +113,7 @@ class MovingFactor:
     def _changes(self, free: Host) -> tuple[Host, Host]:
         """Return the rows that joined and those that left."""
         base = self.base.rows  # type: ignore[union-attr]
-        is_base, is_free = (HOST.xp.zeros(self.store.matrix.n, dtype=bool) for _ in range(2))
+        is_base, is_free = (np.zeros(self.store.matrix.n, dtype=bool) for _ in range(2))
         is_base[base], is_free[free] = True, True
         return free[~is_base[free]], base[~is_free[base]]
 
@@ -152,7 +154,7 @@ class MovingFactor:
                     xp.zeros((m, 0), dtype=dtype, device=place.device),
                     xp.zeros((0, 0), dtype=wide, device=place.device),
                 )
-                every = HOST.xp.arange(m)
+                every = np.arange(m)
                 return Solver(place, self.base, every, every, every[:0], None, None)
         return None
 
@@ -168,11 +170,11 @@ class MovingFactor:
         small = self._factor_border(base, joined, came, went)
         if small is None:
             return None
-        is_joined = HOST.xp.isin(free, joined)
+        is_joined = np.isin(free, joined)
         kept = (~is_joined).nonzero()[0]
         wide = accumulator_dtype(place)
         columns = tuple(xp.astype(xp.take(base.border, part, axis=1), wide) for part in (came, went))
-        where = HOST.xp.searchsorted(base.rows, free[kept])
+        where = np.searchsorted(base.rows, free[kept])
         return Solver(place, base, kept, where, is_joined.nonzero()[0], columns, small)
 
     def _extend(self, joined: Host, left: Host) -> Base:
@@ -184,8 +186,8 @@ class MovingFactor:
         if not fresh_in and not fresh_out:
             return base
         n_base, n_known = base.rows.shape[0], len(self.column_of)
-        units = HOST.xp.zeros((n_base, len(fresh_out)))
-        units[HOST.xp.searchsorted(base.rows, fresh_out), HOST.xp.arange(len(fresh_out))] = 1.0
+        units = np.zeros((n_base, len(fresh_out)))
+        units[np.searchsorted(base.rows, fresh_out), np.arange(len(fresh_out))] = 1.0
         rows, columns = (from_host(part, place, xp.int64) for part in (fresh_in, base.rows))
         right = [
             xp.matrix_transpose(self.store.block(rows, columns)),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.namespace import Place, from_host
 from arraylearn.selection.folds import Sample
 from arraylearn.tree.rows import Rows, prepare_rows
 
@@ -39,9 +40,9 @@ class SharedOrder(NamedTuple):
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype
         if not is_same or not (number[1:] > number[:-1]).all():
             return None
-        branch = HOST.xp.full(self.number.shape[0], -1, dtype="int32")
+        branch = np.full(self.number.shape[0], -1, dtype="int32")
         branch[number] = 0
-        new_number = HOST.xp.cumulative_sum(branch + 1) - 1
+        new_number = np.cumulative_sum(branch + 1) - 1
         kept = ops.split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])
         renumbered = xp.take(from_host(new_number, self.place, xp.int32), xp.reshape(kept, (-1,)), axis=0)
         return xp.reshape(renumbered, kept.shape)
@@ -58,6 +59,6 @@ def sort_sample(estimator: Any, sample: Sample) -> SharedOrder | None:
         return None
     rows = prepare_rows(place, table, labels.codes, int(labels.classes.shape[0]), None)
     lists = place.xp.astype(ops.argsort_rows(place.xp, rows.columns), place.xp.int32)
-    number = HOST.xp.empty(sample.n_rows, dtype="int64")
-    number[rows.order] = HOST.xp.arange(sample.n_rows)
+    number = np.empty(sample.n_rows, dtype="int64")
+    number[rows.order] = np.arange(sample.n_rows)
     return SharedOrder(place, lists, number, rows.columns.dtype)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
@@ -205,7 +206,7 @@ def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host
     tasks = (class_tasks if model.multiclass == "ova" else pair_tasks)(codes, k)
     found = []
     for task in tasks:
-        sign, share, whole = HOST.xp.ones(n), HOST.xp.zeros(n), HOST.xp.zeros(n)
+        sign, share, whole = np.ones(n), np.zeros(n), np.zeros(n)
         whole[fold.train] = shares
         sign[task.rows], share[task.rows] = task.sign, whole[task.rows]
         found.append((Task(task.rows, sign), share))
@@ -235,7 +236,7 @@ def _judge_along(
                 if task.rows.shape[0] < sample.n_rows:
                     product = whole.multiply(task.rows, found[i].beta)
                 values.append(product.take(folds[f].test) + found[i].offset)
-            yield c, f, _answers(group.model, HOST.xp.stack(values, axis=1))
+            yield c, f, _answers(group.model, np.stack(values, axis=1))
 
 
 # ---- where a decision costs a wait, or there are few rows: everything in one batch
@@ -254,7 +255,7 @@ def _judge_at_once(
         problems = [
             (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
         ]
-        sign, bound = (HOST.xp.stack([problem[i] for problem in problems]) for i in (0, 1))
+        sign, bound = (np.stack([problem[i] for problem in problems]) for i in (0, 1))
         found = solve_columns(place, matrix, sign, bound, settings, method="splitting")
         values = to_host(found.beta @ wide + found.offset[:, None])
         values = values.reshape(len(tasks), len(group.prices), n_tasks, -1)

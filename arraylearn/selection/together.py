@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from arraylearn.backend.blas import parallel_blocks
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import small_products
 from arraylearn.selection.shared_matrix import SharedMatrix
 
@@ -67,12 +69,12 @@ def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
         return []
     if len(requests) == 1:
         return [store.multiply(*requests[0])]
-    is_asked = HOST.xp.zeros(store.matrix.n, dtype=bool)
+    is_asked = np.zeros(store.matrix.n, dtype=bool)
     for request in requests:
         is_asked[request.rows] = True
     union = is_asked.nonzero()[0]
-    weights = HOST.xp.zeros((len(requests), union.shape[0]))
-    position = HOST.xp.cumulative_sum(HOST.xp.astype(is_asked, HOST.xp.int64)) - 1
+    weights = np.zeros((len(requests), union.shape[0]))
+    position = np.cumulative_sum(np.astype(is_asked, np.int64)) - 1
     for k, request in enumerate(requests):
         weights[k, position[request.rows]] = request.weights
     matrix = store.matrix.x

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from arraylearn.backend.compiling import use_compiled
-from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import as_generator
 
 __all__ = ["compile_bodies"]
@@ -48,10 +49,10 @@ def _learners() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _tables() -> Iterator[tuple[Any, Any]]:
     """Two and three classes, in both float dtypes, of many values and of few."""
-    rng, host = as_generator(0), HOST.xp
+    rng = as_generator(0)
     for n_classes in (2, 3):
         y = rng.integers(0, n_classes, _ROWS)
-        for dtype in (host.float32, host.float64):
+        for dtype in (np.float32, np.float64):
             numbers = rng.normal(size=(_ROWS, _COLUMNS)) + y[:, None]
-            yield host.astype(numbers, dtype), y
-            yield host.astype(host.round(numbers * (_VALUES / 6)), dtype), y
+            yield np.astype(numbers, dtype), y
+            yield np.astype(np.round(numbers * (_VALUES / 6)), dtype), y

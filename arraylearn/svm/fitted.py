@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, from_host, to_host
+from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.machine import Machine, assemble, decide, host_vectors, one_vs_rest_scores
@@ -49,16 +50,15 @@ class FittedMachine(ArrayClassifier):
         layout = lay_out(codes, tasks, results, self.classes_.shape[0] if self._is_paired() else 0)
         is_support = (layout != 0).any(axis=0)
         by_class = [((codes == c) & is_support).nonzero()[0] for c in range(self.classes_.shape[0])]
-        host = HOST.xp
-        self.support_ = host.concat(by_class)
-        self.n_support_ = host.asarray([idx.shape[0] for idx in by_class])
+        self.support_ = np.concat(by_class)
+        self.n_support_ = np.asarray([idx.shape[0] for idx in by_class])
         self.dual_coef_ = layout[:, self.support_]
-        self.intercept_ = host.asarray([result.intercept for result in results])
-        self.margin_ = host.asarray([result.margin for result in results])
-        self.objective_ = host.asarray([result.objective for result in results])
-        self.gap_ = host.asarray([result.gap for result in results])
-        self.n_iter_ = host.asarray([result.n_iter for result in results])
-        self.converged_ = host.asarray([result.is_converged for result in results])
+        self.intercept_ = np.asarray([result.intercept for result in results])
+        self.margin_ = np.asarray([result.margin for result in results])
+        self.objective_ = np.asarray([result.objective for result in results])
+        self.gap_ = np.asarray([result.gap for result in results])
+        self.n_iter_ = np.asarray([result.n_iter for result in results])
+        self.converged_ = np.asarray([result.is_converged for result in results])
         self.slack_ = slacks(codes.shape[0], tasks, results)
         self.model_ = self._machine(batch)
         self.support_vectors_ = host_vectors(self.model_)

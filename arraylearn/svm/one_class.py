@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
@@ -102,7 +104,7 @@ class OneClassSVM(OneClassEstimator):
         with self._fitting():
             batch = self._open_rows(X)
             weight = read_weights(sample_weight, batch.table.n_rows, HOST)
-            weight = HOST.xp.ones((batch.table.n_rows,)) if weight is None else weight
+            weight = np.ones((batch.table.n_rows,)) if weight is None else weight
             matrix = self._matrix(batch)
             dtype = accumulator_dtype(batch.place)
             upper = from_host(weight, batch.place, dtype)
@@ -112,7 +114,7 @@ class OneClassSVM(OneClassEstimator):
             solution = self._solve(matrix, problem)
             # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
             rho = -float(find_offset(batch.place.xp, solution.beta, solution.gradient, problem))
-            self.offset_, self.intercept_ = rho, HOST.xp.asarray([-rho])
+            self.offset_, self.intercept_ = rho, np.asarray([-rho])
             self._keep(matrix, to_host(solution.beta), 1.0, 0.0)
         return self
 

@@ -6,10 +6,12 @@ import logging
 import math
 from typing import Any
 
+import numpy as np
+
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.errors import MemoryBudgetError
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, read_flags
+from arraylearn.backend.namespace import Place, accumulator_dtype, read_flags
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.settings import Settings
@@ -140,7 +142,7 @@ def class_factors(class_weight: dict[Any, float] | str | None, classes: Any, cod
     "balanced" is the total weight over the number of classes and the weight of the class.
     """
     k = classes.shape[0]
-    factors = HOST.xp.ones((k,), dtype=HOST.xp.float64)
+    factors = np.ones((k,), dtype=np.float64)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
@@ -155,7 +156,7 @@ def calibrate(
     ]
     results = solve_tasks(matrix, parts, bound, settings, solver=solver, is_linear=is_linear)
     m = max(task.rows.shape[0] for task in tasks)
-    decisions, side, used = (HOST.xp.zeros((len(tasks), m)) for _ in range(3))
+    decisions, side, used = (np.zeros((len(tasks), m)) for _ in range(3))
     xp = matrix.place.xp
     for k, (task, fold) in enumerate(zip(tasks, folds, strict=True)):
         side[k, : task.rows.shape[0]] = task.sign > 0
@@ -174,7 +175,7 @@ def calibrate(
 
 def _folds(task: Task, bound: Host, rng: Any) -> Host:
     """Deal the rows of a task to folds, each side evenly, so that no fold trains on one side alone."""
-    fold = HOST.xp.zeros(task.rows.shape, dtype=HOST.xp.int64)
+    fold = np.zeros(task.rows.shape, dtype=np.int64)
     for side in (-1.0, 1.0):
         members = ((task.sign == side) & (bound[task.rows] > 0)).nonzero()[0]
         if members.shape[0] < 2:
@@ -183,5 +184,5 @@ def _folds(task: Task, bound: Host, rng: Any) -> Host:
                 f"weight; got {members.shape[0]}."
             )
         order = rng.permutation(members.shape[0])
-        fold[members[order]] = HOST.xp.arange(members.shape[0]) % _FOLDS
+        fold[members[order]] = np.arange(members.shape[0]) % _FOLDS
     return fold

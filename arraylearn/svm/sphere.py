@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
@@ -109,7 +111,7 @@ class SVDD(OneClassEstimator):
             batch = self._open_rows(X)
             n = batch.table.n_rows
             weight = read_weights(sample_weight, n, HOST)
-            weight = HOST.xp.ones((n,)) if weight is None else weight
+            weight = np.ones((n,)) if weight is None else weight
             bound = weight * (2.0 / float(weight.sum()) if self.C is None else min(float(self.C), 1e12))
             if bound.sum() < 1.0 - 1e-12:
                 raise refuse("C", f"must be at least 1 / n = {1 / weight.sum():.4g} (weights count)", self.C)

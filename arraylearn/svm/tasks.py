@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from arraylearn.backend.namespace import HOST
+import numpy as np
 
 __all__ = [
     "LastFit",
@@ -66,8 +66,8 @@ def class_tasks(codes: Host, n_classes: int) -> list[Task]:
 def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
     """Carry multipliers over to other bounds: each keeps its share of the bound, and the sum stays 0."""
     is_kept = (beta * sign > 0) & (old_bound > 0) & (old_bound < math.inf)
-    share = abs(beta) / HOST.xp.where(is_kept, old_bound, 1.0)
-    start = HOST.xp.where(is_kept, sign * share * bound, 0.0)
+    share = abs(beta) / np.where(is_kept, old_bound, 1.0)
+    start = np.where(is_kept, sign * share * bound, 0.0)
     rise, fall = start[start > 0].sum(), -start[start < 0].sum()
     if rise > fall:
         start[start > 0] *= fall / rise
@@ -99,7 +99,7 @@ def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] 
 
 def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
     """Return the slack of every row in every task."""
-    table = HOST.xp.zeros((n, len(tasks)))
+    table = np.zeros((n, len(tasks)))
     for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
         table[task.rows, p] = result.slack
     return table[:, 0] if len(tasks) == 1 else table
@@ -108,11 +108,11 @@ def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
 def lay_out(codes: Host, tasks: list[Task], results: list[TaskResult], n_paired: int) -> Host:
     """Lay the multipliers of all rows out: a row per task, or LIBSVM's k - 1 rows for pairs of k classes."""
     if not n_paired:
-        table = HOST.xp.zeros((len(tasks), codes.shape[0]))
+        table = np.zeros((len(tasks), codes.shape[0]))
         for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
             table[p, task.rows] = result.beta
         return table
-    table = HOST.xp.zeros((n_paired - 1, codes.shape[0]))
+    table = np.zeros((n_paired - 1, codes.shape[0]))
     pairs = [(i, j) for i in range(n_paired) for j in range(i + 1, n_paired)]
     for (i, j), task, result in zip(pairs, tasks, results, strict=True):
         is_first = codes[task.rows] == i

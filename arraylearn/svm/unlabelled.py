@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from sklearn.base import OutlierMixin
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, read_flags
+from arraylearn.backend.namespace import read_flags
 from arraylearn.estimator import ArrayEstimator, Batch
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.dual import DualProblem, DualSolution, objective
@@ -71,7 +72,7 @@ class OneClassEstimator(OutlierMixin, ArrayEstimator):  # type: ignore[misc]
         """Keep the machine whose decision is ``scale * sum of beta K + intercept``."""
         self.support_ = beta.nonzero()[0]
         self.dual_coef_ = beta[self.support_][None, :]
-        offset = HOST.xp.asarray([intercept])
+        offset = np.asarray([intercept])
         self.model_ = assemble(
             matrix.place, self.kernel_, matrix.x, self.support_, scale * self.dual_coef_, offset
         )
@@ -92,4 +93,4 @@ class OneClassEstimator(OutlierMixin, ArrayEstimator):  # type: ignore[misc]
 def fill(bound: Host, total: float) -> Host:
     """Return multipliers with a sum, the first rows at their bounds, as LIBSVM starts."""
     before = bound.cumsum() - bound
-    return HOST.xp.minimum(HOST.xp.maximum(total - before, 0.0), bound)
+    return np.minimum(np.maximum(total - before, 0.0), bound)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
@@ -18,8 +20,6 @@ from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 from arraylearn.tree.whole import Rest, finish_bins
 
 __all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
-
-host = HOST.xp
 
 # Rows looked at to place the edges, for each bin.
 _ROWS_PER_BIN = 400
@@ -51,7 +51,7 @@ def cut_at_quantiles(place: Place, table: Table, n_bins: int) -> tuple[Array, An
     edges = quantile_edges(xp, _sample(place, table.numeric, _ROWS_PER_BIN * n_bins), n_bins)
     edges_host = to_host(edges)
     # no wider than the column with the most edges: the cells of the others would stay empty
-    width = max(1, int(host.max(host.sum(host.astype(host.isfinite(edges_host), host.int64), axis=1))))
+    width = max(1, int(np.max(np.sum(np.astype(np.isfinite(edges_host), np.int64), axis=1))))
     return bin_table(xp, table.numeric, edges[:, :width]).codes, edges_host[:, :width]
 
 
@@ -60,7 +60,7 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
     n = numeric.shape[0]
     if n <= 2 * size:
         return numeric
-    chosen = host.sort(as_generator(_SEED).permutation(n)[:size])
+    chosen = np.sort(as_generator(_SEED).permutation(n)[:size])
     return place.xp.take(numeric, from_host(chosen, place), axis=0)
 
 
@@ -140,21 +140,20 @@ class BinnedFinder:
             return self._count(new, new.members, new.block_at, k)
         sibling = _siblings(step.parent)
         is_derived = (sibling >= 0) & (
-            (new.sizes > new.sizes[sibling])
-            | ((new.sizes == new.sizes[sibling]) & (host.arange(k) > sibling))
+            (new.sizes > new.sizes[sibling]) | ((new.sizes == new.sizes[sibling]) & (np.arange(k) > sibling))
         )
-        if not bool(host.any(is_derived)):
+        if not bool(np.any(is_derived)):
             return self._count(new, new.members, new.block_at, k)
-        counted, derived = host.nonzero(~is_derived)[0], host.nonzero(is_derived)[0]
-        number = host.cumulative_sum(host.astype(~is_derived, host.int64)) - 1
+        counted, derived = np.nonzero(~is_derived)[0], np.nonzero(is_derived)[0]
+        number = np.cumulative_sum(np.astype(~is_derived, np.int64)) - 1
         is_counted_at = xp.take(from_host(~is_derived, place), new.block_at, axis=0)
-        size = int(host.sum(new.sizes[counted]))
+        size = int(np.sum(new.sizes[counted]))
         entries = ops.compress(xp, new.members, is_counted_at, size)
         block_at = ops.block_index(xp, from_host(new.sizes[counted], place), size)
         found = self._count(new, entries, block_at, counted.shape[0])
         parents = xp.take(self.histogram, from_host(step.parent[derived], place), axis=1)
         rest = parents - xp.take(found, from_host(number[sibling[derived]], place), axis=1)
-        order = host.argsort(host.concat((counted, derived)))
+        order = np.argsort(np.concat((counted, derived)), stable=True)
         return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
 
     def _sort(self, level: Level) -> Level:
@@ -175,18 +174,18 @@ class BinnedFinder:
 
 def _siblings(parent: Any) -> Any:
     """Return the other node of the same parent (k,); -1 where it has none or several."""
-    order = host.argsort(parent, stable=True)
+    order = np.argsort(parent, stable=True)
     ranked = parent[order]
-    same_next = host.concat((ranked[1:] == ranked[:-1], host.zeros(1, dtype=host.bool)))
-    same_before = host.concat((host.zeros(1, dtype=host.bool), ranked[1:] == ranked[:-1]))
-    other = host.where(same_next & ~same_before, host.arange(1, order.shape[0] + 1), -1)
-    other = host.where(same_before & ~same_next, host.arange(-1, order.shape[0] - 1), other)
+    same_next = np.concat((ranked[1:] == ranked[:-1], np.zeros(1, dtype=np.bool)))
+    same_before = np.concat((np.zeros(1, dtype=np.bool), ranked[1:] == ranked[:-1]))
+    other = np.where(same_next & ~same_before, np.arange(1, order.shape[0] + 1), -1)
+    other = np.where(same_before & ~same_next, np.arange(-1, order.shape[0] - 1), other)
     # a parent of three or more: its middle nodes have neighbours on both sides, its ends only seem paired
-    crowded = host.concat((same_next[1:], host.zeros(1, dtype=host.bool))) & same_next
-    crowded = crowded | (host.concat((host.zeros(1, dtype=host.bool), same_before[:-1])) & same_before)
-    other = host.where(crowded, -1, other)
-    result = host.empty_like(order)
-    result[order] = host.where(other >= 0, order[host.where(other >= 0, other, 0)], -1)
+    crowded = np.concat((same_next[1:], np.zeros(1, dtype=np.bool))) & same_next
+    crowded = crowded | (np.concat((np.zeros(1, dtype=np.bool), same_before[:-1])) & same_before)
+    other = np.where(crowded, -1, other)
+    result = np.empty_like(order)
+    result[order] = np.where(other >= 0, order[np.where(other >= 0, other, 0)], -1)
     return result
 
 

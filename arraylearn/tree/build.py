@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.tree.cut import cut_at
@@ -13,8 +15,6 @@ from arraylearn.tree.rows import Rows
 from arraylearn.tree.split import SLACK, Rule
 
 __all__ = ["Builder", "Limits", "NextLevel", "Splits"]
-
-host = HOST.xp
 
 # A node is pure if all but this share of its weight is of one class.
 _ROUNDING = 1e-12
@@ -74,26 +74,26 @@ class Builder:
         self.map_size = 0
         self.n_nodes = 0
         self.depth = 0
-        self._append(root_counts[None, :], host.asarray([-1]))
+        self._append(root_counts[None, :], np.asarray([-1]))
 
     def _append(self, counts: Any, parent: Any) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
-        whole = host.zeros((6, t), dtype=host.int32)
+        whole = np.zeros((6, t), dtype=np.int32)
         whole[:2] = -1
         whole[5] = self.depth
-        real = host.zeros((3, t), dtype=host.float64)
-        real[2] = -host.inf
+        real = np.zeros((3, t), dtype=np.float64)
+        real[2] = -np.inf
         self.levels.append(
             {
-                "kind": host.zeros(t, dtype=host.int8),
+                "kind": np.zeros(t, dtype=np.int8),
                 "feature": whole[0],
                 "first_child": whole[1],
                 "n_branches": whole[2],
                 "map_start": whole[3],
                 "default_branch": whole[4],
                 "depth": whole[5],
-                "parent": host.astype(parent, host.int32),
+                "parent": np.astype(parent, np.int32),
                 "counts": counts,
                 "threshold": real[0],
                 "gain": real[1],
@@ -105,8 +105,8 @@ class Builder:
     def may_split(self, counts: Any) -> Any:
         """Whether nodes with these class weights (k, c) are worth a look."""
         limits = self.limits
-        total = host.sum(counts, axis=1)
-        is_impure = host.max(counts, axis=1) < total * (1.0 - _ROUNDING)
+        total = np.sum(counts, axis=1)
+        is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
         is_large = total >= least * (1.0 - SLACK)
         is_shallow = limits.max_depth is None or self.depth < limits.max_depth
@@ -114,14 +114,14 @@ class Builder:
 
     def add(self, ids: Any, splits: Splits) -> NextLevel:
         """Split the nodes that gain enough, append their children and say who goes on."""
-        is_split = (splits.score > -host.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
+        is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
         node_of_child, branch = _children_of(splits)
-        weight = host.astype(host.sum(splits.child_counts, axis=1), host.float64)
+        weight = np.astype(np.sum(splits.child_counts, axis=1), np.float64)
         heaviest = _first_largest(weight, splits.offset, splits.n_branches)
         default = self._default_branches(splits, heaviest)
         counts, sizes, share = self._place_missing(splits, node_of_child, branch, weight, default)
         exists = is_split[node_of_child]
-        if not bool(host.any(is_split)):
+        if not bool(np.any(is_split)):
             return NextLevel(is_split, default, share, exists, [], ids[:0], ids[:0], counts[:0], sizes[:0])
         first_child = self._number_children(splits, is_split)
         self._record(ids, splits, is_split, first_child, default, heaviest)
@@ -131,11 +131,11 @@ class Builder:
         is_live = exists & self.may_split(counts) & (sizes > 0)
         if self.limits.max_leaf_nodes is not None:
             is_live = is_live & self._affordable()[parent]
-        order = host.nonzero(is_live)[0]
-        order = order[host.argsort(branch[order], stable=True)]
+        order = np.nonzero(is_live)[0]
+        order = order[np.argsort(branch[order], stable=True)]
         taken, live_sizes = branch[order], sizes[order]
         n_branches = int(taken[-1]) + 1 if order.shape[0] else 0
-        ends = [0, *host.searchsorted(taken, host.arange(n_branches), side="right").tolist()]
+        ends = [0, *np.searchsorted(taken, np.arange(n_branches), side="right").tolist()]
         return NextLevel(
             is_split,
             default,
@@ -150,31 +150,31 @@ class Builder:
 
     def add_all(self, ids: Any, nodes: ops.Subtrees, threshold: Any) -> None:
         """Append all that is below the nodes of a level at once: whole rows, thresholds only."""
-        k, line = ids.shape[0], host.astype(nodes.line, host.int64)
-        split = host.nonzero(line >= 0)[0]
+        k, line = ids.shape[0], np.astype(nodes.line, np.int64)
+        split = np.nonzero(line >= 0)[0]
         if split.shape[0] == 0:
             return
-        number = host.concat((ids, host.arange(self.n_nodes, self.n_nodes + line.shape[0] - k)))
+        number = np.concat((ids, np.arange(self.n_nodes, self.n_nodes + line.shape[0] - k)))
         first = nodes.first_child[split]
-        parent = host.empty_like(number)
+        parent = np.empty_like(number)
         parent[first] = parent[first + 1] = number[split]
-        weight = host.sum(nodes.counts, axis=1)
-        default = host.astype(weight[first + 1] > weight[first], host.int64)
+        weight = np.sum(nodes.counts, axis=1)
+        default = np.astype(weight[first + 1] > weight[first], np.int64)
         if self.rule.missing == "fractional":
-            default = host.full_like(default, -1)
+            default = np.full_like(default, -1)
         upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
         depth = self.depth + nodes.depth[k:]
-        self._append(host.astype(nodes.counts[k:], host.int64), parent[k:])
+        self._append(np.astype(nodes.counts[k:], np.int64), parent[k:])
         lower = self.levels[-1]
         lower["depth"][:] = depth
-        n_upper = int(host.searchsorted(split, k))
+        n_upper = int(np.searchsorted(split, k))
         lines = line[split]
         fields = {
-            "kind": host.full(split.shape[0], NUMERIC, dtype=host.int8),
-            "feature": host.asarray(self.rows.column_order)[lines],
+            "kind": np.full(split.shape[0], NUMERIC, dtype=np.int8),
+            "feature": np.asarray(self.rows.column_order)[lines],
             "threshold": self._real_thresholds(lines, lines >= 0, threshold[split]),
             "first_child": number[first],
-            "n_branches": host.full(split.shape[0], 2, dtype=host.int32),
+            "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
             "gain": nodes.gain[split],
         }
@@ -185,40 +185,40 @@ class Builder:
     def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
         """Return where missing values go (k,): -1 for all branches."""
         if self.rule.missing == "fractional":
-            return host.full_like(heaviest, -1)
+            return np.full_like(heaviest, -1)
         if self.rule.missing != "direction":
             return heaviest
-        learned = host.where(splits.missing_left > 0, 0, 1)
+        learned = np.where(splits.missing_left > 0, 0, 1)
         is_learned = (splits.slot < self.n_numeric) & (splits.missing_sizes > 0)
-        default = host.where(is_learned, learned, heaviest)
+        default = np.where(is_learned, learned, heaviest)
         if splits.branches is None:
             return default
         is_nominal = (splits.slot >= self.n_numeric) & (splits.branches[:, -1] >= 0)
-        return host.where(is_nominal, splits.branches[:, -1], default)
+        return np.where(is_nominal, splits.branches[:, -1], default)
 
     def _place_missing(
         self, splits: Splits, node_of_child: Any, branch: Any, weight: Any, default: Any
     ) -> tuple[Any, Any, Any]:
         """Add the rows without a value to the children they go to; also return the share of each child."""
         counts, sizes = splits.child_counts, splits.child_sizes
-        if not bool(host.any(splits.missing_sizes > 0)):
+        if not bool(np.any(splits.missing_sizes > 0)):
             return counts, sizes, weight
-        known = ops.histogram(host, node_of_child, splits.slot.shape[0], weight)
-        share = weight / host.where(known > 0, known, 1.0)[node_of_child]
+        known = ops.histogram(HOST.xp, node_of_child, splits.slot.shape[0], weight)
+        share = weight / np.where(known > 0, known, 1.0)[node_of_child]
         if self.rule.missing == "fractional":
             extra = splits.missing_counts[node_of_child] * share[:, None]
-            counts = host.astype(counts, host.float64) + extra
+            counts = np.astype(counts, np.float64) + extra
             sizes = sizes + splits.missing_sizes[node_of_child]
         else:
             takes = branch == default[node_of_child]
-            counts = counts + host.where(takes[:, None], splits.missing_counts[node_of_child], 0)
-            sizes = sizes + host.where(takes, splits.missing_sizes[node_of_child], 0)
+            counts = counts + np.where(takes[:, None], splits.missing_counts[node_of_child], 0)
+            sizes = sizes + np.where(takes, splits.missing_sizes[node_of_child], 0)
         return counts, sizes, share
 
     def _number_children(self, splits: Splits, is_split: Any) -> Any:
         """Give the children of the splitting nodes their numbers in the tree: (k,) the first of each."""
-        room = host.where(is_split, splits.n_branches, 0)
-        return self.n_nodes + host.cumulative_sum(room) - room
+        room = np.where(is_split, splits.n_branches, 0)
+        return self.n_nodes + np.cumulative_sum(room) - room
 
     def _record(
         self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
@@ -226,10 +226,10 @@ class Builder:
         level = self.levels[-1]
         base = self.n_nodes - level["kind"].shape[0]
         at = (ids - base)[is_split]
-        slot = host.astype(splits.slot[is_split], host.int64)
+        slot = np.astype(splits.slot[is_split], np.int64)
         is_numeric = slot < self.n_numeric
-        level["kind"][at] = host.where(is_numeric, NUMERIC, NOMINAL)
-        level["feature"][at] = host.asarray(self.rows.column_order)[slot]
+        level["kind"][at] = np.where(is_numeric, NUMERIC, NOMINAL)
+        level["feature"][at] = np.asarray(self.rows.column_order)[slot]
         level["threshold"][at] = self._real_thresholds(slot, is_numeric, splits.threshold[is_split])
         level["first_child"][at] = first_child[is_split]
         level["n_branches"][at] = splits.n_branches[is_split]
@@ -243,37 +243,35 @@ class Builder:
 
     def _record_priorities(self, level: dict[str, Any], base: int, at: Any, gain: Any) -> None:
         """Store how soon best-first growth would split each node: not before any node above it."""
-        priority = host.astype(host.sum(level["counts"][at], axis=1), host.float64) * gain
+        priority = np.astype(np.sum(level["counts"][at], axis=1), np.float64) * gain
         if len(self.levels) > 1:
             upper = self.levels[-2]
             above = level["parent"][at] - (base - upper["kind"].shape[0])
-            priority = host.minimum(priority, upper["bottleneck"][above])
+            priority = np.minimum(priority, upper["bottleneck"][above])
         level["bottleneck"][at] = priority
 
     def _real_thresholds(self, slot: Any, is_numeric: Any, threshold: Any) -> Any:
-        if self.rows.edges is not None and bool(host.any(is_numeric)):
-            bins = host.astype(host.where(is_numeric, threshold, 0.0), host.int64)
-            threshold = self.rows.edges[host.where(is_numeric, slot, 0), bins]
-        return host.where(is_numeric, threshold, 0.0)
+        if self.rows.edges is not None and bool(np.any(is_numeric)):
+            bins = np.astype(np.where(is_numeric, threshold, 0.0), np.int64)
+            threshold = self.rows.edges[np.where(is_numeric, slot, 0), bins]
+        return np.where(is_numeric, threshold, 0.0)
 
     def _record_maps(self, splits: Splits, is_split: Any, heaviest: Any) -> Any:
         """Store the branches of the categories of nominal splits; return where each begins."""
-        chosen = host.nonzero(is_split)[0]
-        starts = host.zeros(chosen.shape[0], dtype=host.int32)
-        nominal = host.nonzero(splits.slot[chosen] >= self.n_numeric)[0]
+        chosen = np.nonzero(is_split)[0]
+        starts = np.zeros(chosen.shape[0], dtype=np.int32)
+        nominal = np.nonzero(splits.slot[chosen] >= self.n_numeric)[0]
         if nominal.shape[0] == 0:
             return starts
         nodes = chosen[nominal]
-        widths = host.asarray(self.rows.n_values)[
-            host.astype(splits.slot[nodes], host.int64) - self.n_numeric
-        ]
-        line = host.repeat(host.arange(nodes.shape[0]), widths)
-        run_start = host.cumulative_sum(widths) - widths
-        category = host.arange(line.shape[0]) - run_start[line]
+        widths = np.asarray(self.rows.n_values)[np.astype(splits.slot[nodes], np.int64) - self.n_numeric]
+        line = np.repeat(np.arange(nodes.shape[0]), widths)
+        run_start = np.cumulative_sum(widths) - widths
+        category = np.arange(line.shape[0]) - run_start[line]
         branches = category if splits.branches is None else splits.branches[nodes[line], category]
         # a category that no row of the node had follows the most
-        branches = host.where(branches < 0, heaviest[nodes[line]], branches)
-        self.maps.append(host.astype(branches, host.int32))
+        branches = np.where(branches < 0, heaviest[nodes[line]], branches)
+        self.maps.append(np.astype(branches, np.int32))
         starts[nominal] = self.map_size + run_start
         self.map_size += line.shape[0]
         return starts
@@ -282,64 +280,64 @@ class Builder:
         self, level: dict[str, Any], at: Any, found: tuple[Any, ...], is_split: Any
     ) -> None:
         slot, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
-        slot = host.astype(slot, host.int64)
+        slot = np.astype(slot, np.int64)
         is_numeric, is_used = slot < self.n_numeric, slot >= 0
-        at_column = host.where(is_used, slot, 0)
-        feature = host.where(is_used, host.asarray(self.rows.column_order)[at_column], -1)
+        at_column = np.where(is_used, slot, 0)
+        feature = np.where(is_used, np.asarray(self.rows.column_order)[at_column], -1)
         fields = Surrogates(
-            feature=host.astype(feature, host.int32),
-            kind=host.astype(host.where(is_numeric, NUMERIC, NOMINAL), host.int8),
+            feature=np.astype(feature, np.int32),
+            kind=np.astype(np.where(is_numeric, NUMERIC, NOMINAL), np.int8),
             threshold=self._real_thresholds(at_column, is_numeric & is_used, threshold),
-            low_branch=host.astype(low_branch, host.int32),
+            low_branch=np.astype(low_branch, np.int32),
             map_start=self._surrogate_maps(slot, is_used & ~is_numeric, maps),
-            agreement=host.astype(agreement, host.float64),
+            agreement=np.astype(agreement, np.float64),
         )
         t = level["kind"].shape[0]
         for name, values in zip(Surrogates._fields, fields, strict=True):
             key = f"surrogate_{name}"
             fill = -1 if name == "feature" else 0
-            level[key] = host.full((t, values.shape[1]), fill, dtype=values.dtype)
+            level[key] = np.full((t, values.shape[1]), fill, dtype=values.dtype)
             level[key][at] = values
 
     def _surrogate_maps(self, slot: Any, is_nominal: Any, maps: Any) -> Any:
         """Store the branches of the categories of nominal surrogates (k, s); return where each begins."""
-        starts = host.zeros(slot.shape, dtype=host.int32)
-        for node, rank in zip(*(part.tolist() for part in host.nonzero(is_nominal)), strict=True):
+        starts = np.zeros(slot.shape, dtype=np.int32)
+        for node, rank in zip(*(part.tolist() for part in np.nonzero(is_nominal)), strict=True):
             width = self.rows.n_values[int(slot[node, rank]) - self.n_numeric]
             starts[node, rank] = self.map_size
-            self.maps.append(host.astype(maps[node, rank, :width], host.int32))
+            self.maps.append(np.astype(maps[node, rank, :width], np.int32))
             self.map_size += width
         return starts
 
     def _affordable(self) -> Any:
         """Whether best-first growth would split each node: (nodes so far,)."""
-        priority = host.concat([level["bottleneck"] for level in self.levels])
-        n_branches = host.concat([level["n_branches"] for level in self.levels])
-        order = host.argsort(-priority, stable=True)
-        leaves = 1 + host.cumulative_sum(host.clip(n_branches[order] - 1, min=0))
-        is_kept = host.zeros(priority.shape[0], dtype=host.bool)
-        is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -host.inf)
+        priority = np.concat([level["bottleneck"] for level in self.levels])
+        n_branches = np.concat([level["n_branches"] for level in self.levels])
+        order = np.argsort(-priority, stable=True)
+        leaves = 1 + np.cumulative_sum(np.clip(n_branches[order] - 1, min=0))
+        is_kept = np.zeros(priority.shape[0], dtype=np.bool)
+        is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -np.inf)
         return is_kept
 
     def finish(self, place: Place) -> Tree:
         """Assemble the tree at the place of the rows."""
         joined = {
-            name: host.concat([level[name] for level in self.levels])
+            name: np.concat([level[name] for level in self.levels])
             for name in self.levels[0]
             if not name.startswith("surrogate") and name != "bottleneck"
         }
-        counts = host.astype(joined.pop("counts"), host.float64)
-        weight = host.sum(counts, axis=1)
-        probability = counts / host.where(weight > 0, weight, 1.0)[:, None]
-        empty = host.nonzero(weight <= 0)[0]
+        counts = np.astype(joined.pop("counts"), np.float64)
+        weight = np.sum(counts, axis=1)
+        probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
+        empty = np.nonzero(weight <= 0)[0]
         probability[empty] = probability[joined["parent"][empty]]
-        maps = host.concat(self.maps) if self.maps else host.zeros(0, dtype=host.int32)
+        maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
         tree = Tree(
             **joined,
             category_branch=maps,
             counts=counts,
             probability=probability,
-            impurity=self.rule.impurity(host, counts),
+            impurity=self.rule.impurity(HOST.xp, counts),
             surrogates=self._join_surrogates(),
         )
         if self.limits.max_leaf_nodes is not None:
@@ -355,29 +353,29 @@ class Builder:
             key, like = f"surrogate_{name}", first[f"surrogate_{name}"]
             fill = -1 if name == "feature" else 0
             empty = [
-                level.get(key, host.full((level["kind"].shape[0], like.shape[1]), fill, dtype=like.dtype))
+                level.get(key, np.full((level["kind"].shape[0], like.shape[1]), fill, dtype=like.dtype))
                 for level in self.levels
             ]
-            fields.append(host.concat(empty))
+            fields.append(np.concat(empty))
         return Surrogates(*fields)
 
 
 def _children_of(splits: Splits) -> tuple[Any, Any]:
     """Return node, counted within the level, and branch of each child."""
     k, t = splits.slot.shape[0], splits.child_sizes.shape[0]
-    child = host.arange(t)
-    if t == 2 * k and bool(host.all(splits.n_branches == 2)):
+    child = np.arange(t)
+    if t == 2 * k and bool(np.all(splits.n_branches == 2)):
         return child // 2, child % 2
-    node = host.repeat(host.arange(k), splits.n_branches)
+    node = np.repeat(np.arange(k), splits.n_branches)
     return node, child - splits.offset[node]
 
 
 def _first_largest(weight: Any, offset: Any, n_branches: Any) -> Any:
     """Return the branch (k,) of the heaviest child of each node; the first among equals."""
-    if weight.shape[0] == 2 * offset.shape[0] and bool(host.all(n_branches == 2)):
-        return host.astype(weight[1::2] > weight[::2], host.int64)
-    node = host.repeat(host.arange(offset.shape[0]), n_branches)
+    if weight.shape[0] == 2 * offset.shape[0] and bool(np.all(n_branches == 2)):
+        return np.astype(weight[1::2] > weight[::2], np.int64)
+    node = np.repeat(np.arange(offset.shape[0]), n_branches)
     # ascending by node and weight, and among equals the first branch last
-    order = host.argsort(-weight, stable=True)
-    order = order[host.argsort(node[order], stable=True)]
+    order = np.argsort(-weight, stable=True)
+    order = order[np.argsort(node[order], stable=True)]
     return order[offset] - offset

@@ -27,8 +27,6 @@ from arraylearn.weights import join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
-host = HOST.xp
-
 # With more rows than this, "auto" counts bins.
 ROWS_FOR_BINS = 500_000
 

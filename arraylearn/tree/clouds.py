@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Limits
 from arraylearn.tree.exact import sort_values
@@ -16,8 +16,6 @@ from arraylearn.tree.split import Candidates, Rule, midpoint
 from arraylearn.tree.whole import Rest
 
 __all__ = ["CloudsFinder", "CloudsReport"]
-
-host = HOST.xp
 
 
 class CloudsReport(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.backend.namespace import HOST, locate
+import numpy as np
+
+from arraylearn.backend.namespace import locate
 from arraylearn.tree.nodes import LEAF, Surrogates, Tree, tree_at, tree_on_host
 
 __all__ = ["collapse", "cut_at", "leaf_errors", "subtree_sums"]
-
-host = HOST.xp
 
 
 def cut_at(tree: Tree, becomes_leaf: Any) -> Tree:
@@ -30,30 +30,30 @@ def cut_at(tree: Tree, becomes_leaf: Any) -> Tree:
     place = locate(tree.kind)
     old = tree_on_host(tree)
     is_inner = (old.kind != LEAF) & ~becomes_leaf
-    is_kept = host.ones(old.n_nodes, dtype=host.bool)
+    is_kept = np.ones(old.n_nodes, dtype=np.bool)
     # parents come first: level by level, a node stays if its parent stays and still branches
     for nodes in _levels(old):
         if int(nodes[0]) > 0:
             parent = old.parent[nodes]
             is_kept[nodes] = is_kept[parent] & is_inner[parent]
-    kept = host.nonzero(is_kept)[0]
-    number = host.astype(host.cumulative_sum(host.astype(is_kept, host.int64)) - 1, host.int32)
+    kept = np.nonzero(is_kept)[0]
+    number = np.astype(np.cumulative_sum(np.astype(is_kept, np.int64)) - 1, np.int32)
     inner = is_inner[kept]
 
     def only_inner(values: Any, fill: Any) -> Any:
-        return host.where(inner, values[kept], host.asarray(fill, dtype=values.dtype))
+        return np.where(inner, values[kept], np.asarray(fill, dtype=values.dtype))
 
     parent = old.parent[kept]
     made = Tree(
         kind=only_inner(old.kind, LEAF),
         feature=only_inner(old.feature, -1),
         threshold=only_inner(old.threshold, 0.0),
-        first_child=host.where(inner, number[host.where(inner, old.first_child[kept], 0)], host.int32(-1)),
+        first_child=np.where(inner, number[np.where(inner, old.first_child[kept], 0)], np.int32(-1)),
         n_branches=only_inner(old.n_branches, 0),
         map_start=only_inner(old.map_start, 0),
         category_branch=old.category_branch,
         default_branch=only_inner(old.default_branch, 0),
-        parent=host.where(parent < 0, parent, number[parent]),
+        parent=np.where(parent < 0, parent, number[parent]),
         depth=old.depth[kept],
         counts=old.counts[kept],
         probability=old.probability[kept],
@@ -68,34 +68,34 @@ def _cut_surrogates(surrogates: Surrogates | None, kept: Any, inner: Any) -> Sur
     if surrogates is None:
         return None
     fields = [field[kept] for field in surrogates]
-    fields[0] = host.where(inner[:, None], fields[0], host.int32(-1))
+    fields[0] = np.where(inner[:, None], fields[0], np.int32(-1))
     return Surrogates(*fields)
 
 
 def _levels(tree: Tree) -> list[Any]:
     """Positions of the nodes of each level, the root first."""
-    ends = host.searchsorted(tree.depth, host.arange(int(tree.depth[-1]) + 1), side="right")
-    starts = host.concat((host.zeros(1, dtype=ends.dtype), ends[:-1]))
-    return [host.arange(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    ends = np.searchsorted(tree.depth, np.arange(int(tree.depth[-1]) + 1), side="right")
+    starts = np.concat((np.zeros(1, dtype=ends.dtype), ends[:-1]))
+    return [np.arange(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
 
 
 def subtree_sums(tree: Tree, values: Any) -> Any:
     """Sum host values (t,) over the leaves below each node of a host tree."""
-    total = host.where(tree.kind == LEAF, values, 0.0)
+    total = np.where(tree.kind == LEAF, values, 0.0)
     for nodes in reversed(_levels(tree)[1:]):
         parent = tree.parent[nodes]
         # children stand side by side: one run per parent
-        first = host.concat((host.ones(1, dtype=host.bool), parent[1:] != parent[:-1]))
-        starts = host.nonzero(first)[0]
-        running = host.concat((host.zeros(1), host.cumulative_sum(total[nodes])))
-        ends = host.concat((starts[1:], host.asarray([nodes.shape[0]])))
+        first = np.concat((np.ones(1, dtype=np.bool), parent[1:] != parent[:-1]))
+        starts = np.nonzero(first)[0]
+        running = np.concat((np.zeros(1), np.cumulative_sum(total[nodes])))
+        ends = np.concat((starts[1:], np.asarray([nodes.shape[0]])))
         total[parent[starts]] = running[ends] - running[starts]
     return total
 
 
 def leaf_errors(tree: Tree) -> Any:
     """Weight (t,) of the training rows outside the majority class of each node of a host tree."""
-    return host.sum(tree.counts, axis=1) - host.max(tree.counts, axis=1)
+    return np.sum(tree.counts, axis=1) - np.max(tree.counts, axis=1)
 
 
 def collapse(tree: Tree, tolerance: float = 1e-3) -> Tree:

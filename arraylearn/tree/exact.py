@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
@@ -124,7 +126,7 @@ def scan_gini(
     xp = place.xp
     d = rows.columns.shape[0]
     if allowed is not None:
-        allowed = xp.take(allowed, from_host(HOST.xp.asarray(rows.column_order[:d]), place), axis=0)
+        allowed = xp.take(allowed, from_host(np.asarray(rows.column_order[:d]), place), axis=0)
     line, score, position, left = ops.gini_split(
         xp,
         level.lists,

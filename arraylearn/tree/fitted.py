@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import (
@@ -26,8 +28,6 @@ from arraylearn.tree.predict import (
 
 __all__ = ["FittedTree"]
 
-host = HOST.xp
-
 
 class FittedTree(ArrayClassifier):
     """A classifier whose ``model_`` is a `Tree`."""
@@ -44,13 +44,13 @@ class FittedTree(ArrayClassifier):
     def feature_importances_(self) -> Any:
         """Share of each column in the total decrease of the impurity, on the host."""
         tree = tree_on_host(self.model_)
-        weight = host.sum(tree.counts, axis=1) * tree.impurity
-        decrease = host.where(tree.kind == LEAF, 0.0, weight)
-        below = ops.histogram(host, tree.parent[1:], tree.n_nodes, weight[1:])
-        decrease = host.where(tree.kind == LEAF, 0.0, decrease - below)
-        columns = host.clip(tree.feature, min=0)
-        by_column = ops.histogram(host, columns, self.n_features_in_, host.clip(decrease, min=0.0))
-        total = host.sum(by_column)
+        weight = np.sum(tree.counts, axis=1) * tree.impurity
+        decrease = np.where(tree.kind == LEAF, 0.0, weight)
+        below = ops.histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])
+        decrease = np.where(tree.kind == LEAF, 0.0, decrease - below)
+        columns = np.clip(tree.feature, min=0)
+        by_column = ops.histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
+        total = np.sum(by_column)
         return by_column / total if total > 0 else by_column
 
     def get_depth(self) -> int:
@@ -59,7 +59,7 @@ class FittedTree(ArrayClassifier):
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
-        return int(host.sum(host.astype(tree_on_host(self.model_).kind == LEAF, host.int64)))
+        return int(np.sum(np.astype(tree_on_host(self.model_).kind == LEAF, np.int64)))
 
     # ---- prediction
 
@@ -148,15 +148,15 @@ class FittedTree(ArrayClassifier):
         tree = tree_on_host(self.model_)
         node = to_host(self._deliver(*self._leaves(batch)))
         rows, nodes = [], []
-        row = host.arange(node.shape[0])
+        row = np.arange(node.shape[0])
         while row.shape[0]:
             rows.append(row)
             nodes.append(node)
             above = tree.parent[node]
             row, node = row[above >= 0], above[above >= 0]
-        row, node = host.concat(rows), host.concat(nodes)
+        row, node = np.concat(rows), np.concat(nodes)
         shape = (batch.table.n_rows, tree.n_nodes)
-        path = csr_array((host.ones(row.shape[0], dtype=host.bool), (row, node)), shape=shape)
+        path = csr_array((np.ones(row.shape[0], dtype=np.bool), (row, node)), shape=shape)
         path.sort_indices()
         return path
 
@@ -178,7 +178,7 @@ class FittedTree(ArrayClassifier):
             return None
 
         def compute_rows() -> Array:
-            return compute(host.nonzero(to_host(find_missing(batch.place, batch.table)))[0])
+            return compute(np.nonzero(to_host(find_missing(batch.place, batch.table)))[0])
 
         return SecondTry(has_missing(batch.place, batch.table), compute_rows)
 
@@ -189,10 +189,10 @@ class FittedTree(ArrayClassifier):
         def with_largest_part(rows: Any) -> Array:
             entry, node, share = leaf_shares(place, walker, batch.table, rows)
             share, node = to_host(share), to_host(node)
-            order = host.argsort(-share, stable=True)
-            order = order[host.argsort(entry[order], stable=True)]
-            first = host.concat((host.ones(1, dtype=host.bool), entry[order][1:] != entry[order][:-1]))
-            on_host = host.asarray(to_host(leaves), copy=True)
+            order = np.argsort(-share, stable=True)
+            order = order[np.argsort(entry[order], stable=True)]
+            first = np.concat((np.ones(1, dtype=np.bool), entry[order][1:] != entry[order][:-1]))
+            on_host = np.asarray(to_host(leaves), copy=True)
             on_host[rows] = node[order][first]
             return from_host(on_host, place, place.xp.int64)
 
@@ -205,8 +205,8 @@ class FittedTree(ArrayClassifier):
         entry, node, share = leaf_shares(place, walker, batch.table, rows)
         parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
         summed = ops.segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
-        back = host.full(batch.table.n_rows, -1, dtype=host.int64)
-        back[rows] = host.arange(rows.shape[0])
+        back = np.full(batch.table.n_rows, -1, dtype=np.int64)
+        back[rows] = np.arange(rows.shape[0])
         back_on = from_host(back, place)
         spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
         shares = xp.take(walker.tree.probability, leaves, axis=0)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
@@ -34,8 +36,6 @@ from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_s
 from arraylearn.tree.whole import Rest
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
-
-host = HOST.xp
 
 
 class Choice(NamedTuple):
@@ -158,7 +158,7 @@ def _is_multiway(rows: Rows, rule: Rule) -> bool:
 def _root_counts(place: Place, rows: Rows) -> Any:
     counts = ops.histogram(place.xp, rows.labels, rows.n_classes, rows.weights)
     (on_host,) = read_together(place, counts)
-    return on_host if rows.weights is None or not _is_float(rows) else host.astype(on_host, host.float64)
+    return on_host if rows.weights is None or not _is_float(rows) else np.astype(on_host, np.float64)
 
 
 def _is_float(rows: Rows) -> bool:
@@ -169,14 +169,14 @@ def _first_level(place: Place, rows: Rows, builder: Builder, lists: Array) -> Le
     counts = builder.levels[0]["counts"]
     if not bool(builder.may_split(counts)[0]):
         return None
-    ids, sizes = host.zeros(1, dtype=host.int64), host.asarray([rows.n_rows])
+    ids, sizes = np.zeros(1, dtype=np.int64), np.asarray([rows.n_rows])
     entries = Entries(rows.labels, rows.weights)
     return level_of(place, ids, _whole_counts(rows, counts), sizes, 0, lists, entries)
 
 
 def _whole_counts(rows: Rows, counts: Any) -> Any:
     """Make integers of the counts of whole rows again, after their trip as floats."""
-    return counts if _is_float(rows) else host.astype(counts, host.int64)
+    return counts if _is_float(rows) else np.astype(counts, np.int64)
 
 
 def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, generator: Any) -> Array | None:
@@ -185,8 +185,8 @@ def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, genera
     if limits.max_features is None or limits.max_features >= d:
         return None
     keys = generator.random((level.n_nodes, d))
-    rank = host.argsort(host.argsort(keys, axis=1), axis=1)
-    return from_host(host.permute_dims(rank < limits.max_features, (1, 0)), place)
+    rank = np.argsort(np.argsort(keys, axis=1, stable=True), axis=1, stable=True)
+    return from_host(np.permute_dims(rank < limits.max_features, (1, 0)), place)
 
 
 # ---- the best split of each node
@@ -199,7 +199,7 @@ def _choose(place: Place, finder: Finder, level: Level, rule: Rule, allowed: Arr
         numeric = finder.scan(level, allowed)
     if rows.n_values:
         nominal = scan_nominal(place, rows, level, rule)
-    order = from_host(host.argsort(host.asarray(rows.column_order)), place)
+    order = from_host(np.argsort(np.asarray(rows.column_order), stable=True), place)
     slot, gain, score = choose_columns(place, rule, numeric, nominal, order, allowed)
     if numeric is not None:
         threshold, missing_left, cut = finder.locate(level, slot, numeric)
@@ -224,20 +224,20 @@ def _step_at_cut(
     assert cut is not None
     results = choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, cut.left
     slot, gain, score, threshold, missing_left, left = read_together(place, *results)
-    left = host.astype(left, host.int64)
+    left = np.astype(left, np.int64)
     k, c = left.shape
-    counts = host.reshape(host.stack((left, level.counts - left), axis=1), (2 * k, c))
-    nothing = host.zeros((k, c), dtype=host.int64)
+    counts = np.reshape(np.stack((left, level.counts - left), axis=1), (2 * k, c))
+    nothing = np.zeros((k, c), dtype=np.int64)
     splits = Splits(
-        host.astype(slot, host.int64),
+        np.astype(slot, np.int64),
         _rounded(gain),
         _rounded(score),
         threshold,
         missing_left,
-        2 * host.arange(k),
-        host.full(k, 2, dtype=host.int64),
+        2 * np.arange(k),
+        np.full(k, 2, dtype=np.int64),
         counts,
-        host.sum(counts, axis=1),
+        np.sum(counts, axis=1),
         nothing,
         nothing[:, 0],
         None,
@@ -246,8 +246,8 @@ def _step_at_cut(
     step = builder.add(level.ids, splits)
     if step.ids.shape[0] == 0:
         return None
-    is_live = host.reshape(step.is_live, (k, 2))
-    branches = from_host(host.where(is_live, host.asarray([[0, 1]]), -1), place)
+    is_live = np.reshape(step.is_live, (k, 2))
+    branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
     lists = ops.split_lists_at(
         xp,
         level.lists,
@@ -318,13 +318,13 @@ def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> A
 
 def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> tuple[Any, Any]:
     """First child and number of branches (k,) of each node, on the host, which waits for multiway splits."""
-    n_branches = host.full(level.n_nodes, 2, dtype=host.int64)
+    n_branches = np.full(level.n_nodes, 2, dtype=np.int64)
     if _is_multiway(rows, rule):
         (slot,) = read_together(place, choice.slot)
-        slot = host.astype(slot, host.int64) - rows.columns.shape[0]
-        widths = host.asarray([max(1, width) for width in rows.n_values])[host.clip(slot, min=0)]
-        n_branches = host.where(slot >= 0, widths, n_branches)
-    return host.cumulative_sum(n_branches) - n_branches, n_branches
+        slot = np.astype(slot, np.int64) - rows.columns.shape[0]
+        widths = np.asarray([max(1, width) for width in rows.n_values])[np.clip(slot, min=0)]
+        n_branches = np.where(slot >= 0, widths, n_branches)
+    return np.cumulative_sum(n_branches) - n_branches, n_branches
 
 
 def _read_splits(
@@ -338,7 +338,7 @@ def _read_splits(
 ) -> Splits:
     """Count the classes of the children and bring the level's result to the host."""
     xp, (offset, n_branches) = place.xp, places
-    n_children = int(host.sum(n_branches))
+    n_children = int(np.sum(n_branches))
     k, c = level.n_nodes, rows.n_classes
     first_at = xp.take(from_host(offset, place), level.block_at, axis=0)
     child_at = first_at + branch_at
@@ -353,12 +353,12 @@ def _read_splits(
     results += [] if surrogates is None else list(surrogates)
     results += [] if choice.branches is None else [choice.branches]
     slot, gain, score, threshold, left, counts, sizes, *more = read_together(place, *results)
-    branches = None if choice.branches is None else host.astype(more.pop(), host.int64)
+    branches = None if choice.branches is None else np.astype(more.pop(), np.int64)
     if not _is_float(rows) and level.source is None:
-        counts = host.astype(counts, host.int64)
-    sizes = host.astype(sizes, host.int64)
+        counts = np.astype(counts, np.int64)
+    sizes = np.astype(sizes, np.int64)
     return Splits(
-        host.astype(slot, host.int64),
+        np.astype(slot, np.int64),
         _rounded(gain),
         _rounded(score),
         threshold,
@@ -376,7 +376,7 @@ def _read_splits(
 
 def _rounded(values: Any) -> Any:
     """Drop the last bits, in which libraries differ where a measure takes logarithms."""
-    return host.astype(host.astype(values, host.float32), host.float64)
+    return np.astype(np.astype(values, np.float32), np.float64)
 
 
 def _next_level(
@@ -391,13 +391,13 @@ def _next_level(
     xp, members = place.xp, level.members
     entries = Entries(level.labels, level.weights, level.source)
     lists, block_at = level.lists, level.block_at
-    if rule.missing == "fractional" and bool(host.any(splits.missing_sizes[step.is_split] > 0)):
+    if rule.missing == "fractional" and bool(np.any(splits.missing_sizes[step.is_split] > 0)):
         lists, entries, members, block_at, branch_at = spread_missing(place, level, step, splits, branch_at)
     elif rows.has_missing:
         default = xp.take(from_host(step.default, place, xp.int32), block_at, axis=0)
         branch_at = xp.where(branch_at < 0, default, branch_at)
     goes_to = branch_at
-    if not bool(host.all(step.is_live)):
+    if not bool(np.all(step.is_live)):
         first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
         child_at = first_at + branch_at
         if rows.has_missing:

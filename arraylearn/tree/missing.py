@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.tree.build import NextLevel, Splits
 from arraylearn.tree.rows import Entries, Level, rows_at
 
 __all__ = ["spread_missing"]
-
-host = HOST.xp
 
 
 def spread_missing(
@@ -28,8 +28,8 @@ def spread_missing(
         The entries in order, their node and the branch they take.
     """
     xp = place.xp
-    copies_of_node = host.where(step.is_split, splits.n_branches, 1)
-    total = int(host.sum(level.sizes) + host.sum(splits.missing_sizes * (copies_of_node - 1)))
+    copies_of_node = np.where(step.is_split, splits.n_branches, 1)
+    total = int(np.sum(level.sizes) + np.sum(splits.missing_sizes * (copies_of_node - 1)))
     copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
     origin = ops.block_index(xp, copies_at, total)  # position of the old entry
     first_at = xp.cumulative_sum(copies_at) - copies_at

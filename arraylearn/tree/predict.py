@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Tree
 
 __all__ = ["Walker", "find_leaves", "leaf_shares", "make_walker"]
-
-host = HOST.xp
 
 
 class Walker(NamedTuple):
@@ -32,17 +32,17 @@ def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
     """Prepare a tree that is on the host, and bring it to the place."""
     position = {column: i for i, column in enumerate(schema.numeric_idx)}
     position |= {column: i for i, column in enumerate(schema.nominal_idx)}
-    table = host.asarray([position[j] for j in range(schema.n_columns)], dtype=host.int64)
+    table = np.asarray([position[j] for j in range(schema.n_columns)], dtype=np.int64)
     is_leaf = tree.kind == LEAF
-    slot = host.where(is_leaf, 0, table[host.clip(tree.feature, min=0)])
-    cut = host.where(tree.kind == NUMERIC, tree.threshold, host.inf)
-    child = host.where(is_leaf, host.arange(tree.n_nodes), host.astype(tree.first_child, host.int64))
-    label = host.astype(host.argmax(tree.probability, axis=1), host.int64)
-    spreads = tree.surrogates is not None or bool(host.any(tree.default_branch < 0))
+    slot = np.where(is_leaf, 0, table[np.clip(tree.feature, min=0)])
+    cut = np.where(tree.kind == NUMERIC, tree.threshold, np.inf)
+    child = np.where(is_leaf, np.arange(tree.n_nodes), np.astype(tree.first_child, np.int64))
+    label = np.astype(np.argmax(tree.probability, axis=1), np.int64)
+    spreads = tree.surrogates is not None or bool(np.any(tree.default_branch < 0))
     surrogates = tree.surrogates
     if surrogates is not None:
-        at_kind = table[host.clip(surrogates.feature, min=0)]
-        surrogates = surrogates._replace(feature=host.where(surrogates.feature < 0, -1, at_kind))
+        at_kind = table[np.clip(surrogates.feature, min=0)]
+        surrogates = surrogates._replace(feature=np.where(surrogates.feature < 0, -1, at_kind))
         surrogates = type(surrogates)(*(from_host(part, place) for part in surrogates))
     arrays = {name: from_host(getattr(tree, name), place) for name in Tree._fields[:-1]}
     return Walker(
@@ -52,7 +52,7 @@ def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
         from_host(child, place),
         from_host(label, place),
         int(tree.depth[-1]),
-        not bool(host.any(tree.kind == NOMINAL)),
+        not bool(np.any(tree.kind == NOMINAL)),
         spreads,
     )
 
@@ -153,7 +153,7 @@ def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[
     """
     xp, dtype = place.xp, accumulator_dtype(place)
     tree = walker.tree
-    entry = host.arange(rows.shape[0])
+    entry = np.arange(rows.shape[0])
     node = xp.zeros(rows.shape[0], dtype=xp.int64, device=place.device)
     share = xp.ones(rows.shape[0], dtype=dtype, device=place.device)
     rows_on = from_host(rows, place)
@@ -179,7 +179,7 @@ def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[
         )
         part = xp.take(weight, node, axis=0) / _known_weight(place, walker, weight, parent)
         share = xp.take(share, origin, axis=0) * xp.where(is_copied, part, 1.0)
-        entry = host.repeat(entry, copies_host)
+        entry = np.repeat(entry, copies_host)
     return entry, node, share
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 
 __all__ = [
@@ -84,19 +86,18 @@ class Level(NamedTuple):
 
 def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any) -> Rows:
     """Sort the rows by class and turn the table into columns; `codes` and `weights` are on the host."""
-    host = HOST.xp
-    short = host.astype(codes, host.int16) if n_classes < 2**15 else codes  # which NumPy sorts by radix
-    order = host.argsort(short, stable=True)
+    short = np.astype(codes, np.int16) if n_classes < 2**15 else codes  # which NumPy sorts by radix
+    order = np.argsort(short, stable=True)
     if weights is not None:
-        kept = host.nonzero(weights[order] > 0)[0]
+        kept = np.nonzero(weights[order] > 0)[0]
         order = order[kept]
         weights = weights[order]
-        if bool(host.all(weights == host.floor(weights))) and float(host.sum(weights)) < 2**52:
-            weights = host.astype(weights, host.int64)
-            if bool(host.all(weights == 1)):
+        if bool(np.all(weights == np.floor(weights))) and float(np.sum(weights)) < 2**52:
+            weights = np.astype(weights, np.int64)
+            if bool(np.all(weights == 1)):
                 weights = None
-    labels = host.take(codes, order)
-    ends = host.searchsorted(labels, host.arange(n_classes), side="right")
+    labels = np.take(codes, order)
+    ends = np.searchsorted(labels, np.arange(n_classes), side="right")
     xp, order_on = place.xp, from_host(order, place)
     numeric = xp.take(table.numeric, order_on, axis=0)
     columns = _contiguous(xp, xp.permute_dims(numeric, (1, 0)))
@@ -140,8 +141,8 @@ def level_of(
     place: Place, ids: Any, counts: Any, sizes: Any, depth: int, lists: Array, entries: Entries
 ) -> Level:
     """Describe the blocks of a level at the place."""
-    xp, host = place.xp, HOST.xp
-    starts = host.cumulative_sum(sizes) - sizes
+    xp = place.xp
+    starts = np.cumulative_sum(sizes) - sizes
     block_at = ops.block_index(xp, from_host(sizes, place), lists.shape[1])
     dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
     counts_on = from_host(counts, place, dtype)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from arraylearn.backend.namespace import HOST
+import numpy as np
+
 from arraylearn.table import Schema
 from arraylearn.tree.nodes import LEAF, NUMERIC, Tree, tree_on_host
 
 __all__ = ["branch_condition", "graphviz_source", "leaf_rules", "tree_text"]
-
-host = HOST.xp
 
 # More categories than this are shortened in a condition.
 _SHOWN_CATEGORIES = 8
@@ -51,7 +50,7 @@ def branch_condition(tree: Tree, schema: Schema, node: int, branch: int) -> str:
     domain = column.domain or ()
     start = int(tree.map_start[node])
     branches = tree.category_branch[start : start + len(domain)]
-    names = [str(domain[code]) for code in host.nonzero(branches == branch)[0]]
+    names = [str(domain[code]) for code in np.nonzero(branches == branch)[0]]
     if len(names) == 1:
         return f"{column.name} = {names[0]}"
     shown = ", ".join(names[:_SHOWN_CATEGORIES]) + (", ..." if len(names) > _SHOWN_CATEGORIES else "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
@@ -13,8 +15,6 @@ from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
 
 __all__ = ["Rest", "finish_bins", "finish_lists"]
-
-host = HOST.xp
 
 
 class Rest(NamedTuple):
@@ -36,7 +36,7 @@ def finish_lists(
     if nodes is None:
         return None
     low, high = (_values_at(place, rows.columns, nodes.line, at) for at in (nodes.low, nodes.high))
-    return Rest(nodes, midpoint(host, low, high) if rows.edges is None else low)
+    return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
 
 def finish_bins(
@@ -60,7 +60,7 @@ def finish_bins(
     if values is None:
         return Rest(nodes, nodes.low)
     low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
-    return Rest(nodes, midpoint(host, low, high))
+    return Rest(nodes, midpoint(HOST.xp, low, high))
 
 
 def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
@@ -80,5 +80,5 @@ def _growth(level: Level, limits: Limits, least: int) -> ops.Growth:
 
 def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:
     """Look up values on the host; those of leaves are anything."""
-    lines, positions = (from_host(host.clip(part, min=0), place) for part in (line, at))
+    lines, positions = (from_host(np.clip(part, min=0), place) for part in (line, at))
     return to_host(take_flat(place.xp, columns, lines, positions))

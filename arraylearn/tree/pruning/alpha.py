@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, locate, to_host
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
@@ -14,8 +16,6 @@ from arraylearn.tree.pruning.reduced_error import held_out_errors
 from arraylearn.tree.pruning.weakest_link import weakest_links
 
 __all__ = ["AlphaChoice", "choose_alpha", "fold_errors"]
-
-host = HOST.xp
 
 
 class AlphaChoice(NamedTuple):
@@ -47,15 +47,15 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
     place, bounds = locate(tree.kind), read_bounds(tree)
     links = weakest_links(place, tree, len(bounds) - 1, node_risk(place, tree, risk))
     old = tree_on_host(tree)
-    own = host.astype(to_host(links.alpha), host.float64)
-    above = least_above(host, old.parent, bounds, own, host.inf)
-    begin = host.where(old.kind == LEAF, -host.inf, own)
-    errors = held_out_errors(host, old.probability, host.astype(to_host(held_out), host.float64))
-    errors = host.where(begin < above, errors, 0.0)
-    first, end = (host.searchsorted(prices, price, side="left") for price in (begin, above))
+    own = np.astype(to_host(links.alpha), np.float64)
+    above = least_above(HOST.xp, old.parent, bounds, own, np.inf)
+    begin = np.where(old.kind == LEAF, -np.inf, own)
+    errors = held_out_errors(HOST.xp, old.probability, np.astype(to_host(held_out), np.float64))
+    errors = np.where(begin < above, errors, 0.0)
+    first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
     n = prices.shape[0] + 1
-    change = ops.histogram(host, first, n, errors) - ops.histogram(host, end, n, errors)
-    return host.cumulative_sum(change)[:-1]
+    change = ops.histogram(HOST.xp, first, n, errors) - ops.histogram(HOST.xp, end, n, errors)
+    return np.cumulative_sum(change)[:-1]
 
 
 def choose_alpha(
@@ -81,14 +81,14 @@ def choose_alpha(
     """
     alphas = path.ccp_alphas
     # finite, for what never ends ends at infinity
-    last = host.asarray([float(host.finfo(alphas.dtype).max)])
-    prices = host.concat((host.sqrt(alphas[:-1] * alphas[1:]), last))
+    last = np.asarray([float(np.finfo(alphas.dtype).max)])
+    prices = np.concat((np.sqrt(alphas[:-1] * alphas[1:]), last))
     wrong = sum(fold_errors(tree, held_out, prices, risk) for tree, held_out in folds)
-    total = sum(float(host.sum(to_host(held_out)[0])) for _, held_out in folds)
-    rate = host.clip(wrong / total, 0.0, 1.0)
-    spread = host.sqrt(rate * (1 - rate) / total)
-    least = float(host.min(rate))
-    best = int(host.nonzero(rate <= least + 1e-12)[0][-1])
+    total = sum(float(np.sum(to_host(held_out)[0])) for _, held_out in folds)
+    rate = np.clip(wrong / total, 0.0, 1.0)
+    spread = np.sqrt(rate * (1 - rate) / total)
+    least = float(np.min(rate))
+    best = int(np.nonzero(rate <= least + 1e-12)[0][-1])
     limit = least + standard_errors * float(spread[best]) + 1e-12
-    chosen = int(host.nonzero(rate <= limit)[0][-1])
+    chosen = int(np.nonzero(rate <= limit)[0][-1])
     return AlphaChoice(path, rate, spread, best, chosen)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend.namespace import HOST
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.cut import cut_at
@@ -36,8 +38,6 @@ from arraylearn.tree.pruning.reduced_error import prune_reduced_error, reduced_e
 from arraylearn.tree.pruning.report import PruningReport, pruning_report, report_cuts, size_of
 
 __all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
-
-host = HOST.xp
 
 PRUNINGS = {
     "confidence": prune_confidence,
@@ -184,30 +184,31 @@ def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
     """Return errors to expect of leaves, and how many more a simpler tree may have."""
     if pruning.method == "confidence":
         options: Any = {"confidence": pruning.confidence, "limit": pruning.confidence_limit}
-        return lambda counts, wrong: limited_errors(host, counts, **options), SLACK[pruning.confidence_limit]
+        slack = SLACK[pruning.confidence_limit]
+        return lambda counts, wrong: limited_errors(HOST.xp, counts, **options), slack
     if pruning.method == "pessimistic":
-        return lambda counts, wrong: charged_errors(host, counts, penalty=pruning.penalty), 0.0
+        return lambda counts, wrong: charged_errors(HOST.xp, counts, penalty=pruning.penalty), 0.0
     return lambda counts, wrong: wrong, 0.0
 
 
 def _shuffle(codes: Any, generator: Any) -> Any:
     """Shuffle the rows, and put them class after class: equal steps take their part of each class."""
     order = generator.permutation(codes.shape[0])
-    return order[host.argsort(codes[order], stable=True)]
+    return order[np.argsort(codes[order], stable=True)]
 
 
 def _draw_share(codes: Any, generator: Any, share: float) -> Any:
     """Draw a share of the rows of each class: bool (n,)."""
-    step = host.floor(host.arange(codes.shape[0] + 1) * share)
-    is_drawn = host.zeros(codes.shape[0], dtype=host.bool)
+    step = np.floor(np.arange(codes.shape[0] + 1) * share)
+    is_drawn = np.zeros(codes.shape[0], dtype=np.bool)
     is_drawn[_shuffle(codes, generator)] = step[1:] > step[:-1]
     return is_drawn
 
 
 def _only(sample: Sample, stays: Any) -> Sample:
     """Take the weight off the other rows."""
-    weights = host.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
-    return sample._replace(weights=host.where(stays, weights, 0.0))
+    weights = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
+    return sample._replace(weights=np.where(stays, weights, 0.0))
 
 
 def _cross_validate(
@@ -215,12 +216,12 @@ def _cross_validate(
 ) -> AlphaChoice | None:
     """Grow a tree without each fold and see at which price of a leaf they do best on it."""
     n_folds = min(pruning.alpha_folds, sample.codes.shape[0])
-    fold = host.zeros(sample.codes.shape[0], dtype=host.int64)
-    fold[_shuffle(sample.codes, generator)] = host.arange(sample.codes.shape[0]) % n_folds
+    fold = np.zeros(sample.codes.shape[0], dtype=np.int64)
+    fold[_shuffle(sample.codes, generator)] = np.arange(sample.codes.shape[0]) % n_folds
     folds = []
     for number in range(n_folds):
         rest, held = _only(sample, fold != number), _only(sample, fold == number)
-        if not float(host.sum(rest.weights)) or not float(host.sum(held.weights)):
+        if not (np.any(rest.weights) and np.any(held.weights)):
             continue
         grown = grow(rest.weights)
         folds.append((grown, node_counts(*_at(held, grown))))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate
+from arraylearn.backend.namespace import Place, accumulator_dtype, locate
 from arraylearn.backend.transfer import read_together
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, Tree
@@ -15,8 +17,6 @@ from arraylearn.tree.pruning.levels import read_bounds
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links
 
 __all__ = ["CostComplexityPath", "cost_complexity_path", "prune_cost_complexity"]
-
-host = HOST.xp
 
 Risk = Literal["impurity", "error"]
 
@@ -82,26 +82,24 @@ def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostCo
     xp = place.xp
     is_leaf = xp.where(tree.kind == LEAF, xp.ones_like(cost), xp.zeros_like(cost))
     alpha, *steps, risk, leaf = read_together(place, *links, cost, is_leaf)
-    cut = host.nonzero(alpha < host.inf)[0]
-    order = cut[host.argsort(alpha[cut], stable=True)]
+    cut = np.nonzero(alpha < np.inf)[0]
+    order = cut[np.argsort(alpha[cut], stable=True)]
     alpha = alpha[order]
-    rounding = 64 * float(host.finfo(alpha.dtype).eps)
-    is_last = host.ones(alpha.shape[0], dtype=host.bool)
+    rounding = 64 * float(np.finfo(alpha.dtype).eps)
+    is_last = np.ones(alpha.shape[0], dtype=np.bool)
     is_last[:-1] = alpha[1:] > alpha[:-1] * (1 + rounding) + rounding
-    start = (host.sum(risk * leaf), host.sum(leaf), float(tree.n_nodes))
+    start = (np.sum(risk * leaf), np.sum(leaf), float(tree.n_nodes))
     signs = (1, -1, -1)
     columns = [
-        host.concat((host.asarray([first]), first + sign * host.cumulative_sum(step[order])[is_last]))
+        np.concat((np.asarray([first]), first + sign * np.cumulative_sum(step[order])[is_last]))
         for first, sign, step in zip(start, signs, steps, strict=True)
     ]
-    alphas = host.concat((host.zeros(1), host.astype(alpha[is_last], host.float64)))
+    alphas = np.concat((np.zeros(1), np.astype(alpha[is_last], np.float64)))
     if alphas.shape[0] > 1 and alphas[1] <= rounding:  # splits that gain nothing go at once
         alphas, columns = alphas[1:], [column[1:] for column in columns]
         alphas[0] = 0.0
     risks, n_leaves, n_nodes = columns
-    return CostComplexityPath(
-        alphas, risks, host.astype(n_leaves, host.int64), host.astype(n_nodes, host.int64)
-    )
+    return CostComplexityPath(alphas, risks, np.astype(n_leaves, np.int64), np.astype(n_nodes, np.int64))
 
 
 def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Tree:
@@ -138,5 +136,5 @@ def cost_complexity_cuts(tree: Tree, *, alpha: float, risk: Risk = "impurity") -
     place = locate(check_tree(tree).kind)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
     (prices,) = read_together(place, links.alpha)
-    rounding = 64 * float(host.finfo(prices.dtype).eps)
+    rounding = 64 * float(np.finfo(prices.dtype).eps)
     return prices <= alpha * (1 + rounding) + rounding

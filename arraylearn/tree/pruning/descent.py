@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Schema, Table
 from arraylearn.tree.predict import Walker, branch_of
 
 __all__ = ["Entries", "Sample", "enter", "keep_at", "send_down", "tally"]
-
-host = HOST.xp
 
 
 class Sample(NamedTuple):
@@ -36,8 +36,8 @@ class Entries(NamedTuple):
 def enter(sample: Sample) -> Entries:
     """Put the rows of a sample, those without weight left out, at the root."""
     place, xp = sample.place, sample.place.xp
-    weight = host.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
-    rows = host.nonzero(weight > 0)[0]
+    weight = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
+    rows = np.nonzero(weight > 0)[0]
     return Entries(
         from_host(rows, place, xp.int32),
         xp.zeros(rows.shape[0], dtype=xp.int32, device=place.device),
@@ -48,7 +48,7 @@ def enter(sample: Sample) -> Entries:
 def keep_at(place: Place, entries: Entries, nodes: Any, goes_to: Any, n_nodes: int) -> Entries:
     """Keep what is at some nodes (k,), and move it to other ones (k,); the host waits here."""
     xp = place.xp
-    target = host.full(n_nodes, -1, dtype=host.int32)
+    target = np.full(n_nodes, -1, dtype=np.int32)
     target[nodes] = goes_to
     node = xp.take(from_host(target, place), entries.node, axis=0)
     stays = node >= 0
@@ -122,4 +122,4 @@ def tally(place: Place, arrivals: list[Entries], labels: Array, n_nodes: int, n_
     ]
     weight = xp.concat([entries.weight for entries in arrivals])
     counts = to_host(ops.histogram(xp, xp.concat(keys), n_nodes * n_classes, weight))
-    return host.astype(host.reshape(counts, (n_nodes, n_classes)), host.float64)
+    return np.astype(np.reshape(counts, (n_nodes, n_classes)), np.float64)

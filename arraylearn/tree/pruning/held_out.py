@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import (
@@ -24,8 +26,6 @@ from arraylearn.weights import read_weights
 
 __all__ = ["class_codes", "count_held_out", "node_counts", "read_sample"]
 
-host = HOST.xp
-
 
 def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: Any, weights: Any) -> Array:
     """Weight (t, c) of the rows of each class that come by each node.
@@ -41,15 +41,15 @@ def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: A
     walker = make_walker(place, tree_on_host(tree), schema)
     node = find_leaves(place, walker, table, not walker.spreads)
     dtype = accumulator_dtype(place)
-    weight = host.ones(codes.shape[0]) if weights is None else host.astype(weights, host.float64)
+    weight = np.ones(codes.shape[0]) if weights is None else np.astype(weights, np.float64)
     key = node * c + from_host(codes, place, xp.int64)
     missing = _rows_to_spread(place, table) if walker.spreads else None
     whole = weight
     if missing is not None:
-        whole = host.where(missing, 0.0, weight)
+        whole = np.where(missing, 0.0, weight)
     counts = ops.histogram(xp, key, tree.n_nodes * c, from_host(whole, place, dtype))
     if missing is not None:
-        rows = host.nonzero(missing)[0]
+        rows = np.nonzero(missing)[0]
         entry, leaf, share = leaf_shares(place, walker, table, rows)
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
@@ -61,7 +61,7 @@ def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: A
 def _rows_to_spread(place: Place, table: Table) -> Any:
     """Tell which rows miss a value, on the host; None where no row does."""
     is_missing = to_host(find_missing(place, table))
-    return is_missing if bool(host.any(is_missing)) else None
+    return is_missing if bool(np.any(is_missing)) else None
 
 
 def class_codes(classes: Any, y: Any) -> Any:
@@ -73,13 +73,13 @@ def class_codes(classes: Any, y: Any) -> Any:
         is_number = (values.dtype.kind in "biuf", classes.dtype.kind in "biuf")
         if is_number[0] != is_number[1]:
             raise ValueError(f"`y` must hold labels like {classes[:1].tolist()[0]!r}; got {values[0]!r}.")
-    codes = host.clip(host.searchsorted(classes, values), max=classes.shape[0] - 1)
+    codes = np.clip(np.searchsorted(classes, values), max=classes.shape[0] - 1)
     unknown = values[classes[codes] != values]
     if unknown.shape[0]:
         raise ValueError(
             f"`y` must hold the {classes.shape[0]} classes that the tree was fitted on; got {unknown[0]!r}."
         )
-    return host.astype(codes, host.int64)
+    return np.astype(codes, np.int64)
 
 
 def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, locate, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, Tree
 from arraylearn.tree.pruning.checks import check_inside, check_tree
 
 __all__ = ["chi2_statistics", "prune_chi2"]
-
-host = HOST.xp
 
 
 def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
@@ -40,8 +40,8 @@ def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
     from scipy.special import chdtri
 
     widest = int(to_host(place.xp.max(tree.n_branches)))
-    freedom = host.arange(1, max(widest - 1, 1) * max(tree.n_classes - 1, 1) + 1, dtype=host.float64)
-    values = host.concat((host.zeros(1), chdtri(freedom, significance)))
+    freedom = np.arange(1, max(widest - 1, 1) * max(tree.n_classes - 1, 1) + 1, dtype=np.float64)
+    values = np.concat((np.zeros(1), chdtri(freedom, significance)))
     return from_host(values, place, accumulator_dtype(place))
 
 

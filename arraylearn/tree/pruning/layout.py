@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["Layout", "children_of", "find_levels", "lay_out", "sum_children_of"]
-
-host = HOST.xp
 
 
 class Layout(NamedTuple):
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 
 
 def _with(field: Any, nodes: Any, values: Any) -> Any:
-    made = host.asarray(field, copy=True)
+    made = np.asarray(field, copy=True)
     made[nodes] = values
     return made
 
@@ -38,9 +38,9 @@ def _with(field: Any, nodes: Any, values: Any) -> Any:
 def children_of(layout: Layout, nodes: Any) -> tuple[Any, Any]:
     """Children of the nodes, side by side, and which node (its position) each belongs to."""
     n_branches = layout.n_branches[nodes]
-    owner = host.repeat(host.arange(nodes.shape[0]), n_branches)
-    start = host.cumulative_sum(n_branches) - n_branches
-    return layout.first_child[nodes][owner] + host.arange(owner.shape[0]) - start[owner], owner
+    owner = np.repeat(np.arange(nodes.shape[0]), n_branches)
+    start = np.cumulative_sum(n_branches) - n_branches
+    return layout.first_child[nodes][owner] + np.arange(owner.shape[0]) - start[owner], owner
 
 
 def find_levels(layout: Layout, roots: Any) -> list[Any]:
@@ -56,36 +56,36 @@ def find_levels(layout: Layout, roots: Any) -> list[Any]:
 def sum_children_of(layout: Layout, nodes: Any, values: Any) -> Any:
     """Sum values (t,) over the children of each of the nodes (k,)."""
     child, owner = children_of(layout, nodes)
-    return ops.histogram(host, owner, nodes.shape[0], values[child])
+    return ops.histogram(HOST.xp, owner, nodes.shape[0], values[child])
 
 
 def lay_out(tree: Tree, layout: Layout, counts: Any, impurity: Any) -> Tree:
     """Make a tree in level order of a layout over a grown host tree, with the counts (t, c) of its nodes."""
-    levels = find_levels(layout, host.zeros(1, dtype=host.int64))
-    nodes = host.concat(levels)
-    depth = host.repeat(host.arange(len(levels)), host.asarray([level.shape[0] for level in levels]))
+    levels = find_levels(layout, np.zeros(1, dtype=np.int64))
+    nodes = np.concat(levels)
+    depth = np.repeat(np.arange(len(levels)), np.asarray([level.shape[0] for level in levels]))
     split, n_branches = layout.split_of[nodes], layout.n_branches[nodes]
     inner = n_branches > 0
     _, owner = children_of(layout, nodes)
-    parent = host.concat((host.asarray([-1]), owner))  # the children come in the order of the nodes
-    first_child = 1 + host.cumulative_sum(n_branches) - n_branches
-    weight = host.sum(counts[nodes], axis=1)
-    probability = counts[nodes] / host.where(weight > 0, weight, 1.0)[:, None]
+    parent = np.concat((np.asarray([-1]), owner))  # the children come in the order of the nodes
+    first_child = 1 + np.cumulative_sum(n_branches) - n_branches
+    weight = np.sum(counts[nodes], axis=1)
+    probability = counts[nodes] / np.where(weight > 0, weight, 1.0)[:, None]
     for level in range(1, len(levels)):
-        empty = host.nonzero((depth == level) & (weight <= 0))[0]
+        empty = np.nonzero((depth == level) & (weight <= 0))[0]
         probability[empty] = probability[parent[empty]]
 
     def only_inner(values: Any, fill: Any) -> Any:
-        return host.where(inner, values, host.asarray(fill, dtype=values.dtype))
+        return np.where(inner, values, np.asarray(fill, dtype=values.dtype))
 
     def whole(values: Any) -> Any:
-        return host.astype(values, host.int32)
+        return np.astype(values, np.int32)
 
     return Tree(
         kind=only_inner(tree.kind[split], LEAF),
         feature=only_inner(tree.feature[split], -1),
         threshold=only_inner(tree.threshold[split], 0.0),
-        first_child=whole(host.where(inner, first_child, -1)),
+        first_child=whole(np.where(inner, first_child, -1)),
         n_branches=whole(n_branches),
         map_start=only_inner(tree.map_start[split], 0),
         category_branch=tree.category_branch,
@@ -94,6 +94,6 @@ def lay_out(tree: Tree, layout: Layout, counts: Any, impurity: Any) -> Tree:
         depth=whole(depth),
         counts=counts[nodes],
         probability=probability,
-        impurity=impurity(host, counts[nodes]),
+        impurity=impurity(HOST.xp, counts[nodes]),
         gain=only_inner(tree.gain[split], 0.0),
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, to_host
+from arraylearn.backend.namespace import to_host
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upward"]
-
-host = HOST.xp
 
 # Costs that differ by less than this are equal: sums come in another order on other devices.
 TIE = 1e-6
@@ -21,8 +21,8 @@ TIE = 1e-6
 def read_bounds(tree: Tree) -> tuple[int, ...]:
     """Find where each level begins, and where the last one ends; the host waits here, once."""
     depth = to_host(tree.depth)
-    wanted = host.arange(int(depth[-1]) + 2, dtype=depth.dtype)
-    return tuple(host.searchsorted(depth, wanted, side="left").tolist())
+    wanted = np.arange(int(depth[-1]) + 2, dtype=depth.dtype)
+    return tuple(np.searchsorted(depth, wanted, side="left").tolist())
 
 
 def sum_children(xp: Namespace, parent: Array, bounds: Sequence[int], level: int, below: Array) -> Array:

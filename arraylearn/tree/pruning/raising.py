@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.measures import IMPURITIES
@@ -17,8 +19,6 @@ from arraylearn.tree.pruning.levels import TIE
 from arraylearn.tree.pruning.report import PruningStep, size_of_layout
 
 __all__ = ["Estimate", "prune_and_raise"]
-
-host = HOST.xp
 
 # Errors (k,) expected of leaves: from class weights (k, c) of the training rows, and the held-out rows (k,)
 # that they would get wrong, if there are any.
@@ -87,16 +87,16 @@ class _Work:
         self.place = samples[0].place
         self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
         n = tree.n_nodes
-        first_child = host.astype(tree.first_child, host.int64)
-        self.layout = Layout(host.arange(n), first_child, host.astype(tree.n_branches, host.int64))
-        self.counts = host.zeros((n, tree.n_classes))
-        self.wrong = host.zeros(n)
-        self.cost = host.zeros(n)
+        first_child = np.astype(tree.first_child, np.int64)
+        self.layout = Layout(np.arange(n), first_child, np.astype(tree.n_branches, np.int64))
+        self.counts = np.zeros((n, tree.n_classes))
+        self.wrong = np.zeros(n)
+        self.cost = np.zeros(n)
         self._walker: Walker | None = None
 
     def run(self) -> list[PruningStep]:
         """Prune everything; frames on the stack wait for the subtrees raised inside them."""
-        frames = [self._open(host.zeros(1, dtype=host.int64), [enter(sample) for sample in self.samples])]
+        frames = [self._open(np.zeros(1, dtype=np.int64), [enter(sample) for sample in self.samples])]
         steps = []
         n_cut = n_raised = 0
         while frames:
@@ -111,7 +111,7 @@ class _Work:
                 frames.pop()
             if len(frames) <= 1 and n_cut + n_raised:
                 depth = len(frames[0].levels) if frames else 0
-                size = size_of_layout(self.layout, count_errors(host, self.counts))
+                size = size_of_layout(self.layout, count_errors(HOST.xp, self.counts))
                 steps.append(PruningStep(depth, n_cut, n_raised, size))
                 n_cut = n_raised = 0
         return steps
@@ -120,7 +120,7 @@ class _Work:
         """Send rows down from some roots and take down who comes by."""
         levels = find_levels(self.layout, roots)
         arrivals = self._send(entries)
-        below = host.concat(levels)
+        below = np.concat(levels)
         counts, wrong = self._tally(levels, arrivals)
         self.counts[below] = counts[below]
         self.wrong[below] = wrong[below]
@@ -151,7 +151,7 @@ class _Work:
         is_cut = (as_leaf <= as_tree + self.slack) & (as_leaf <= as_branch + self.slack)
         is_raised = ~is_cut & (as_branch <= as_tree + self.slack)
         self.cost[inner[is_cut]] = as_leaf[is_cut]
-        if bool(host.any(is_cut | is_raised)):
+        if bool(np.any(is_cut | is_raised)):
             self.layout = layout.cut(inner[is_cut]).lift(inner[is_raised], largest[is_raised])
             self._walker = None
         return inner[is_cut], inner[is_raised]
@@ -161,29 +161,29 @@ class _Work:
         shape = self.counts.shape
         pairs = zip(arrivals, self.labels, strict=True)
         counts, *held_out = (tally(self.place, parts, labels, *shape) for parts, labels in pairs)
-        wrong = host.zeros(shape[0])
+        wrong = np.zeros(shape[0])
         if held_out:
-            label = host.argmax(counts, axis=1)
+            label = np.argmax(counts, axis=1)
             for above in levels[:-1]:  # a node without rows says what its parent says
                 child, owner = children_of(self.layout, above)
-                is_empty = host.sum(counts[child], axis=1) <= 0
-                label[child] = host.where(is_empty, label[above[owner]], label[child])
-            wrong = host.sum(held_out[0], axis=1) - held_out[0][host.arange(shape[0]), label]
+                is_empty = np.sum(counts[child], axis=1) <= 0
+                label[child] = np.where(is_empty, label[above[owner]], label[child])
+            wrong = np.sum(held_out[0], axis=1) - held_out[0][np.arange(shape[0]), label]
         return counts, wrong
 
     def _largest(self, nodes: Any) -> Any:
         """Return the child of the largest weight; the last among equals, as in C4.5's successors."""
         child, owner = children_of(self.layout, nodes)
-        weight = host.sum(self.counts[child], axis=1)
-        is_largest = weight >= ops.segment_max(host, weight, owner, nodes.shape[0])[owner] - TIE
-        return ops.segment_max(host, host.where(is_largest, child, -1), owner, nodes.shape[0])
+        weight = np.sum(self.counts[child], axis=1)
+        is_largest = weight >= ops.segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
+        return ops.segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
 
     def _branch_costs(self, nodes: Any, largest: Any, entries: list[Entries]) -> Any:
         """Errors expected were each node's rows all sent to its largest branch."""
         arrivals = self._send(self._keep(entries, nodes, largest))
         levels = find_levels(self.layout, largest)
         counts, wrong = self._tally(levels, arrivals)
-        cost = host.zeros(self.tree.n_nodes)
+        cost = np.zeros(self.tree.n_nodes)
         for here in reversed(levels):
             cost[here] = self.estimate(counts[here], wrong[here])
             inner = here[self.layout.n_branches[here] > 0]
@@ -196,8 +196,8 @@ class _Work:
             layout, tree = self.layout, self.tree
             is_leaf = layout.n_branches == 0
             moved = tree._replace(
-                kind=host.where(is_leaf, host.int8(LEAF), tree.kind[layout.split_of]),
-                feature=host.where(is_leaf, host.int32(-1), tree.feature[layout.split_of]),
+                kind=np.where(is_leaf, np.int8(LEAF), tree.kind[layout.split_of]),
+                feature=np.where(is_leaf, np.int32(-1), tree.feature[layout.split_of]),
                 threshold=tree.threshold[layout.split_of],
                 first_child=layout.first_child,
                 n_branches=layout.n_branches,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree.cut import leaf_errors
@@ -21,8 +23,6 @@ __all__ = [
     "size_of",
     "size_of_layout",
 ]
-
-host = HOST.xp
 
 
 class Size(NamedTuple):
@@ -104,8 +104,8 @@ def report_cuts(before: Tree, is_cut: Any, after: Tree) -> PruningReport:
 def size_of(tree: Tree) -> Size:
     """Count nodes, leaves and training errors of a host tree."""
     is_leaf = tree.kind == LEAF
-    n_leaves = int(host.sum(host.astype(is_leaf, host.int64)))
-    return Size(tree.n_nodes, n_leaves, _plain(host.sum(leaf_errors(tree)[is_leaf])))
+    n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
+    return Size(tree.n_nodes, n_leaves, _plain(np.sum(leaf_errors(tree)[is_leaf])))
 
 
 def _plain(errors: Any) -> float:
@@ -114,21 +114,21 @@ def _plain(errors: Any) -> float:
 
 
 def _layout(tree: Tree) -> Layout:
-    numbers = (host.astype(field, host.int64) for field in (tree.first_child, tree.n_branches))
-    return Layout(host.arange(tree.n_nodes), *numbers)
+    numbers = (np.astype(field, np.int64) for field in (tree.first_child, tree.n_branches))
+    return Layout(np.arange(tree.n_nodes), *numbers)
 
 
 def _find_cuts(old: Tree, new: Tree) -> Any:
     """Tell which nodes (t,) of the old tree are leaves of the new one though they were not."""
     old_layout, new_layout = _layout(old), _layout(new)
-    old_node, new_node = host.zeros(1, dtype=host.int64), host.zeros(1, dtype=host.int64)
-    is_cut = host.zeros(old.n_nodes, dtype=host.bool)
+    old_node, new_node = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    is_cut = np.zeros(old.n_nodes, dtype=np.bool)
     while new_node.shape[0]:
         stays = new_layout.n_branches[new_node] > 0
         same = (old.feature[old_node] == new.feature[new_node]) & (
             old_layout.n_branches[old_node] == new_layout.n_branches[new_node]
         )
-        if not bool(host.all(same[stays])):
+        if not bool(np.all(same[stays])):
             raise ValueError(
                 "`after` must be `before` with some nodes turned into leaves; its splits differ."
             )
@@ -141,25 +141,25 @@ def _find_cuts(old: Tree, new: Tree) -> Any:
 def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
     """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
     # of what hangs below each node by then, itself included: nodes, leaves, errors
-    as_leaf = host.stack((host.ones(tree.n_nodes), host.ones(tree.n_nodes), leaf_errors(tree)))
-    below = host.where(tree.kind == LEAF, as_leaf, 0.0)
+    as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), leaf_errors(tree)))
+    below = np.where(tree.kind == LEAF, as_leaf, 0.0)
     whole = size_of(tree)
-    size = host.asarray([float(number) for number in whole])
+    size = np.asarray([float(number) for number in whole])
     bounds = read_bounds(tree)
     steps: list[PruningStep] = []
     for depth in reversed(range(len(bounds) - 1)):
-        nodes = host.arange(bounds[depth], bounds[depth + 1])
+        nodes = np.arange(bounds[depth], bounds[depth + 1])
         inner = nodes[tree.kind[nodes] != LEAF]
         if depth + 2 < len(bounds):
             children = slice(bounds[depth + 1], bounds[depth + 2])
-            owner = host.broadcast_to(
+            owner = np.broadcast_to(
                 tree.parent[children] - bounds[depth], (3, children.stop - children.start)
             )
-            below[:, nodes] += ops.histogram(host, owner, nodes.shape[0], below[:, children])
+            below[:, nodes] += ops.histogram(HOST.xp, owner, nodes.shape[0], below[:, children])
             below[0, inner] += 1
         cut = inner[is_cut[inner]]
         if cut.shape[0]:
-            size = size + host.sum(as_leaf[:, cut] - below[:, cut], axis=1)
+            size = size + np.sum(as_leaf[:, cut] - below[:, cut], axis=1)
             below[:, cut] = as_leaf[:, cut]
             now = Size(int(size[0]), int(size[1]), _plain(size[2]))
             steps.append(PruningStep(depth, int(cut.shape[0]), 0, now))
@@ -168,7 +168,7 @@ def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
 
 def size_of_layout(layout: Layout, errors: Any) -> Size:
     """Count the same of a layout, from the errors (t,) of each node as a leaf."""
-    nodes = host.concat(find_levels(layout, host.zeros(1, dtype=host.int64)))
+    nodes = np.concat(find_levels(layout, np.zeros(1, dtype=np.int64)))
     is_leaf = layout.n_branches[nodes] == 0
-    n_leaves = int(host.sum(host.astype(is_leaf, host.int64)))
-    return Size(int(nodes.shape[0]), n_leaves, _plain(host.sum(errors[nodes][is_leaf])))
+    n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
+    return Size(int(nodes.shape[0]), n_leaves, _plain(np.sum(errors[nodes][is_leaf])))
