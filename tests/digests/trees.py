@@ -55,6 +55,8 @@ PRUNINGS = {
     "significance_confidence": {"significance": 0.2, "pruning": "confidence"},
 }
 _ALIASES = ("error_gain", "gini_gain", "information_gain")
+# A split knows where missing values go also where the training rows have none.
+_ANY_POLICY = tuple(dict.fromkeys((*MISSING, *NOMINAL, "iris", "ties", "float32")))
 _MISSING = ("fractional", "surrogate", "direction", "known_fraction")
 
 
@@ -117,7 +119,7 @@ def _missing_cases(tree: Any) -> Iterable[Case]:
                     continue
                 options = {"missing": missing, "nominal": nominal, "splitter": splitter}
                 name = f"tree/{missing}_{nominal}_{splitter}"
-                yield hashed(name, tree, options, dict.fromkeys((*MISSING, *NOMINAL)))
+                yield hashed(name, tree, options, _ANY_POLICY)
                 yield hashed(f"{name}_weight", tree, options, MISSING, weighted=True)
 
 
