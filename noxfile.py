@@ -74,6 +74,14 @@ def slow(session: nox.Session) -> None:
 
 
 @nox.session
+def digests(session: nox.Session) -> None:
+    """Every learner's models against recorded digests, by array programs and compiled bodies."""
+    install(session, "test", "compiled", torch=False)
+    run = session.posargs or parallel()
+    session.run(*PYTEST, "tests/digests", "-m", "digests", *run, env=one_blas_thread())
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, docstrings, banned imports."""
     session.install("ruff>=0.12")

@@ -1,0 +1,1 @@
+"""Digests of what every learner learns and predicts: the same before and after a change."""
