@@ -3,27 +3,72 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["check_number", "check_whole"]
+__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "refuse"]
+
+Closed = Literal["both", "left", "right", "neither"]
 
 
-def check_whole(
-    name: str, value: Any, least: int, most: int | None = None, *, optional: bool = False
-) -> None:
-    """Raise unless `value` is an integer of a range (or None where that is allowed)."""
+def refuse(name: str, rule: str, got: object) -> ValueError:
+    """Make the error for an argument that breaks a rule: ``"`name` must be positive; got -1."``."""
+    return ValueError(f"`{name}` {rule}; got {got}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Raise unless `value` is one of the choices."""
+    known = list(choices)
+    if isinstance(value, str | bool | int | float | None) and value in known:
+        return
+    *first, last = map(repr, known)
+    raise refuse(name, f"must be {', '.join(first)} or {last}" if first else f"must be {last}", repr(value))
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless `value` is True or False."""
+    check_choice(name, value, (True, False))
+
+
+def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
+    """Raise unless `value` is an integer of ``low .. high`` (or None where that is allowed)."""
     if value is None and optional:
         return
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):
-        rule = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
-        raise ValueError(f"`{name}` must be {rule}{', or None' if optional else ''}; got {value!r}.")
+    if not is_whole or value < low or (high is not None and value > high):
+        rule = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+        raise refuse(name, f"must be {rule}{', or None' if optional else ''}", repr(value))
 
 
-def check_number(name: str, value: Any, low: float, high: float, rule: str, *, is_open: bool = False) -> None:
-    """Raise unless `value` is a number of [low, high], or of (low, high] if it is open."""
-    is_number = isinstance(value, (int, float, Real)) and not isinstance(value, bool)
-    is_number = is_number and math.isfinite(value)
-    if not is_number or value > high or value < low or (is_open and value == low):
-        raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+def check_number(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    closed: Closed = "both",
+    optional: bool = False,
+) -> None:
+    """Raise unless `value` is a finite number of an interval (or None where that is allowed).
+
+    `closed` says which ends belong to the interval.
+    """
+    if value is None and optional:
+        return
+    is_number = isinstance(value, int | float | Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_above = is_number and (value > low or (value == low and closed in ("both", "left")))
+    is_below = is_number and (value < high or (value == high and closed in ("both", "right")))
+    if not (is_above and is_below):
+        rule = f"must be a finite number{_interval(low, high, closed)}{', or None' if optional else ''}"
+        raise refuse(name, rule, repr(value))
+
+
+def _interval(low: float, high: float, closed: Closed) -> str:
+    """Describe an interval: " of at least 0", " above 0 and up to 1"."""
+    parts = []
+    if low > -math.inf:
+        parts.append(f"of at least {low:g}" if closed in ("both", "left") else f"above {low:g}")
+    if high < math.inf:
+        parts.append(f"up to {high:g}" if closed in ("both", "right") else f"below {high:g}")
+    return f" {' and '.join(parts)}" if parts else ""

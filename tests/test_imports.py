@@ -16,7 +16,7 @@ PACKAGE = Path(arraylearn.__file__).parent
 ORDER = [
     {"_typing", "_version"},
     {"backend"},
-    {"_door", "checks", "weights", "progress"},
+    {"checks", "weights", "progress"},
     {"table", "measures", "kernels", "gaussian"},
     {"grow"},
     {"estimator", "datasets"},

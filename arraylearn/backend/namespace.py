@@ -14,6 +14,9 @@ __all__ = [
     "HOST",
     "Place",
     "accumulator_dtype",
+    "as_float",
+    "bring",
+    "find_place",
     "from_host",
     "is_array",
     "library_name",
@@ -148,6 +151,28 @@ def native_float(x: Array, place: Place) -> Any:
             return x.dtype
         return place.xp.float32
     return accumulator_dtype(place)
+
+
+def find_place(*arguments: object) -> Place:
+    """Return the place of the first argument that is an array; lists and scalars live on the host."""
+    for argument in arguments:
+        if is_array(argument):
+            return locate(argument)
+    return HOST
+
+
+def bring(x: Any, place: Place, dtype: Any = None) -> Array:
+    """Turn an argument (an array of any library, a list, a scalar) into an array at `place`."""
+    if not is_array(x):
+        return from_host(x, place, dtype)
+    x = move(x, place)
+    return x if dtype is None else place.xp.astype(x, dtype, copy=False)
+
+
+def as_float(x: Any, place: Place) -> Array:
+    """Bring numbers to `place` as floats: float32 and float64 stay, others become the widest float there."""
+    x = bring(x, place)
+    return place.xp.astype(x, native_float(x, place), copy=False)
 
 
 def read_flags(place: Place, *flags: Array) -> list[bool]:

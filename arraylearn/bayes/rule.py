@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import read_flags
+from arraylearn.backend.namespace import as_float, bring, find_place, read_flags
+from arraylearn.checks import refuse
 
 __all__ = ["bayes_rule", "log_or_never", "log_posterior", "settle"]
 

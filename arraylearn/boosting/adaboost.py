@@ -129,8 +129,7 @@ class AdaBoostClassifier(ArrayClassifier):
             Itself.
         """
         check_whole("n_estimators", self.n_estimators, 1)
-        inf = float("inf")
-        check_number("learning_rate", self.learning_rate, 0, inf, "a positive number", is_open=True)
+        check_number("learning_rate", self.learning_rate, 0, closed="neither")
         with self._fitting():
             _, labels = self._open_fit(X, y)
             if len(self.classes_) < 2:

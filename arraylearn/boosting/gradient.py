@@ -309,8 +309,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         check_whole("max_leaf_nodes", self.max_leaf_nodes, 2, optional=True)
         check_whole("max_bins", self.max_bins, 2, 254)
         check_whole("n_iter_no_change", self.n_iter_no_change, 1)
-        inf = float("inf")
-        check_number("learning_rate", self.learning_rate, 0, inf, "a positive number", is_open=True)
+        check_number("learning_rate", self.learning_rate, 0, closed="neither")
         for name in (
             "l2_regularization",
             "min_child_hessian",
@@ -318,11 +317,11 @@ class GradientBoostingClassifier(ArrayClassifier):
             "categorical_smoothing",
             "tol",
         ):
-            check_number(name, getattr(self, name), 0, inf, "a number of at least 0")
+            check_number(name, getattr(self, name), 0)
         for name in ("subsample", "max_features"):
-            check_number(name, getattr(self, name), 0, 1, "a share above 0 and up to 1", is_open=True)
+            check_number(name, getattr(self, name), 0, 1, closed="right")
         fraction = self.validation_fraction
-        check_number("validation_fraction", fraction, 0, 0.9, "a share above 0 and up to 0.9", is_open=True)
+        check_number("validation_fraction", fraction, 0, 0.9, closed="right")
 
     # ---- prediction
 

@@ -16,7 +16,7 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
-from arraylearn.checks import check_number, check_whole
+from arraylearn.checks import check_whole, refuse
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags
 from arraylearn.forest.grove import Grove, Part, join_parts, make_part
@@ -343,6 +343,7 @@ def _count_features(max_features: Any, d: int) -> int:
         return max(1, int(math.sqrt(d) if max_features == "sqrt" else math.log2(d)))
     if isinstance(max_features, int) and not isinstance(max_features, bool) and max_features >= 1:
         return min(max_features, d)
-    rule = "None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
-    check_number("max_features", max_features, 0, 1, rule, is_open=True)
+    if not isinstance(max_features, float) or not 0 < max_features <= 1:
+        rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
+        raise refuse("max_features", rule, repr(max_features))
     return max(1, int(max_features * d))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import with_smaller_chunks
+from arraylearn.backend.namespace import as_float, bring, find_place
 from arraylearn.backend.ops.moments import Moments, merge_moments
+from arraylearn.checks import refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 
-from arraylearn._door import as_float, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import to_host
+from arraylearn.backend.namespace import as_float, find_place, to_host
+from arraylearn.checks import refuse
 
 __all__ = [
     "Gaussians",

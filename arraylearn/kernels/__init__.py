@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import with_smaller_chunks
+from arraylearn.backend.namespace import as_float, bring, find_place
+from arraylearn.checks import refuse
 from arraylearn.kernels.objects import (
     Custom,
     Gaussian,

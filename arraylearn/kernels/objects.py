@@ -17,10 +17,10 @@ from typing import Any
 
 import array_api_compat
 
-from arraylearn._door import refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.ops.fused import integer_power
+from arraylearn.checks import refuse
 
 __all__ = [
     "Custom",

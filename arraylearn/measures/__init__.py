@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from arraylearn._door import as_float, find_place, refuse
 from arraylearn._typing import Array
+from arraylearn.backend.namespace import as_float, find_place
+from arraylearn.checks import refuse
 from arraylearn.measures.coding import (
     expected_length,
     halving_lengths,

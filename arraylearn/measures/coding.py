@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from arraylearn._door import refuse
 from arraylearn.backend.namespace import is_array, to_host
+from arraylearn.checks import refuse
 
 __all__ = [
     "expected_length",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn._door import refuse
 from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
+from arraylearn.checks import refuse
 from arraylearn.selection.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from arraylearn.selection.rows import take_rows
 from arraylearn.selection.strategy import Sampler, Strategy, more

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from arraylearn._door import refuse
 from arraylearn.backend.random import RandomState
+from arraylearn.checks import refuse
 from arraylearn.selection.rows import count_rows
 from arraylearn.table import encode_labels
 

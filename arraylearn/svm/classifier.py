@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
-from arraylearn._door import refuse
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState
+from arraylearn.checks import refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
 from arraylearn.svm.fitted import FittedMachine

@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.checks import refuse
 from arraylearn.kernels import Kernel
 from arraylearn.svm.dual import DualProblem, find_offset
 from arraylearn.svm.parameters import check_positive, check_settings

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn._door import refuse
 from arraylearn._typing import Array
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_flags
+from arraylearn.checks import refuse
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.rows import KernelMatrix
 from arraylearn.svm.settings import Settings

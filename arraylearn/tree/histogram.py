@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn._door import bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import with_smaller_chunks
+from arraylearn.backend.namespace import bring, find_place
+from arraylearn.checks import refuse
 
 __all__ = ["class_histogram", "count_classes"]
 

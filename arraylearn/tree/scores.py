@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 
-from arraylearn._door import as_float, bring, find_place, refuse
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.namespace import Place, accumulator_dtype, as_float, bring, find_place
+from arraylearn.checks import refuse
 from arraylearn.measures.tables import MEASURES
 
 __all__ = ["score_thresholds", "threshold_scores"]

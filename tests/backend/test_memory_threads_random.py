@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arraylearn as al
-from arraylearn import _door
+from arraylearn.backend import namespace
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, uniform
@@ -121,7 +121,7 @@ def test_public_array_functions_get_a_second_try(call, monkeypatch):
     whole = al.get_memory_budget()
     expected = call()
     seen = []
-    real = _door.find_place
+    real = namespace.find_place
 
     def full_at_first(*arrays):
         seen.append(al.get_memory_budget())

@@ -90,7 +90,7 @@ def test_bad_input():
     X, y = stripes(40)
     with pytest.raises(ValueError, match="`n_estimators` must be an integer of at least 1; got 0"):
         al.AdaBoostClassifier(n_estimators=0).fit(X, y)
-    with pytest.raises(ValueError, match="`learning_rate` must be a positive number"):
+    with pytest.raises(ValueError, match="`learning_rate` must be a finite number above 0"):
         al.AdaBoostClassifier(learning_rate=-1).fit(X, y)
     with pytest.raises(ValueError, match="one class"):
         al.AdaBoostClassifier().fit(X, np.zeros(40))
