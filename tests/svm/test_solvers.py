@@ -20,6 +20,7 @@ from arraylearn.backend.ops import (
     solve_box_block,
 )
 from arraylearn.kernels import Gaussian, Linear
+from arraylearn.svm import interior
 from arraylearn.svm.decomposition import decompose, make_rows
 from arraylearn.svm.dual import classification_problem
 from arraylearn.svm.interior import solve_linear
@@ -161,11 +162,11 @@ def test_put_gather_combine(rung, xp, dtype, is_portable):
     assert_close(changed, expected, dtype=dtype)
 
 
-def problem_on(rung, n=500, bound=1.0, d=5):
+def problem_on(rung, n=500, bound=1.0, d=5, dtype=None):
     X, y = make_classification(n, d, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
     xp = rung.load()
     place = Place(xp, rung.device)
-    dtype = getattr(xp, rung.float_dtypes[-1])
+    dtype = getattr(xp, rung.float_dtypes[-1]) if dtype is None else dtype
     sign = rung.from_host(2.0 * y - 1, dtype)
     problem = classification_problem(xp, sign, rung.from_host(np.full(n, bound), dtype))
     return X, y, place, rung.from_host(X, dtype), problem
@@ -203,6 +204,59 @@ def test_interior_point(rung):
     tol = 1e-3 if "float64" in rung.float_dtypes else 2e-2  # float32 ends near the square root of its eps
     solution = solve_linear(place, x, problem, Settings(tol=tol))
     assert_optimal(rung, X, y, solution, X @ X.T, 1.0, 1.1 * tol)
+
+
+def test_interior_point_ends_where_rounding_ends_it(rung, xp, dtype):
+    X, y, place, x, problem = problem_on(rung, n=400, dtype=dtype)
+    solution = solve_linear(place, x, problem, Settings(tol=0.0))
+    eps = float(xp.finfo(dtype).eps)
+    reached = 30 * eps**0.5  # the gap of a point whose products of slack and multiplier are near eps
+    assert 0 < solution.gap < reached
+    assert_optimal(rung, X, y, solution._replace(is_converged=True), X @ X.T, 1.0, reached)
+
+
+# what of an iterate has collapsed, and to what
+COLLAPSES = [
+    {"above": 0.0},
+    {"below": 0.0},
+    {"above": 0.0, "below": 0.0},
+    {"push_up": 0.0},
+    {"push_down": 0.0},
+    {"push_up": 0.0, "push_down": 0.0},  # no barrier, and products that add up to nothing
+    {"above": 1e-30, "push_up": 1e-30},
+    {"above": -1e-3},
+    {"offset": float("nan")},
+]
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+@pytest.mark.parametrize(
+    "collapse", COLLAPSES, ids=lambda each: "-".join(f"{k}={v}" for k, v in each.items())
+)
+def test_interior_point_has_no_step_from_a_collapsed_iterate(
+    rung, xp, float_dtype_name, dtype, no_sync, collapse, n_rows
+):
+    if float_dtype_name == "float64":  # whose least normal number is 1e-308
+        collapse = {name: value**9 for name, value in collapse.items()}
+    _, _, _, x, problem = problem_on(rung, n=40, dtype=dtype)
+    iterate = interior._first_iterate(xp, x, problem)
+    spoilt = xp.arange(40, device=rung.device) < n_rows
+    values = iterate._asdict()
+    for name, value in collapse.items():
+        values[name] = xp.where(xp.any(spoilt) if name == "offset" else spoilt, value, values[name])
+    with no_sync():
+        step = interior._advance(xp, x, problem, interior._Iterate(**values), xp.sum(problem.start)).step
+    assert_close(step, 0.0, dtype=dtype)
+
+
+def test_interior_point_steps_from_a_sound_iterate(rung, xp, dtype, no_sync):
+    _, _, _, x, problem = problem_on(rung, n=40, dtype=dtype)
+    iterate = interior._first_iterate(xp, x, problem)
+    with no_sync():
+        moved = interior._advance(xp, x, problem, iterate, xp.sum(problem.start))
+    assert 0 < float(moved.step) <= 1
+    for values in moved[:4]:
+        assert float(xp.min(values)) > 0
 
 
 def test_ring_recomputes_what_it_overwrites(rung, xp):
