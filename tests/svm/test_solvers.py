@@ -72,9 +72,8 @@ def test_box_block_reaches_optimality(rung, xp, dtype, bound, is_portable):
     assert gap_of(matrix, linear, point.astype(np.float64), lower, upper).max() < 2e-3 * scale
 
 
+@pytest.mark.rungs("guarded")
 def test_box_block_does_not_wait(rung, xp, dtype, no_sync):
-    if rung.name in ("numpy", "compiled", "torch"):
-        pytest.skip("the host is the device")
     matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in block_problem(2))
     with no_sync():
         solve_box_block(xp, matrix, linear, xp.zeros_like(linear), lower, upper, tol=1e-3, max_steps=8)
@@ -293,9 +292,8 @@ def test_warm_memory_is_lent_once(rung, xp, dtype):
     assert_close(third, np.full((10, 3), 3.0), dtype=dtype)
 
 
+@pytest.mark.rungs("counting")
 def test_waits_per_outer_step(rung):
-    if rung.counts() is None:
-        pytest.skip("nothing is counted")
     _, _, place, x, problem = problem_on(rung)
     matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
     outer = []
@@ -307,9 +305,8 @@ def test_waits_per_outer_step(rung):
     assert np.median(waits) == 1
 
 
+@pytest.mark.rungs("counting")
 def test_predict_waits_once(rung):
-    if rung.counts() is None:
-        pytest.skip("nothing is counted")
     X, y, *_ = problem_on(rung, n=60)
     clf = al.SVC().fit(rung.from_host(X), y)
     rows = rung.from_host(X)
