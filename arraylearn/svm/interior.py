@@ -170,28 +170,22 @@ def _advance(xp: Namespace, x: Array, problem: DualProblem, iterate: _Iterate, t
         xp.minimum(_room(xp, per_above, move), _room(xp, per_below, -move)),
         xp.minimum(_room(xp, per_push_up, up), _room(xp, per_push_down, down)),
     )
-    size = xp.where(size < 1.0, _TO_THE_WALL * size, _TO_THE_WALL)
-    is_sound = xp.isfinite(xp.sum(move) + xp.sum(up) + xp.sum(down) + turn)
+    step = xp.where(xp.isnan(size), 0.0, _TO_THE_WALL * size)
     width = problem.upper - problem.lower
     margin = max(_MARGIN, float(xp.finfo(width.dtype).eps))  # `below` would be 0 within the resolution
-    above = xp.minimum(xp.maximum(above + size * move, margin * width), (1 - margin) * width)
-    return _Iterate(
-        above,
-        width - above,
-        push_up + size * up,
-        push_down + size * down,
-        offset + size * turn,
-        xp.where(is_sound, size, 0.0),
-    )
+    above = xp.minimum(xp.maximum(above + step * move, margin * width), (1 - margin) * width)
+    push_up, push_down = push_up + step * up, push_down + step * down
+    return _Iterate(above, width - above, push_up, push_down, offset + step * turn, step)
 
 
 def _reciprocal(xp: Namespace, values: Array) -> Array:
-    """Return 1 / values; NaN, which spreads to the whole step, where they are no longer positive.
+    """Return 1 / values; NaN for all, which spreads to the whole step, where one is no longer positive.
 
-    The square root of the least normal number is nothing, too: products of its reciprocal would overflow.
+    Below the square root of the least normal number, products with a reciprocal would overflow.
     """
-    is_divisor = values > float(xp.finfo(values.dtype).smallest_normal) ** 0.5
-    return xp.where(is_divisor, 1.0 / xp.where(is_divisor, values, 1.0), math.nan)
+    smallest = xp.min(values)
+    least = float(xp.finfo(values.dtype).smallest_normal) ** 0.5
+    return xp.where(smallest > least, xp.ones_like(smallest), math.nan) / values  # NaN / 0 raises no flag
 
 
 def _room(xp: Namespace, per_value: Array, change: Array) -> Array:
