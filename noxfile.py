@@ -23,6 +23,9 @@ EMULATED_CUPY = [
     "nvidia-cuda-nvrtc",
 ]
 PYTEST = ["python", "-m", "pytest"]
+# Where results come from products of matrices, whose rounding depends on the kernel that BLAS picks.
+NUMERIC = ["tests/svm", "tests/bayes", "tests/gaussian", "tests/kernels", "tests/selection"]
+BLAS_KERNELS = ["Haswell", "Zen", "SkylakeX", "Sandybridge", "Prescott"]
 
 
 def install(session: nox.Session, *extras: str, torch: bool = True) -> None:
@@ -59,7 +62,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def slow(session: nox.Session) -> None:
     """Tests marked slow: reference figures and depths that take tens of seconds each, on NumPy."""
-    install(session, "test")
+    install(session, "test", "plot")
     session.run(
         *PYTEST,
         "tests",
@@ -99,7 +102,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def strict(session: nox.Session) -> None:
     """Rungs 0 and 2: the static check of every ``xp.`` call, then array-api-strict alone, both devices."""
-    install(session, "test")
+    install(session, "test", "plot")
     session.run("python", "-m", "tests.backends.static_check", "arraylearn")
     rungs = ["--rungs", "strict,strict_float32"]
     session.run(*PYTEST, "tests", *parallel(), *rungs, *session.posargs, env=one_blas_thread())
@@ -108,7 +111,7 @@ def strict(session: nox.Session) -> None:
 @nox.session
 def fake_cuda(session: nox.Session) -> None:
     """Rung 4: torch on a computing fake CUDA device (placement, waits, dtypes, order of additions)."""
-    install(session, "test")
+    install(session, "test", "plot")
     session.install("expecttest")
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     session.run(*PYTEST, "tests", *parallel(), "--rungs", "fake_cuda", *session.posargs, env=environment)
@@ -117,15 +120,37 @@ def fake_cuda(session: nox.Session) -> None:
 @nox.session
 def compiled(session: nox.Session) -> None:
     """NumPy again, with the bodies that Numba compiles."""
-    install(session, "test", "compiled")
+    install(session, "test", "plot", "compiled")
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     session.run(*PYTEST, "tests", *parallel(), "--rungs", "compiled", *session.posargs, env=environment)
 
 
 @nox.session
+def blas(session: nox.Session) -> None:
+    """Numeric tests under each kernel of OpenBLAS that this CPU has: `nox -s blas -- Haswell Prescott`."""
+    install(session, "test", "plot", "compiled")
+    seen: dict[str, str] = {}
+    for kernel in session.posargs or BLAS_KERNELS:
+        environment = {"OPENBLAS_CORETYPE": kernel, "ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
+        told = session.run("python", "-m", "tests.backends.blas_kernel", kernel, silent=True, env=environment)
+        picked = str(told).strip()
+        session.log(f"{kernel}: {picked}")
+        if picked.startswith("left out"):
+            continue
+        if picked in seen:
+            session.log(f"{kernel}: the same code as {seen[picked]}, which has run")
+            continue
+        seen[picked] = kernel
+        rungs = ["--rungs", "numpy,strict_float32,compiled"]
+        session.run(*PYTEST, *NUMERIC, *parallel(), *rungs, env=environment)
+    if not seen:
+        session.skip("none of these kernels runs on this CPU")
+
+
+@nox.session
 def cupy_emulated(session: nox.Session) -> None:
     """Rungs 5 and 6: the real CuPy wheel on an emulated device; then NVRTC accepts its kernels."""
-    install(session, "test")
+    install(session, "test", "plot")
     session.install(*EMULATED_CUPY)
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     run = [*PYTEST, *parallel(), "--rungs"]

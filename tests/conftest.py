@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from tests import skips
 from tests.backends import rungs
 from tests.backends.rungs import Rung
 
 SELECTED = pytest.StashKey[tuple[Rung, ...]]()
+# Files that cannot be imported, or prove nothing, where none of these rungs is selected.
+NEEDS_RUNG = {
+    "tests/backends/selftests/test_cupy_on_cpu.py": ("cupy", "cupy_nvrtc"),
+    "tests/backends/selftests/test_torch_fake_cuda.py": ("fake_cuda",),
+    "tests/boosting/test_compiled_boosting.py": ("compiled",),
+}
 
 # a rung stays on for all examples of a test, which is what `function_scoped_fixture` warns about
 hypothesis.settings.register_profile(
@@ -46,6 +54,68 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return "rungs: " + ", ".join(rung.name for rung in config.stash[SELECTED])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    path = _path(config, collection_path)
+    return True if path in NEEDS_RUNG and not _is_selected(config, NEEDS_RUNG[path]) else None
+
+
+def _path(config: pytest.Config, path: Path) -> str:
+    return path.relative_to(config.rootpath).as_posix()
+
+
+def _is_selected(config: pytest.Config, names: Iterable[str]) -> bool:
+    return any(rung.name in names for rung in config.stash[SELECTED])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the cases that can tell something on their rung; note the rung in the reports."""
+    for item in items:
+        if here := _rung_of(item):
+            item.user_properties.append(("rung", here.name))
+    items[:] = [item for item in items if _has_meaning(config, item)]
+
+
+def _rung_of(item: pytest.Item) -> Rung | None:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("rung")
+
+
+def _has_meaning(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the test's rung, or for a test without one any selected rung, is as its markers ask.
+
+    A test without a rung says the same in every session: it runs where NumPy is selected, unless its markers
+    or `NEEDS_RUNG` ask for another rung.
+    """
+    here = _rung_of(item)
+    wanted = [rungs.named(*marker.args) for marker in item.iter_markers("rungs")]
+    if here is None and not wanted and _path(config, item.path) not in NEEDS_RUNG:
+        wanted = [("numpy",)]
+    return all(_is_selected(config, names) if here is None else here.name in names for names in wanted)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    is_worker = hasattr(session.config, "workerinput")
+    if not is_worker and session.exitstatus == pytest.ExitCode.OK and _faults(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.section("skipped tests by reason and rung")
+    for line in skips.table(skips.count(_skipped(config))):
+        terminalreporter.write_line(line)
+    for line in _faults(config):
+        terminalreporter.write_line(line, red=True)
+
+
+def _skipped(config: pytest.Config) -> list[Any]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter.stats.get("skipped", []) if reporter else []
+
+
+def _faults(config: pytest.Config) -> list[str]:
+    return skips.faults(skips.count(_skipped(config)), is_ci=bool(os.environ.get("CI")))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -25,6 +25,8 @@ __all__ = ["solve_linear"]
 _MOST_STEPS = 80
 _WORTH_THREADS = 5e7  # n d^2, above which the products of a step gain from threads
 _TO_THE_WALL = 0.995  # share of the way to the nearest bound that a step may go
+_MARGIN = 1e-14  # share of the box that stays between a point and its bounds, where the dtype can tell
+_DRIFT = 1e-12  # error of the sum per row, as a share of the box, where the dtype can tell
 
 
 class _Iterate(NamedTuple):
@@ -35,6 +37,7 @@ class _Iterate(NamedTuple):
     push_up: Array  # (n,): multiplier of the lower bound
     push_down: Array  # (n,): multiplier of the upper bound
     offset: Array  # (): multiplier of the equality
+    step: Array  # (): share of the last direction that was taken; 0 if there was none
 
 
 class _System(NamedTuple):
@@ -49,7 +52,8 @@ def solve_linear(place: Place, x: Array, problem: DualProblem, settings: Setting
     """Solve one dual problem with the linear kernel on rows `x`, every bound finite and every box open.
 
     The point returned stands on its bounds exactly, and its gap is measured there; where that stays above
-    the tolerance (nearly separable rows), the best point found is returned as not converged.
+    the tolerance (nearly separable rows), the best point found is returned as not converged. So it is where
+    rounding leaves no direction: a step that has nothing to divide by has length 0 and is the last.
     """
     is_small = x.shape[0] * x.shape[1] ** 2 < _WORTH_THREADS
     with small_products(place.xp) if is_small else nullcontext():
@@ -62,19 +66,22 @@ def _solve_linear(place: Place, x: Array, problem: DualProblem, settings: Settin
     total = xp.sum(problem.start)
     iterate = _first_iterate(xp, x, problem)
     best: DualSolution | None = None
+    resolution = float(xp.finfo(x.dtype).eps)
     limit = _MOST_STEPS if settings.max_iter < 0 else min(settings.max_iter, _MOST_STEPS)
     for n_steps in range(limit + 1):
         beta, gradient = _snap(xp, x, problem, iterate, total)
         highest, lowest = extremes(xp, beta, gradient, problem)
         width = xp.max(problem.upper - problem.lower)
         drift = xp.abs(xp.sum(beta) - total) / width
-        gap, drift, product = _read(xp, highest - lowest, drift, _complementarity(xp, iterate))
-        is_feasible = drift <= 1e-12 * x.shape[0] and math.isfinite(gap)
+        gap, drift, step = _read(xp, highest - lowest, drift, iterate.step)
+        is_feasible = drift <= max(_DRIFT, resolution) * x.shape[0] and math.isfinite(gap)
+        if step == 0:
+            break
         if settings.report is not None:
             settings.report(n_steps, gap)
         if is_feasible and (best is None or gap < best.gap):
             best = DualSolution(beta, gradient, gap, n_steps, gap <= settings.tol)
-        if (best is not None and best.is_converged) or not math.isfinite(product):
+        if best is not None and best.is_converged:
             break
         iterate = _advance(xp, x, problem, iterate, total)
     if best is None:
@@ -98,7 +105,7 @@ def _first_iterate(xp: Namespace, x: Array, problem: DualProblem) -> _Iterate:
     zero = xp.zeros_like(residual)
     push_up = xp.maximum(residual, zero) + 0.1 * scale
     push_down = xp.maximum(-residual, zero) + 0.1 * scale
-    return _Iterate(half, half, push_up, push_down, offset)
+    return _Iterate(half, half, push_up, push_down, offset, xp.ones_like(offset))
 
 
 def _complementarity(xp: Namespace, iterate: _Iterate) -> Array:
@@ -125,54 +132,70 @@ def _snap(
 
 
 def _advance(xp: Namespace, x: Array, problem: DualProblem, iterate: _Iterate, total: Array) -> _Iterate:
-    """Take one predictor-corrector step."""
-    above, below, push_up, push_down, offset = iterate
+    """Take one predictor-corrector step; its length is 0, and its point NaN, where a divisor has vanished."""
+    above, below, push_up, push_down, offset, _ = iterate
+    per_above, per_below, per_push_up, per_push_down = (_reciprocal(xp, values) for values in iterate[:4])
     beta = problem.lower + above
     slope = x @ (beta @ x) - problem.linear
     dual_residual = push_up - push_down - slope - offset
     primal_residual = total - xp.sum(beta)
-    system = _factor(xp, x, push_up / above + push_down / below)
-    ones = _solve(xp, system, xp.ones_like(beta))
+    system = _factor(xp, x, push_up * per_above + push_down * per_below)
 
     def direction(target_up: Array, target_down: Array) -> tuple[Array, Array, Array, Array]:
-        free = _solve(xp, system, dual_residual + target_up / above - target_down / below)
-        turn = (xp.sum(free) - primal_residual) / xp.sum(ones)
+        free = _solve(xp, system, dual_residual + target_up * per_above - target_down * per_below)
+        turn = (xp.sum(free) - primal_residual) * per_total
         move = free - turn * ones
-        return move, turn, (target_up - push_up * move) / above, (target_down + push_down * move) / below
+        up, down = target_up - push_up * move, target_down + push_down * move
+        return move, turn, up * per_above, down * per_below
 
+    ones = _solve(xp, system, xp.ones_like(beta))
+    per_total = _reciprocal(xp, xp.sum(ones))
     move, _, up, down = direction(-push_up * above, -push_down * below)
-    size = xp.minimum(_room(xp, above, move), _room(xp, below, -move))
-    dual_size = xp.minimum(_room(xp, push_up, up), _room(xp, push_down, down))
+    size = xp.minimum(_room(xp, per_above, move), _room(xp, per_below, -move))
+    dual_size = xp.minimum(_room(xp, per_push_up, up), _room(xp, per_push_down, down))
     before = _complementarity(xp, iterate)
-    guess = _Iterate(
-        above + size * move,
-        below - size * move,
-        push_up + dual_size * up,
-        push_down + dual_size * down,
-        offset,
+    guess = iterate._replace(
+        above=above + size * move,
+        below=below - size * move,
+        push_up=push_up + dual_size * up,
+        push_down=push_down + dual_size * down,
     )
-    target = (_complementarity(xp, guess) / before) ** 3 * before
+    # at most 1: a guess that rounding has spoilt asks for the products as they are
+    share = xp.minimum(_complementarity(xp, guess) * _reciprocal(xp, before), xp.ones_like(before))
+    target = share**3 * before
     move, turn, up, down = direction(
         target - push_up * above - move * up, target - push_down * below + move * down
     )
     size = xp.minimum(
-        xp.minimum(_room(xp, above, move), _room(xp, below, -move)),
-        xp.minimum(_room(xp, push_up, up), _room(xp, push_down, down)),
+        xp.minimum(_room(xp, per_above, move), _room(xp, per_below, -move)),
+        xp.minimum(_room(xp, per_push_up, up), _room(xp, per_push_down, down)),
     )
-    size = xp.where(size < 1.0, _TO_THE_WALL * size, _TO_THE_WALL)
+    step = xp.where(xp.isnan(size), 0.0, _TO_THE_WALL * size)
     width = problem.upper - problem.lower
-    above = xp.minimum(xp.maximum(above + size * move, 1e-14 * width), (1 - 1e-14) * width)
-    return _Iterate(above, width - above, push_up + size * up, push_down + size * down, offset + size * turn)
+    margin = max(_MARGIN, float(xp.finfo(width.dtype).eps))  # `below` would be 0 within the resolution
+    above = xp.minimum(xp.maximum(above + step * move, margin * width), (1 - margin) * width)
+    push_up, push_down = push_up + step * up, push_down + step * down
+    return _Iterate(above, width - above, push_up, push_down, offset + step * turn, step)
 
 
-def _room(xp: Namespace, values: Array, change: Array) -> Array:
-    """Return the largest step of at most 1 that keeps positive values positive."""
-    steepest = xp.max(-change / values)
+def _reciprocal(xp: Namespace, values: Array) -> Array:
+    """Return 1 / values; NaN for all, which spreads to the whole step, where one is no longer positive.
+
+    Below the square root of the least normal number, products with a reciprocal would overflow.
+    """
+    smallest = xp.min(values)
+    least = float(xp.finfo(values.dtype).smallest_normal) ** 0.5
+    return xp.where(smallest > least, xp.ones_like(smallest), math.nan) / values  # NaN / 0 raises no flag
+
+
+def _room(xp: Namespace, per_value: Array, change: Array) -> Array:
+    """Return the largest step of at most 1 that keeps values positive, by their reciprocals."""
+    steepest = xp.max(-change * per_value)
     return 1.0 / xp.maximum(steepest, xp.ones_like(steepest))
 
 
 def _factor(xp: Namespace, x: Array, barrier: Array) -> _System:
-    inverse = 1.0 / barrier
+    inverse = _reciprocal(xp, barrier)
     inner = xp.matrix_transpose(x * inverse[:, None]) @ x
     inner = inner + xp.eye(x.shape[1], dtype=x.dtype, device=_device(x))
     return _System(x, inverse, cholesky(xp, inner)[0])

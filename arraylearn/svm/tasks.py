@@ -64,16 +64,28 @@ def class_tasks(codes: Host, n_classes: int) -> list[Task]:
 
 
 def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
-    """Carry multipliers over to other bounds: each keeps its share of the bound, and the sum stays 0."""
+    """Carry multipliers over to other bounds: each keeps its share of the bound, and the sum stays 0.
+
+    A multiplier at its bound is at its new one, too.
+    """
     is_kept = (beta * sign > 0) & (old_bound > 0) & (old_bound < math.inf)
     share = abs(beta) / np.where(is_kept, old_bound, 1.0)
     start = np.where(is_kept, sign * share * bound, 0.0)
-    rise, fall = start[start > 0].sum(), -start[start < 0].sum()
-    if rise > fall:
-        start[start > 0] *= fall / rise
-    elif fall > rise:
-        start[start < 0] *= rise / fall
+    surplus = start.sum()
+    if surplus != 0:
+        _take(start, start * surplus > 0, abs(bound), abs(surplus))
     return start
+
+
+def _take(start: Host, is_giving: Host, bound: Host, surplus: float) -> None:
+    """Shorten one side's multipliers by `surplus` in all, in place: those inside the box first.
+
+    A row at its bound stays exactly there as long as the others can give: one step of rounding away, it would
+    count as free, and its gradient as a violation.
+    """
+    is_free = is_giving & (abs(start) < bound)
+    is_giving = is_free if abs(start[is_free]).sum() > surplus else is_giving
+    start[is_giving] *= 1 - surplus / abs(start[is_giving]).sum()
 
 
 class LastFit(NamedTuple):

@@ -105,9 +105,8 @@ def test_native_and_portable_splits_are_equal_to_the_last_bit(rung, xp, n_classe
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("n_blocks", [3, 200])
+@pytest.mark.rungs("numpy")  # whose body has pieces and threads
 def test_gini_split_does_not_depend_on_threads_pieces_and_cells(rung, xp, monkeypatch, n_classes, n_blocks):
-    if rung.name != "numpy":
-        pytest.skip("pieces and threads are those of NumPy's body")
     blocks = make_blocks(np.random.default_rng(n_blocks), 9_000, n_blocks, n_classes, 7, 50_000)
     arguments = on_rung(rung, blocks)
     with portable_only():
@@ -229,11 +228,10 @@ def random_tree(rng, n_nodes, d):
     return feature, threshold, child, int(depth.max()), side
 
 
-@pytest.mark.parametrize("n", [3, 1030, 25_000])
+# many rows are cut into blocks on NumPy only
+@pytest.mark.parametrize("n", [3, 1030, pytest.param(25_000, marks=pytest.mark.rungs("numpy"))])
 @pytest.mark.parametrize("with_missing", [False, True])
 def test_follow_thresholds_down_a_deep_tree(rung, xp, dtype, n, with_missing):
-    if rung.name != "numpy" and n > 2000:
-        pytest.skip("blocks are cut on NumPy only")
     rng = np.random.default_rng(n)
     feature, threshold, child, depth, side = random_tree(rng, 401, 5)
     assert depth > 8

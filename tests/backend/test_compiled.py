@@ -15,7 +15,12 @@ from arraylearn.backend.native import compiled, native
 from arraylearn.backend.native import numpy as numpy_bodies
 from tests.backends.rungs import RUNGS
 
-needs_numba = pytest.mark.skipif(not compiling.is_numba_installed(), reason="Numba is not installed")
+
+def needs_numba(test):
+    is_missing = not compiling.is_numba_installed()
+    return pytest.mark.rungs("compiled")(pytest.mark.skipif(is_missing, reason="not installed: numba")(test))
+
+
 xp = RUNGS["numpy"].load()
 
 

@@ -28,9 +28,8 @@ def test_torch_operations_bytes_and_arithmetic():
     assert counts.n_flops == 25 * 2 * 4
 
 
+@pytest.mark.rungs("torch", "counting")
 def test_waits_are_counted(rung, xp):
-    if rung.name in ("numpy", "compiled", "strict", "strict_float32"):
-        pytest.skip("no device to wait for")
     x = rung.from_host(np.arange(6, dtype="float32"))
     with count_operations(Place(xp, rung.device)) as counts:
         total = xp.sum(x * 2)

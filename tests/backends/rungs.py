@@ -27,6 +27,7 @@ __all__ = [
     "current",
     "declined",
     "dtype_name",
+    "named",
     "required",
     "select",
 ]
@@ -336,6 +337,16 @@ RUNGS: dict[str, Rung] = {
 }
 DEFAULT = ("numpy", "strict", "strict_float32", "torch")
 
+# What a test can ask of a rung with @pytest.mark.rungs("name"), beside the names of the rungs themselves.
+GROUPS: dict[str, frozenset[str]] = {
+    "host": frozenset({"numpy", "compiled"}),  # NumPy's own bodies
+    "quick": frozenset({"numpy", "compiled", "torch"}),  # many rows take no seconds
+    "library": frozenset(RUNGS) - {"strict", "strict_float32"},  # what a user computes with
+    "float64": frozenset(name for name, rung in RUNGS.items() if "float64" in rung.float_dtypes),
+    "guarded": frozenset(name for name, rung in RUNGS.items() if rung.catches),  # `forbid_syncs` can tell
+    "counting": frozenset(name for name, rung in RUNGS.items() if type(rung).counts is not Rung.counts),
+}
+
 
 # ---- selection
 
@@ -351,6 +362,11 @@ def select(names: str | Sequence[str]) -> tuple[Rung, ...]:
             "'cupy' and 'cupy_nvrtc' compile kernels differently: run them in separate processes"
         )
     return tuple(rung for rung in RUNGS.values() if rung.name in wanted)
+
+
+def named(*names: str) -> frozenset[str]:
+    """The rungs of some names and groups."""
+    return frozenset().union(*(GROUPS.get(name) or {RUNGS[name].name} for name in names))
 
 
 def required() -> bool:

@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import arraylearn as al
 from arraylearn.bayes import UndefinedVarianceWarning
-from tests.reference_data import ACCURACIES, load_reference
+from tests.reference_data import ACCURACIES, ON_IRIS, accuracy_on_iris, load_reference
 
 # Weka rounds numbers to the mean gap between a column's distinct values and never lets a standard deviation
 # fall below a sixth of that. It tells where few rows have columns of few values; its own method scatters by a
@@ -31,3 +31,8 @@ def test_accuracy_is_that_of_weka(name):
             n_right += np.sum(model.predict(data.X.iloc[judge]) == data.y[judge])
     accuracy = 100 * n_right / (n_shuffles * len(data.y))
     assert abs(accuracy - ACCURACIES[name][2]) <= OTHER_METHOD.get(name, 1.0)
+
+
+def test_accuracy_on_iris_is_that_of_weka():
+    found = accuracy_on_iris(lambda seed: al.NaiveBayesClassifier(variance="ml", smooth_priors=True))
+    assert abs(found - ON_IRIS[2]) <= 1.0

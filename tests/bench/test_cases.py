@@ -77,9 +77,8 @@ SHOWN = [case for case in CASES if case.family in ("bayes", "kernels", "tree")]
 
 
 @pytest.mark.parametrize("case", SHOWN, ids=lambda case: f"{case.family}-{case.name}".replace(" ", "_"))
+@pytest.mark.rungs("library")
 def test_on_the_rung(rung, xp, case):
-    if rung.name.startswith("strict"):
-        pytest.skip("no backend to measure")
     small = tiny(case, 40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows

@@ -24,9 +24,8 @@ def test_estimate_by_hand():
     assert single.arithmetic == pytest.approx(5e-5)
 
 
+@pytest.mark.rungs("fake_cuda", "cupy")
 def test_counts_are_the_devices_own(rung, xp):
-    if rung.name not in ("fake_cuda", "cupy"):
-        pytest.skip("does not stand in for a GPU")
     x = rung.from_host(np.ones((1000, 10)))
     with roofline.count(rung) as counts:
         total = xp.sum(x * 2.0)
@@ -38,9 +37,8 @@ def test_counts_are_the_devices_own(rung, xp):
         assert counts.n_flops >= 20_000  # a product and an addition per element
 
 
+@pytest.mark.rungs("fake_cuda", "cupy")
 def test_rows_of_the_table(rung):
-    if rung.name not in ("fake_cuda", "cupy"):
-        pytest.skip("does not stand in for a GPU")
     rows = list(roofline.measure(rung, ["naive Bayes"], Shape(300, 5, 3)))
     assert [row.job for row in rows] == ["fit", "predict"]
     assert rows[0].counts.syncs <= 2

@@ -252,11 +252,10 @@ def test_the_command_refuses(options, told, capsys):
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.rungs("torch", "fake_cuda", "cupy")
 def test_the_command_on_the_rung(rung, monkeypatch, capsys):
     """What a user with a GPU types, on the devices that stand in for one."""
-    name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy"}.get(rung.name)
-    if name is None:
-        pytest.skip("has no backend of its own")
+    name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy"}[rung.name]
     cases = [tiny(case, 60) for case in CASES if case.family == "bayes"]
     monkeypatch.setattr(run, "all_cases", lambda families: cases)
     probe.forget_probes()

@@ -25,16 +25,19 @@ def both(rung, function):
     return result
 
 
+def many(n):
+    """So many rows where they take no seconds; elsewhere the small sizes say the same."""
+    return pytest.param(n, marks=pytest.mark.rungs("quick"))
+
+
 def packed_weights(rng, shape):
     return (rng.integers(0, 1 << 12, shape) << 32) + rng.integers(-(1 << 12), 1 << 12, shape)
 
 
 @pytest.mark.parametrize("k", [1, 3, 10])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n", [1, 5, 40_000])
+@pytest.mark.parametrize("n", [1, 5, many(40_000)])
 def test_log_loss_gradients(rung, xp, k, weighted, n):
-    if n > 1000 and rung.name not in ("numpy", "compiled", "torch"):
-        pytest.skip("the small sizes say the same")
     rng = np.random.default_rng(n)
     scores = np.round(rng.normal(size=(k, n)) * 2 * UNIT).astype(np.int32)
     codes = rng.integers(0, max(k, 2), n)
@@ -232,10 +235,8 @@ def test_best_splits_under_a_constraint(rung, xp, trend):
     assert_close(nothing[1], rung.to_host(nothing[2]))
 
 
-@pytest.mark.parametrize("block", [30, 5000])
+@pytest.mark.parametrize("block", [30, many(5000)])
 def test_split_blocks(rung, xp, block):
-    if block > 1000 and rung.name not in ("numpy", "compiled", "torch"):
-        pytest.skip("the small size says the same")
     rng = np.random.default_rng(3)
     n, n_bins = 2 * block + 20, 7
     bins = rng.integers(0, n_bins, (3, n)).astype(np.uint8)
@@ -255,10 +256,8 @@ def test_split_blocks(rung, xp, block):
     assert_close(moved, expected)
 
 
-@pytest.mark.parametrize("block", [30, 40_000])
+@pytest.mark.parametrize("block", [30, many(40_000)])
 def test_split_blocks_by_thresholds_alone(rung, xp, block):
-    if block > 1000 and rung.name not in ("numpy", "compiled", "torch"):
-        pytest.skip("the small size says the same")
     rng = np.random.default_rng(4)
     bins = rng.integers(0, 9, (2, block)).astype(np.uint8)
     starts, sizes = [0, block // 10, block // 10], [block // 10, 0, block - block // 10]
@@ -275,10 +274,8 @@ def test_split_blocks_by_thresholds_alone(rung, xp, block):
     assert_close(n_left, np.array(counts))
 
 
-@pytest.mark.parametrize("block", [10, 40_000])
+@pytest.mark.parametrize("block", [10, many(40_000)])
 def test_add_to_sides(rung, xp, block):
-    if block > 1000 and rung.name not in ("numpy", "compiled", "torch"):
-        pytest.skip("the small size says the same")
     rng = np.random.default_rng(6)
     n, n_bins = 4 * block + 3, 5
     bins = rng.integers(0, n_bins, (2, n)).astype(np.uint8)

@@ -55,11 +55,10 @@ def test_selftest_that_fails_says_so(monkeypatch, capsys):
     assert "0 passed, 1 failed" in told
 
 
+@pytest.mark.rungs("torch", "fake_cuda", "cupy", "cupy_nvrtc")
 def test_selftest_on_the_rung(rung, capsys):
     """What a user with a GPU runs, on the devices that stand in for one."""
-    name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy", "cupy_nvrtc": "cupy"}.get(rung.name)
-    if name is None:
-        pytest.skip("tested by name above")
+    name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy", "cupy_nvrtc": "cupy"}[rung.name]
     probe.forget_probes()
     outcomes = list(selftest_run.run_selftest(name))
     probe.forget_probes()

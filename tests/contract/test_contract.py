@@ -44,6 +44,11 @@ def host_subject(request):
     return request.param
 
 
+def those(has):
+    """The subjects of which a claim is made."""
+    return [each for each in SUBJECTS if has(each)]
+
+
 def table(n=60, d=4, k=3, seed=0):
     """Rows of three overlapping classes; eighths, so that float32 and float64 hold the same numbers."""
     rng = np.random.default_rng(seed)
@@ -250,9 +255,8 @@ def test_wrong_shapes(host_subject):
         model.predict(X[:, :3])
 
 
+@pytest.mark.parametrize("host_subject", those(lambda each: each.has_weights), ids=str)
 def test_bad_weights(host_subject):
-    if not host_subject.has_weights:
-        pytest.skip("takes no weights")
     X, y = table()
     for weights in (-np.ones(60), np.full(60, np.nan), np.zeros(60), np.full(60, np.inf)):
         with pytest.raises(ValueError, match="sample_weight"):
@@ -268,11 +272,10 @@ def small_tables():
     return st.integers(0, 2**16).map(lambda seed: table(n=36, d=3, seed=seed))
 
 
+@pytest.mark.parametrize("host_subject", those(lambda each: each.ignores_row_order), ids=str)
 @hypothesis.settings(max_examples=15)
 @hypothesis.given(data=small_tables(), order=st.permutations(range(36)))
 def test_rows_in_any_order(host_subject, data, order):
-    if not host_subject.ignores_row_order:
-        pytest.skip("depends on the order of rows")
     X, y = data
     order = np.array(order)
     one, other = host_subject.make().fit(X, y), host_subject.make().fit(X[order], y[order])
@@ -281,11 +284,12 @@ def test_rows_in_any_order(host_subject, data, order):
     )
 
 
+@pytest.mark.parametrize(
+    "host_subject", those(lambda each: each.has_weights and each.counts_weights), ids=str
+)
 @hypothesis.settings(max_examples=15)
 @hypothesis.given(data=small_tables(), times=st.lists(st.integers(1, 3), min_size=36, max_size=36))
 def test_a_weight_counts_as_repetition(host_subject, data, times):
-    if not (host_subject.has_weights and host_subject.counts_weights):
-        pytest.skip("weights are not repetitions")
     X, y = data
     weighted = host_subject.make().fit(X, y, sample_weight=np.array(times, dtype=float))
     repeated = host_subject.make().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
@@ -298,11 +302,10 @@ def test_a_weight_counts_as_repetition(host_subject, data, times):
     )
 
 
+@pytest.mark.parametrize("host_subject", those(lambda each: each.ignores_labels), ids=str)
 @hypothesis.settings(max_examples=15)
 @hypothesis.given(data=small_tables(), shift=st.integers(-5, 5))
 def test_names_of_classes_do_not_matter(host_subject, data, shift):
-    if not host_subject.ignores_labels:
-        pytest.skip("depends on the labels")
     X, y = data
     one = host_subject.make().fit(X, y)
     for labels in (LABELS, np.arange(3) * 10 + shift):
@@ -320,11 +323,9 @@ def waits(rung, work):
     return rung.counts()["syncs"] - before
 
 
+@pytest.mark.rungs("counting")
+@pytest.mark.parametrize("subject", those(lambda each: each.fit_syncs is not None), indirect=True, ids=str)
 def test_waits_for_the_device(subject, rung):
-    if rung.counts() is None:
-        pytest.skip("this rung counts no waits")
-    if subject.fit_syncs is None:
-        pytest.skip("no number is promised")
     X, y = table(n=120)
     name = rung.float_dtypes[-1]
     x, codes, queries = rung.from_host(X, name), rung.from_host(y), rung.from_host(new_rows(), name)

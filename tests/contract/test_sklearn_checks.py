@@ -5,20 +5,15 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.contract.checks import over_checks
 from tests.contract.estimators import SUBJECTS
 
-# What no estimator here does, by design.
-_BY_DESIGN = {"check_array_api_same_namespace": "a model fitted on one library serves all of them"}
-_EXPECTED = {repr(subject.make()): {**_BY_DESIGN, **subject.expected_failures} for subject in SUBJECTS}
+_EXPECTED = {repr(subject.make()): subject.expected_failures for subject in SUBJECTS}
 
 
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks(
-    [subject.make() for subject in SUBJECTS],
-    expected_failed_checks=lambda estimator: _EXPECTED.get(repr(estimator), _BY_DESIGN),
-)
+@over_checks([subject.make() for subject in SUBJECTS], lambda estimator: _EXPECTED.get(repr(estimator), {}))
 def test_scikit_learn_check(estimator, check):
     with warnings.catch_warnings():
         # the checks fit odd data on purpose: one row per class, constant columns

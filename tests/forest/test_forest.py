@@ -222,10 +222,9 @@ def test_reach_leaves(rung, xp):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("n", [0, 5, 300, 2500])
+# bit planes and blocks, for many rows, are NumPy's only
+@pytest.mark.parametrize("n", [0, 5, 300, pytest.param(2500, marks=pytest.mark.rungs("host"))])
 def test_sum_shares(rung, xp, n_classes, n):
-    if rung.name not in ("numpy", "compiled") and n > 300:
-        pytest.skip("bit planes and blocks are NumPy's only")
     X, y = stripes(700, k=n_classes)
     model = small(n_estimators=3).fit(X, y).model_
     first, second = model.groves[0], small(n_estimators=2, random_state=5).fit(X, y).model_.groves[0]
@@ -350,9 +349,8 @@ def heavy(n):
 )
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 @pytest.mark.parametrize("n_values", [4, None])  # bins of one byte and of two
+@pytest.mark.rungs("host")  # other libraries have portable levels only
 def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, weights, n_values):
-    if rung.name not in ("numpy", "compiled"):
-        pytest.skip("other libraries have portable levels only")
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, 11))  # more columns than are gathered at a time
     X = X if n_values is None else np.floor(n_values * rng.random((n, 11)))
@@ -364,9 +362,8 @@ def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, w
         assert_same_bits(kind(n_estimators=3, random_state=0, **settings).fit(X, y, weight), model)
 
 
+@pytest.mark.rungs("host")  # other libraries walk portably
 def test_walks_of_blocks_and_threads(rung, monkeypatch):
-    if rung.name not in ("numpy", "compiled"):
-        pytest.skip("other libraries walk portably or by NumPy's bodies")
     if rung.name == "compiled":
         monkeypatch.setattr("arraylearn.backend.native.compiled.walks._BLOCK_ROWS", 50)
     X, y = stripes(333, k=3)

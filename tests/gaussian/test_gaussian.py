@@ -125,9 +125,8 @@ def test_a_column_of_gaps_alone(rung):
 
 
 @pytest.mark.parametrize("full", [False, True])
+@pytest.mark.rungs("float64")  # float32 cannot hold the offset
 def test_huge_offsets_cost_no_digits(rung, full):
-    if "float64" not in rung.float_dtypes:
-        pytest.skip("float32 cannot hold the offset")
     # eighths of small integers stay exact at an offset of 1e9, even where classes lie 2e9 apart
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, 5_000)
@@ -252,9 +251,8 @@ def test_numpy_squares_native_equals_portable(n, d, k, dtype):
         np.testing.assert_allclose(part, wanted, **tolerance)
 
 
+@pytest.mark.rungs("float64")  # float32 cannot hold the offset
 def test_offset_of_all_rows(rung):
-    if "float64" not in rung.float_dtypes:
-        pytest.skip("float32 cannot hold the offset")
     plain, far = make_classes(0), make_classes(0, offset=2.0**30)
     on = [rung.from_host(far[name]) for name in ("x", "mean", "cov")]
     assert_close(log_density(*on), scipy_log_density(plain), rtol=1e-4)
@@ -309,9 +307,8 @@ def test_gaps_add_nothing(rung, dtype, no_sync, by_product):
 
 
 @pytest.mark.parametrize("load", [load_iris, load_digits])
+@pytest.mark.rungs("float64")  # the variance floor of digits is beyond float32
 def test_posteriors_of_gaussian_naive_bayes(rung, load):
-    if "float64" not in rung.float_dtypes:
-        pytest.skip("the variance floor of digits is beyond float32")
     x, y = load(return_X_y=True)
     peer = GaussianNB().fit(x, y)
     on = [rung.from_host(value) for value in (x, peer.theta_, peer.var_)]

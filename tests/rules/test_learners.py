@@ -159,9 +159,8 @@ def test_bad_parameters(learner, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.rungs("counting")
 def test_waits_follow_literals_not_rows(rung):
-    if rung.counts() is None:
-        pytest.skip("this rung counts no waits")
     waits = []
     for n in (64, 128):
         rng = np.random.default_rng(0)

@@ -89,6 +89,7 @@ def test_more_edges_than_a_bin_can_count(rung, xp):
     assert rung.to_host(first_rule(xp, words, 3)).tolist() == [0, 1, 3, 2, 3]
 
 
+@pytest.mark.rungs("counting")
 def test_number_of_calls_does_not_depend_on_the_rules(rung, xp):
     counts = []
     for n_rules in (5, 60):
@@ -103,8 +104,6 @@ def test_number_of_calls_does_not_depend_on_the_rules(rung, xp):
         )
         matcher = compile_rules(Place(xp, rung.device), rules, SCHEMA)
         before = rung.counts()
-        if before is None:
-            pytest.skip("this rung counts no launches")
         match_rows(xp, matcher, table)
         counts.append(rung.counts()["launches"] - before["launches"])
     # CuPy searches twelve times as many edges in four more steps

@@ -10,7 +10,7 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 import arraylearn as al
-from tests.reference_data import ACCURACIES, load_reference
+from tests.reference_data import ACCURACIES, ON_IRIS, accuracy_on_iris, load_reference
 
 # Rules of JRip with the default, on all rows. Its own seeds spread by about a quarter (splice: 8 to 16).
 RULES = {
@@ -48,6 +48,10 @@ def test_accuracy_of_one_set(name):
     # one shuffle against one shuffle: each spreads by 1 to 2 points
     found = accuracy(load_reference(name), seed=0)
     assert abs(found - ACCURACIES[name][1]) < (1.0 if name == "kr.vs.kp" else 4.0)
+
+
+def test_accuracy_on_iris():
+    assert abs(accuracy_on_iris(lambda seed: al.RipperClassifier(random_state=seed)) - ON_IRIS[1]) < 2.5
 
 
 def test_number_of_rules():

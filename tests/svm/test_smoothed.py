@@ -61,9 +61,8 @@ def test_the_minimum_is_found(rung, xp, is_portable, ridge):
     np.testing.assert_allclose(found, wanted.x, atol=2e-3)
 
 
+@pytest.mark.rungs("guarded")
 def test_the_primitive_does_not_wait(rung, xp, dtype, no_sync):
-    if rung.name in ("numpy", "compiled", "torch"):
-        pytest.skip("the host is the device")
     rows, target, lower, upper, pull = (rung.from_host(values, dtype) for values in smooth_problem(1))
     with no_sync():
         minimize_smoothed(xp, rows, target, lower, upper, pull, xp.zeros_like(pull), ridge=0.1, max_steps=20)
@@ -96,9 +95,8 @@ def test_a_linear_machine_on_every_rung(rung, C):
     assert gap <= 1.1 * tol
 
 
+@pytest.mark.rungs("counting")
 def test_waits_per_visit(rung):
-    if rung.counts() is None:
-        pytest.skip("nothing is counted")
     X, y = two_class_data("overlapping")
     place, x, problem = stated(rung, X[:200], y[:200], 1.0)
     before = rung.counts()["syncs"]

@@ -1,11 +1,10 @@
 """What scikit-learn asks of every estimator."""
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 import arraylearn as al
+from tests.contract.checks import over_checks
 
 
-@parametrize_with_checks(
+@over_checks(
     [
         al.DecisionTreeClassifier(),
         al.DecisionTreeClassifier(measure="entropy", missing="direction"),

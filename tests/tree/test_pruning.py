@@ -305,9 +305,8 @@ def test_errors_of_all_prices_at_once():
 # ---- what a GPU would feel, and the report
 
 
+@pytest.mark.rungs("counting")
 def test_waits_do_not_grow_with_the_tree(rung):
-    if rung.counts() is None:
-        pytest.skip("nothing is counted on this rung")
     waits = []
     for n_leaves in (4, 200):
         tree = random_tree(np.random.default_rng(0), n_leaves, rung=rung)

@@ -11,7 +11,7 @@ from arraylearn.backend.namespace import to_host
 from arraylearn.tree import pruning
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, tree_on_host
-from tests.reference_data import ACCURACIES, load_reference
+from tests.reference_data import ACCURACIES, ON_IRIS, accuracy_on_iris, load_reference
 from tests.tree.small_trees import size_and_errors
 
 # ---- iris
@@ -122,6 +122,17 @@ def test_size_is_that_of_j48(name):
     data = load_reference(name)
     model = al.c45().fit(data.X, data.y)
     assert (model.get_n_leaves(), model.tree_.n_nodes) == SIZES[name]
+
+
+def test_size_on_iris_is_that_of_j48():
+    iris = datasets.load_iris()
+    model = al.c45().fit(iris.X, iris.y)
+    assert (model.get_n_leaves(), model.tree_.n_nodes) == (5, 9)
+    assert int((model.predict(iris.X) != iris.y).sum()) == 3
+
+
+def test_accuracy_on_iris_is_that_of_j48():
+    assert abs(accuracy_on_iris(lambda seed: al.c45()) - ON_IRIS[0]) < 2.5
 
 
 @pytest.mark.slow

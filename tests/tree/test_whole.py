@@ -8,17 +8,12 @@ from arraylearn.backend import ops
 from arraylearn.backend.native import native, portable_only
 from arraylearn.backend.threads import set_num_threads
 
+on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
+
 WORTH = (
     "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
     "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
 )
-
-
-@pytest.fixture
-def only_host(rung):
-    if rung.name not in ("numpy", "compiled"):
-        pytest.skip("subtrees are grown at once on NumPy only")
-    return rung
 
 
 @pytest.fixture(params=[1, 3])
@@ -58,7 +53,8 @@ def fit_both(settings, X, y):
 @pytest.mark.parametrize("n_values", [None, 4, 60])
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 12])
 @pytest.mark.parametrize("splitter", ["exact", "hist", "clouds"])
-def test_trees_are_those_of_levels(only_host, threads, splitter, n_classes, n_values):
+@on_the_host
+def test_trees_are_those_of_levels(rung, threads, splitter, n_classes, n_values):
     X, y = draw_rows(n_classes, 700, n_classes, n_values)
     found, expected = fit_both({"splitter": splitter, "n_bins": 30}, X, y)
     assert found.n_nodes > 50
@@ -81,13 +77,15 @@ def test_trees_are_those_of_levels(only_host, threads, splitter, n_classes, n_va
 )
 @pytest.mark.parametrize("splitter", ["exact", "hist"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_limits_are_those_of_levels(only_host, threads, settings, splitter, dtype):
+@on_the_host
+def test_limits_are_those_of_levels(rung, threads, settings, splitter, dtype):
     for n_values in (None, 5):
         X, y = draw_rows(1, 400, 3, n_values, dtype)
         assert_same_tree(*fit_both(settings | {"splitter": splitter, "n_bins": 40}, X, y))
 
 
-def test_equal_values_everywhere(only_host, threads):
+@on_the_host
+def test_equal_values_everywhere(rung, threads):
     X = np.zeros((50, 3), dtype="float32")
     y = np.arange(50) % 2
     found, expected = fit_both({"splitter": "exact"}, X, y)
@@ -97,7 +95,8 @@ def test_equal_values_everywhere(only_host, threads):
     assert_same_tree(*fit_both({"splitter": "exact"}, X, y))
 
 
-def test_one_row_off_at_a_time(only_host, threads):
+@on_the_host
+def test_one_row_off_at_a_time(rung, threads):
     # the deepest tree there is: the blocks that wait must not outgrow their room
     X = np.arange(600, dtype="float64")[:, None]
     y = np.cumsum(np.arange(600) % 3 == 0) % 2
@@ -122,14 +121,15 @@ def make_blocks(rng, n, n_classes, n_bins, n_blocks):
 
 @pytest.mark.parametrize("n_bins", [3, 20, 200])
 @pytest.mark.parametrize("n_classes", [2, 4, 6])
-def test_bins_grow_what_lists_grow(only_host, xp, threads, n_classes, n_bins):
+@on_the_host
+def test_bins_grow_what_lists_grow(rung, xp, threads, n_classes, n_bins):
     given = make_blocks(np.random.default_rng(n_bins), 900, n_classes, n_bins, 7)
     rows, bins, lists, ends, starts, counts = given
     columns = bins.astype(np.float32)
     growth = ops.Growth(2, 5, 6, 0.0)
     by_bins = ops.grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
     by_lists = ops.grow_lists(xp, lists, columns, ends, starts, counts, growth)
-    if only_host.name == "numpy":
+    if rung.name == "numpy":
         assert by_bins is None
         assert by_lists is None
         return
@@ -174,7 +174,8 @@ def test_weighted_splits_add_up_in_order(rung, xp, n_blocks, n_classes, weights)
     "dtype", ["float32", "float64", "float16", "int32", "int64", "uint8", "uint32", "bool"]
 )
 @pytest.mark.parametrize("n", [1, 100, 3000])
-def test_sorted_rows_are_stable(only_host, xp, dtype, n):
+@on_the_host
+def test_sorted_rows_are_stable(rung, xp, dtype, n):
     rng = np.random.default_rng(n)
     values = rng.normal(size=(3, n)) * 1e3
     if dtype.startswith("float"):
@@ -194,7 +195,8 @@ def test_sorted_rows_are_stable(only_host, xp, dtype, n):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_numbered_values(only_host, xp, dtype):
+@on_the_host
+def test_numbered_values(rung, xp, dtype):
     rng = np.random.default_rng(0)
     columns = np.stack([rng.integers(-3, 4, 500), rng.integers(0, 100, 500) / 7, np.zeros(500)]).astype(dtype)
     columns[rng.random(columns.shape) < 0.1] = np.nan
@@ -216,8 +218,9 @@ def test_numbered_values(only_host, xp, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
-def test_rows_go_down_one_tree(only_host, threads, monkeypatch, dtype, d):
-    if only_host.name == "compiled":
+@on_the_host
+def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
+    if rung.name == "compiled":
         monkeypatch.setattr("arraylearn.backend.native.compiled.descent._WORTH_A_THREAD", 100)
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
@@ -237,7 +240,8 @@ def test_rows_go_down_one_tree(only_host, threads, monkeypatch, dtype, d):
             assert np.array_equal(found, model.apply(rows))
 
 
-def test_thresholds_between_short_numbers(only_host, xp):
+@on_the_host
+def test_thresholds_between_short_numbers(rung, xp):
     # rounding the threshold up would send the number that it rounds to the wrong way
     low = np.float32(1.0)
     high = np.nextafter(low, np.float32(2))
@@ -249,7 +253,8 @@ def test_thresholds_between_short_numbers(only_host, xp):
     assert ops.follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
 
 
-def test_lists_are_split_into_any_branches(only_host, xp, threads):
+@on_the_host
+def test_lists_are_split_into_any_branches(rung, xp, threads):
     rng = np.random.default_rng(0)
     lists = np.stack([rng.permutation(200) for _ in range(6)]).astype(np.int32)
     branch = rng.integers(-1, 5, 200)

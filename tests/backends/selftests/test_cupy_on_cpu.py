@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 if "tests.backends.cupy_on_cpu" not in sys.modules:
-    pytest.skip("the emulator runs only when asked for: --rungs cupy", allow_module_level=True)
+    pytest.skip("rung cupy: the emulator could not be loaded", allow_module_level=True)
 
 import cupy as cp
 import cupyx
@@ -262,7 +262,7 @@ def nvrtc_is_installed():
 
 def test_real_nvrtc_refuses_what_gxx_accepts():
     if not nvrtc_is_installed():
-        pytest.skip("nvidia-cuda-nvrtc is not installed")
+        pytest.skip("not installed: nvidia-cuda-nvrtc")
     assert "accepted" in run_in_new_process(HOST_CALL, CUPY_ON_CPU_NVRTC="0").stdout
     strict = run_in_new_process(HOST_CALL, CUPY_ON_CPU_NVRTC="1")
     assert "[1 2 3]" in strict.stdout

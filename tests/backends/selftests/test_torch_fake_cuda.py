@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("not installed: torch", allow_module_level=True)
 
 import torch
 
@@ -14,7 +14,7 @@ from tests.backends import torch_fake_cuda
 from tests.backends.torch_fake_cuda import CudaTensor, FakeCuda, HostSync
 
 if reason := torch_fake_cuda.unavailable():
-    pytest.skip(reason, allow_module_level=True)
+    pytest.skip(f"rung fake_cuda: {reason}", allow_module_level=True)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 4))
