@@ -78,8 +78,8 @@ ACCURACIES = {
     "kr.vs.kp": (99.4368, 99.1865, 87.8911),
     "mushroom": (100.0, 100.0, 95.8272),
 }
-# The same on iris, which comes with the project; one shuffle of its 150 rows spreads by 1 to 2 points.
-ON_IRIS = (96.0, 94.6667, 96.0)
+# Weka 3.9 on iris, which comes with the project: means of ten-fold cross-validation by its seeds 1 to 5.
+ON_IRIS = (94.9333, 93.6, 95.4667)
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\S+)\s+(.*)", flags=re.IGNORECASE)
 
 
