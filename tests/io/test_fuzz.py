@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from tests.io.fuzz import fuzz
+from arraylearn.io.model_files import _digest
+from tests.io.fuzz import Worker, fuzz
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -22,6 +25,23 @@ def assert_all_are_harmless(folder, n_files, seed):
 
 def test_mutated_files_are_harmless(tmp_path):
     assert_all_are_harmless(tmp_path, 400, seed=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" + "[]," * 3_000_000 + "[]]", "[" + "{}," * 3_000_000 + "{}]", "[" + '"ab",' * 3_000_000 + "0]"],
+    ids=["lists", "objects", "texts"],
+)
+def test_headers_that_swell_are_refused_within_the_memory_of_a_model(text, tmp_path):
+    """Each would take more than ten times the file and 64 MB."""
+    header = f'{{"format": 2, "written_by": {{}}, "model": {text}}}'
+    save_file({}, tmp_path / "m", metadata={"arraylearn": header, "sha256": _digest(header, {})})
+    np.savez(tmp_path / "probe.npz", X=np.zeros((1, 1)))
+    worker = Worker()
+    try:
+        assert worker.judge(tmp_path / "m", tmp_path / "probe.npz")[0] == "refused"
+    finally:
+        worker.close()
 
 
 @pytest.mark.slow
