@@ -30,9 +30,9 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("CART", "tree", "cart", {}, "cart_toy"),
     ("sequential covering", "rules", "SequentialCoveringClassifier", {}, "people"),
     ("RIPPER", "rules", "RipperClassifier", {"random_state": 0}, "wine"),
-    ("random forest", "ensemble", "RandomForestClassifier", {"n_estimators": 20, "random_state": 0}, "wine"),
-    ("AdaBoost", "ensemble", "AdaBoostClassifier", {"n_estimators": 10}, "breast_cancer"),
-    ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
+    ("random forest", "forest", "RandomForestClassifier", {"n_estimators": 20, "random_state": 0}, "wine"),
+    ("AdaBoost", "boosting", "AdaBoostClassifier", {"n_estimators": 10}, "breast_cancer"),
+    ("gradient boosting", "boosting", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
     ("SVC, gaussian", "svm", "SVC", {}, "iris"),
     ("SVC, linear", "svm", "SVC", {"kernel": "linear"}, "wine"),
 ]
