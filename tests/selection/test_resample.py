@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestNeighbors
 
 import arraylearn as al
-from arraylearn.selection.neighbours import commonest_neighbour, median_deviation, nearest_rows
+from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from tests.backends.assertions import assert_close
 
 SAMPLERS = [

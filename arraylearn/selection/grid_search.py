@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.random import RandomState
-from arraylearn.selection.answers import Answers, needs_the_model, open_scoring
-from arraylearn.selection.folds import make_folds, open_sample
-from arraylearn.selection.progress import tracking
-from arraylearn.selection.trials import Contest, Trial, run_trials
+from arraylearn.folds import Answers, Candidate, open_sample, set_candidate
+from arraylearn.progress import show_progress
+from arraylearn.selection.scoring import needs_model, open_scoring
+from arraylearn.selection.splitting import make_folds
+from arraylearn.selection.trials import Trial, TrialPlan, run_trials
 
 __all__ = ["GridSearch"]
 
@@ -124,7 +124,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         scorers = open_scoring(self.estimator, self.scoring)
         candidates = self._candidates()
         folds = make_folds(sample, self.estimator, self.cv, groups)
-        contest = Contest(
+        plan = TrialPlan(
             self.estimator,
             sample,
             folds,
@@ -133,13 +133,12 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             error_score=self.error_score,
             weigh_scores=True,
         )
-        trials = self._collect(contest, candidates)
+        trials = self._collect(plan, candidates)
         self.n_splits_ = len({trial.fold for trial in trials})
         self._keep_results(candidates, trials)
         if self.refit and self.is_complete_:
             begin = time.perf_counter()
-            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = sample.fit(best)
+            self.best_estimator_ = sample.fit(set_candidate(self.estimator, self.best_params_))
             self.refit_time_ = time.perf_counter() - begin
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
@@ -150,7 +149,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         """Return the score of the best candidate on other rows, by the metric that chose it."""
         self._check_is_fitted_for_score()
         scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
-        if needs_the_model({"score": scorer}):
+        if needs_model({"score": scorer}):
             return float(scorer(self.best_estimator_, X, y))
         sample = open_sample(X, y)
         labels = sample.labels.classes.take(sample.labels.codes)
@@ -162,7 +161,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
                 "This GridSearch has no refitted candidate: fit it, with `refit` on and without interruption."
             )
 
-    def _candidates(self) -> list[dict[str, Any]]:
+    def _candidates(self) -> list[Candidate]:
         """Return all candidates, or the random ones."""
         if self.n_iter is None:
             return list(ParameterGrid(self.param_grid))
@@ -171,25 +170,25 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             seed = int(seed.integers(2**31 - 1)) if hasattr(seed, "integers") else seed
         return list(ParameterSampler(self.param_grid, self.n_iter, random_state=seed))
 
-    def _collect(self, contest: Contest, candidates: Sequence[dict[str, Any]]) -> list[Trial]:
+    def _collect(self, plan: TrialPlan, candidates: Sequence[Candidate]) -> list[Trial]:
         """Run the trials; after Ctrl-C keep what can be compared."""
         trials: list[Trial] = []
-        n = len(candidates) * len(contest.folds)
+        n = len(candidates) * len(plan.folds)
         self.is_complete_ = True
         try:
-            with tracking("candidates x folds", n, self.progress) as advance:
-                for trial in run_trials(contest, candidates, n_jobs=self.n_jobs, fast=self.fast):
+            with show_progress("candidates x folds", n, self.progress) as advance:
+                for trial in run_trials(plan, candidates, n_jobs=self.n_jobs, fast=self.fast):
                     trials.append(trial)
                     advance()
         except KeyboardInterrupt:
-            trials, what = _through(trials, len(candidates), len(contest.folds))
+            trials, what = _through(trials, len(candidates), len(plan.folds))
             if not trials:
                 raise
             self.is_complete_ = False
             warn_caller(f"Interrupted: the results hold {what}; nothing is refitted.", UserWarning)
         return sorted(trials, key=lambda trial: (trial.candidate, trial.fold))
 
-    def _keep_results(self, candidates: Sequence[dict[str, Any]], trials: list[Trial]) -> None:
+    def _keep_results(self, candidates: Sequence[Candidate], trials: list[Trial]) -> None:
         """Write the results as scikit-learn does, and find the best candidate."""
         names = list(trials[0].scores)
         self.multimetric_ = names != ["score"]

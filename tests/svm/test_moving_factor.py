@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.selection import moving_factor
-from arraylearn.selection.moving_factor import MovingFactor
-from arraylearn.selection.shared_matrix import SharedMatrix
-from arraylearn.selection.together import Request, run_together
+from arraylearn.svm.paths import moving_factor
+from arraylearn.svm.paths.moving_factor import MovingFactor
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
+from arraylearn.svm.paths.shared_products import Request, run_together
 
 
 def store_of(n=80, dtype="float64", seed=0):

@@ -8,11 +8,11 @@ from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
 from arraylearn.checks import refuse
-from arraylearn.selection.neighbours import commonest_neighbour, median_deviation, nearest_rows
-from arraylearn.selection.rows import take_rows
-from arraylearn.selection.strategy import Sampler, Strategy, more
-from arraylearn.selection.synthesis import Synthesis, append_synthetic
+from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, more
+from arraylearn.selection.resampling.synthesis import Synthesis, append_synthetic
 from arraylearn.table import learn_schema, read_table
+from arraylearn.table.subsets import take_rows
 
 __all__ = ["SMOTE"]
 

@@ -8,9 +8,9 @@ import narwhals.stable.v2 as nw
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, is_array, locate, move, native_float, to_host
-from arraylearn.selection.rows import take_rows
 from arraylearn.table import Schema
 from arraylearn.table.frames import as_frame
+from arraylearn.table.subsets import take_rows
 
 __all__ = ["Synthesis", "append_synthetic"]
 

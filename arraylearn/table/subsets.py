@@ -1,15 +1,13 @@
-"""Rows of whatever a user passes: arrays of any library, data frames, series, lists."""
+"""Some rows or columns of whatever a user passes: arrays of any library, data frames, series, lists."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils import get_tags
-
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate
 from arraylearn.table.frames import as_frame
 
-__all__ = ["count_rows", "is_pairwise", "shallow_copy", "take_columns", "take_rows"]
+__all__ = ["count_rows", "take_columns", "take_rows"]
 
 Host = Any  # a NumPy array
 
@@ -38,15 +36,3 @@ def take_columns(X: Any, idx: Host) -> Any:
         X = from_host(X, HOST)
     place = locate(X)
     return place.xp.take(X, from_host(idx, place, place.xp.int64), axis=1)
-
-
-def is_pairwise(estimator: Any) -> bool:
-    """Whether an estimator takes a table of all pairs of rows, such as a kernel matrix."""
-    return bool(get_tags(estimator).input_tags.pairwise)
-
-
-def shallow_copy(estimator: Any) -> Any:
-    """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
-    twin = object.__new__(type(estimator))
-    twin.__dict__.update(estimator.__dict__)
-    return twin

@@ -8,11 +8,11 @@ import pytest
 from sklearn.base import clone
 
 import arraylearn as al
-from arraylearn.selection import bayes_leave_one_out
-from arraylearn.selection.bayes_leave_one_out import leave_out_bayes_rows
-from arraylearn.selection.folds import open_sample
-from arraylearn.selection.rows import take_rows
-from tests.selection.test_bayes_folds import mixed, numbers
+from arraylearn.bayes.folds import leave_one_out
+from arraylearn.bayes.folds.leave_one_out import leave_out_bayes_rows
+from arraylearn.folds import open_sample
+from arraylearn.table.subsets import take_rows
+from tests.bayes.test_folds import mixed, numbers
 
 FULL = [
     {},
@@ -114,13 +114,13 @@ def test_odd_rows_get_a_fit_of_their_own(monkeypatch):
     X.loc[[4, 17], "b"] = ["once", "also once"]
     X.loc[8, "a"] = 300.0  # nearly all of its class's scatter
     fitted = []
-    original = bayes_leave_one_out._fit_odd_rows
+    original = leave_one_out._fit_odd_rows
 
     def recorded(estimator, sample, odd, known):
         fitted.extend(odd.tolist())
         original(estimator, sample, odd, known)
 
-    monkeypatch.setattr(bayes_leave_one_out, "_fit_odd_rows", recorded)
+    monkeypatch.setattr(leave_one_out, "_fit_odd_rows", recorded)
     assert_same_as_loop(al.NaiveBayesClassifier(), X, y)
     assert fitted == [4, 8, 17]
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.selection.folds import Sample
+from arraylearn.folds import LabelledRows
 from arraylearn.tree.rows import Rows, prepare_rows
 
 __all__ = ["SharedOrder", "sort_sample"]
@@ -48,7 +48,7 @@ class SharedOrder(NamedTuple):
         return xp.reshape(renumbered, kept.shape)
 
 
-def sort_sample(estimator: Any, sample: Sample) -> SharedOrder | None:
+def sort_sample(estimator: Any, sample: LabelledRows) -> SharedOrder | None:
     """Sort the columns of a sample as a tree would; None if it has none, or if `fit` should speak."""
     try:
         batch, labels = clone(estimator)._open_fit(sample.X, sample.y)

@@ -21,7 +21,7 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import cholesky, put, solve_triangular
-from arraylearn.selection.shared_matrix import SharedMatrix
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]
 

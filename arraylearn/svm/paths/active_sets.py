@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.selection.moving_factor import MovingFactor, Solver
-from arraylearn.selection.shared_matrix import SharedMatrix
-from arraylearn.selection.together import Request, Worker, run_together
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import classification_problem, find_offset
+from arraylearn.svm.paths.moving_factor import MovingFactor, Solver
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
+from arraylearn.svm.paths.shared_products import Request, Worker, run_together
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.tasks import rescale_start
 

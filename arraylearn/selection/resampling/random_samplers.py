@@ -6,8 +6,8 @@ from typing import Any
 
 from arraylearn.backend.namespace import HOST, from_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.selection.rows import take_rows
-from arraylearn.selection.strategy import Sampler, Strategy, fewer, more
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, fewer, more
+from arraylearn.table.subsets import take_rows
 
 __all__ = ["RandomOverSampler", "RandomUnderSampler"]
 

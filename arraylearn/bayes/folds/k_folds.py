@@ -10,29 +10,19 @@ from sklearn.base import clone
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import from_host, read_flags, to_host
-from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.estimator import Batch
-from arraylearn.selection.folds import Fold, Sample
-from arraylearn.selection.rows import shallow_copy
+from arraylearn.folds import Candidate, Fold, LabelledRows, set_candidate, shallow_copy
 from arraylearn.weights import read_weights
 
-__all__ = ["is_bayes", "judge_bayes_folds", "open_bayes", "part_of_batch"]
-
-Host = Any  # a NumPy array
-Candidate = dict[str, Any]
+__all__ = ["judge_bayes_folds", "open_bayes", "partitions"]
 
 # With more folds than this their statistics would take more memory than they save time.
 _MOST_FOLDS = 200
 
 
-def is_bayes(estimator: Any) -> bool:
-    """Whether an estimator is one of our Bayes classifiers, and not a variant of it."""
-    return type(estimator) in (NaiveBayesClassifier, FullBayesClassifier)
-
-
 def judge_bayes_folds(
-    estimator: Any, candidates: Sequence[Candidate], sample: Sample, folds: Sequence[Fold]
+    estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Any]]:
     """Yield the candidates fitted on the folds: the statistics of every row are taken once.
 
@@ -40,7 +30,7 @@ def judge_bayes_folds(
     whose training rows know fewer classes or categories than the sample are left to the loop.
     """
     for group in _groups(estimator, candidates):
-        opened = open_bayes(_with(estimator, candidates[group[0]]), sample)
+        opened = open_bayes(set_candidate(estimator, candidates[group[0]]), sample)
         if opened is None:
             continue
         model, batch, weights = opened
@@ -55,7 +45,7 @@ def judge_bayes_folds(
                         yield c, f, fitted
 
 
-def open_bayes(estimator: Any, sample: Sample) -> tuple[Any, Batch, Array | None] | None:
+def open_bayes(estimator: Any, sample: LabelledRows) -> tuple[Any, Batch, Array | None] | None:
     """Read the sample as `fit` would; None where the loop had better speak."""
     try:
         estimator._check_parameters()
@@ -119,12 +109,8 @@ def _groups(estimator: Any, candidates: Sequence[Candidate]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _with(estimator: Any, candidate: Candidate) -> Any:
-    return clone(estimator).set_params(**clone(candidate, safe=False))
-
-
 def _all_but_one(
-    model: Any, batch: Batch, sample: Sample, weights: Array | None, folds: Sequence[Fold]
+    model: Any, batch: Batch, sample: LabelledRows, weights: Array | None, folds: Sequence[Fold]
 ) -> tuple[list[Any], Any]:
     """Return the statistics of the training rows of each fold, and of all rows."""
     xp, place = batch.place.xp, batch.place
@@ -153,7 +139,7 @@ def _all_but_one(
     return joined[: len(folds)], whole
 
 
-def _is_regular(sample: Sample, fold: Fold, statistics: Any, whole: Any) -> bool:
+def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, whole: Any) -> bool:
     """Whether the training rows know every class and category that the sample has."""
     codes, weight = sample.labels.codes.take(fold.train), sample.sample_weight
     if not all((codes == c).any() for c in range(sample.labels.classes.shape[0])):

@@ -8,30 +8,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from arraylearn._typing import Array
 from arraylearn.backend.memory import get_memory_budget, row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.backend.ops import reads_are_free, scratch
 from arraylearn.estimator import Batch
+from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.selection.active_sets import follow_paths
-from arraylearn.selection.answers import Answers
-from arraylearn.selection.folds import Fold, Sample
-from arraylearn.selection.shared_matrix import SharedMatrix
-from arraylearn.svm import SVC
 from arraylearn.svm.batched import solve_columns
 from arraylearn.svm.machine import one_vs_rest_scores
 from arraylearn.svm.parameters import make_settings
+from arraylearn.svm.paths.active_sets import follow_paths
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
 
-__all__ = ["is_support_vector_classifier", "judge_svc_folds"]
+__all__ = ["judge_svc_folds"]
 
 _log = logging.getLogger("arraylearn.selection")
 
 Host = Any  # a NumPy array
-Candidate = dict[str, Any]
 
 # Above this many tolerances a price (on a kernel of mean diagonal 1) needs kernel values in float64.
 _LARGE_PRICE = 1e6
@@ -52,13 +48,8 @@ class Group(NamedTuple):
     prices: list[float]
 
 
-def is_support_vector_classifier(estimator: Any) -> bool:
-    """Whether an estimator is our SVC, and not a variant of it."""
-    return type(estimator) is SVC
-
-
 def judge_svc_folds(
-    estimator: Any, candidates: Sequence[Candidate], sample: Sample, folds: Sequence[Fold]
+    estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Answers]]:
     """Yield the answers of every candidate on every fold that can share a kernel matrix.
 
@@ -76,7 +67,7 @@ def judge_svc_folds(
             yield from judge(group, sample, folds, some, _gram(group, kernel))
 
 
-def _is_tiny(group: Group, sample: Sample) -> bool:
+def _is_tiny(group: Group, sample: LabelledRows) -> bool:
     """Whether a step for all problems at once is so cheap that to follow each of them does not pay."""
     is_whole = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
     return is_whole and sample.n_rows <= _TINY_ROWS
@@ -85,12 +76,12 @@ def _is_tiny(group: Group, sample: Sample) -> bool:
 # ---- which candidates share what
 
 
-def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Sample) -> Iterator[Group]:
+def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows) -> Iterator[Group]:
     """Group the candidates by all but C, and read the sample for each group."""
     groups: dict[str, list[int]] = {}
     models = []
     for c, candidate in enumerate(candidates):
-        model = clone(estimator).set_params(**clone(candidate, safe=False))
+        model = set_candidate(estimator, candidate)
         models.append(model)
         if _is_eligible(model, sample):
             key = {name: value for name, value in model.get_params(deep=False).items() if name != "C"}
@@ -109,7 +100,7 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Sample
             yield group
 
 
-def _is_eligible(model: Any, sample: Sample) -> bool:
+def _is_eligible(model: Any, sample: LabelledRows) -> bool:
     is_plain = not model.warm_start and not model.probability and model.max_iter == -1
     if not is_plain or not isinstance(model.C, int | float) or not 0 < model.C < math.inf:
         return False
@@ -121,7 +112,7 @@ def _is_eligible(model: Any, sample: Sample) -> bool:
     return model.kernel not in ("linear", "precomputed")
 
 
-def _fits_memory(group: Group, sample: Sample) -> bool:
+def _fits_memory(group: Group, sample: LabelledRows) -> bool:
     """Whether the matrix and what is made of it fit the budget; where not, say so: the loop is slower."""
     n, k = sample.n_rows, sample.labels.classes.shape[0]
     if reads_are_free(group.batch.place.device):
@@ -140,7 +131,7 @@ def _fits_memory(group: Group, sample: Sample) -> bool:
     return needed <= budget
 
 
-def _knows_all_classes(sample: Sample, fold: Fold) -> bool:
+def _knows_all_classes(sample: LabelledRows, fold: Fold) -> bool:
     codes = sample.labels.codes.take(fold.train)
     weight = sample.sample_weight
     if weight is not None:
@@ -197,7 +188,7 @@ def _gram(group: Group, kernel: Kernel) -> Array:
     return matrix
 
 
-def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host]]:
+def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task, Host]]:
     """Return the two-class tasks of a fold on all rows, and the share of C that bounds each row in them."""
     model, codes = group.model, sample.labels.codes
     n, k = sample.n_rows, sample.labels.classes.shape[0]
@@ -217,7 +208,7 @@ def _tasks_of(group: Group, sample: Sample, fold: Fold) -> list[tuple[Task, Host
 
 
 def _judge_along(
-    group: Group, sample: Sample, folds: Sequence[Fold], some: list[int], matrix: Array
+    group: Group, sample: LabelledRows, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve the tasks of all folds side by side, price after price."""
     settings = make_settings(group.model)
@@ -243,7 +234,7 @@ def _judge_along(
 
 
 def _judge_at_once(
-    group: Group, sample: Sample, folds: Sequence[Fold], some: list[int], matrix: Array
+    group: Group, sample: LabelledRows, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve folds that share a kernel, for all prices and tasks, in batches that fit the memory."""
     place, settings = group.batch.place, make_settings(group.model)

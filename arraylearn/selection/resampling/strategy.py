@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 
 from arraylearn.backend.random import RandomState
 from arraylearn.checks import refuse
-from arraylearn.selection.rows import count_rows
 from arraylearn.table import encode_labels
+from arraylearn.table.subsets import count_rows
 
 __all__ = ["Sampler", "Strategy", "fewer", "more"]
 

@@ -16,16 +16,15 @@ from sklearn.base import clone
 from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.bayes.classifier import BayesClassifier
+from arraylearn.bayes.folds.full_without_one import full_without_one
+from arraylearn.bayes.folds.k_folds import open_bayes
+from arraylearn.bayes.folds.naive_without_one import NaiveRules, naive_without_one
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.bayes.naive_classifier import _value_priors
 from arraylearn.bayes.rule import log_posterior, settle
 from arraylearn.estimator import Batch
-from arraylearn.selection.answers import Answers
-from arraylearn.selection.bayes_folds import open_bayes
-from arraylearn.selection.folds import Sample
-from arraylearn.selection.full_without_one import full_without_one
-from arraylearn.selection.naive_without_one import NaiveRules, naive_without_one
-from arraylearn.selection.rows import take_rows
+from arraylearn.folds import Answers, LabelledRows
+from arraylearn.table.subsets import take_rows
 
 __all__ = ["leave_out_bayes_rows"]
 
@@ -39,7 +38,7 @@ class Joint(NamedTuple):
     log_prior: Host  # (n, k)
 
 
-def leave_out_bayes_rows(estimator: Any, sample: Sample) -> Answers | None:
+def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None:
     """Answer for every row as the classifier fitted on all others would; None where only the loop can.
 
     Rows whose absence changes more than numbers (the last one of a category, too few for a variance, a
@@ -79,7 +78,7 @@ def leave_out_bayes_rows(estimator: Any, sample: Sample) -> Answers | None:
     return _answers(model, known)
 
 
-def _class_sizes(sample: Sample) -> list[int]:
+def _class_sizes(sample: LabelledRows) -> list[int]:
     codes = sample.labels.codes
     return [int((codes == c).sum()) for c in range(sample.labels.classes.shape[0])]
 
@@ -114,7 +113,7 @@ def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:
     )
 
 
-def _fit_odd_rows(estimator: Any, sample: Sample, odd: Host, known: Joint) -> None:
+def _fit_odd_rows(estimator: Any, sample: LabelledRows, odd: Host, known: Joint) -> None:
     """Fit without each of these rows, and write what the models say."""
     rows = from_host(range(sample.n_rows), HOST)
     for i in odd.tolist():

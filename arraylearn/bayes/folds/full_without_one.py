@@ -21,7 +21,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
-from arraylearn.selection.naive_without_one import WithoutOne, prior_without_one
+from arraylearn.bayes.folds.naive_without_one import WithoutOne, prior_without_one
 
 __all__ = ["full_without_one"]
 

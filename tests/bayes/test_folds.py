@@ -8,9 +8,10 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
 
 import arraylearn as al
-from arraylearn.selection.bayes_folds import judge_bayes_folds, partitions
-from arraylearn.selection.folds import make_folds, open_sample
-from arraylearn.selection.rows import take_rows
+from arraylearn.bayes.folds.k_folds import judge_bayes_folds, partitions
+from arraylearn.folds import open_sample
+from arraylearn.selection.splitting import make_folds
+from arraylearn.table.subsets import take_rows
 
 FULL = [
     {},

@@ -1,4 +1,4 @@
-"""Trees and boosting on folds: one grown tree, or one staged model, gives what the loop gives."""
+"""Trees on folds: one grown tree gives what the loop gives."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 import arraylearn as al
 from arraylearn.backend import ops
-from arraylearn.selection.folds import make_folds, open_sample
-from arraylearn.selection.rows import take_rows
-from arraylearn.selection.tree_folds import judge_boosting_folds, judge_tree_folds
+from arraylearn.folds import open_sample
+from arraylearn.selection.splitting import make_folds
+from arraylearn.table.subsets import take_rows
+from arraylearn.tree.folds import judge_tree_folds
 
 DEPTHS = [{"max_depth": depth} for depth in (1, 2, 4, 7, None)]
 PRUNINGS = [
@@ -131,35 +132,14 @@ def test_what_is_left_to_the_loop():
         assert not list(judge_tree_folds(al.DecisionTreeClassifier(**options), DEPTHS, sample, folds))
     binned = [{"max_depth": 2, "splitter": "hist"}, {"n_bins": 9, "splitter": "hist"}]
     assert not list(judge_tree_folds(al.DecisionTreeClassifier(), binned, sample, folds))
-    boosting = al.GradientBoostingClassifier(early_stopping=True)
-    assert not list(judge_boosting_folds(boosting, [{"n_estimators": 2}, {"n_estimators": 3}], sample, folds))
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.7, "random_state": 3}], ids=str)
-def test_boosting_rounds(options, k):
-    rounds = [{"n_estimators": n} for n in (3, 1, 8)]
-    estimator = al.GradientBoostingClassifier(max_depth=3, min_samples_leaf=5, **options)
-    check(judge_boosting_folds, estimator, rounds, *rows(k=k))
-
-
-@pytest.mark.parametrize("options", [{}, {"random_state": 1}], ids=str)
-def test_adaboost_rounds(options):
-    rounds = [{"n_estimators": n} for n in (4, 1, 9)]
-    base = al.DecisionTreeClassifier(max_depth=2, max_features=3) if options else None
-    check(judge_boosting_folds, al.AdaBoostClassifier(base, **options), rounds, *rows())
-
-
-def test_searches_on_every_rung(rung):
+def test_search_on_every_rung(rung):
     X, y = rows(60)
     A, b = rung.from_host(X, rung.float_dtypes[-1]), rung.from_host(y)
-    searches = [
-        (al.DecisionTreeClassifier(), {"max_depth": [1, 3], "pruning": [None, "mdl"]}),
-        (al.GradientBoostingClassifier(max_depth=2, min_samples_leaf=5), {"n_estimators": [1, 3]}),
-    ]
-    for estimator, grid in searches:
-        fast, loop = (
-            al.GridSearch(estimator, grid, cv=2, refit=False, fast=flag).fit(A, b).cv_results_
-            for flag in (True, False)
-        )
-        np.testing.assert_array_equal(fast["mean_test_score"], loop["mean_test_score"])
+    grid = {"max_depth": [1, 3], "pruning": [None, "mdl"]}
+    fast, loop = (
+        al.GridSearch(al.DecisionTreeClassifier(), grid, cv=2, refit=False, fast=flag).fit(A, b).cv_results_
+        for flag in (True, False)
+    )
+    np.testing.assert_array_equal(fast["mean_test_score"], loop["mean_test_score"])

@@ -10,21 +10,22 @@ from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
-from arraylearn.selection import svm_folds
-from arraylearn.selection.active_sets import follow_paths
-from arraylearn.selection.folds import make_folds, open_sample
-from arraylearn.selection.rows import take_rows
-from arraylearn.selection.shared_matrix import SharedMatrix
-from arraylearn.selection.svm_folds import judge_svc_folds
+from arraylearn.folds import open_sample
+from arraylearn.selection.splitting import make_folds
+from arraylearn.svm.paths import folds as svc_folds
+from arraylearn.svm.paths.active_sets import follow_paths
+from arraylearn.svm.paths.folds import judge_svc_folds
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.settings import Settings
+from arraylearn.table.subsets import take_rows
 
 PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
 
 
 @pytest.fixture(autouse=True)
 def _share_small_pairs_too(monkeypatch):
-    monkeypatch.setattr(svm_folds, "_LEAST_ROWS", 0)
-    monkeypatch.setattr(svm_folds, "_TINY_ROWS", 0)
+    monkeypatch.setattr(svc_folds, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 0)
 
 
 def rows(n=120, k=2, seed=0):
@@ -100,8 +101,8 @@ def test_ways_to_join_classes(options):
 @pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
 def test_few_rows_in_one_batch(options, monkeypatch):
     """Solved by splitting, in as many batches as the memory asks for."""
-    monkeypatch.setattr(svm_folds, "_TINY_ROWS", 700)
-    monkeypatch.setattr(svm_folds, "_BATCH_ARRAYS", 20_000)
+    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 700)
+    monkeypatch.setattr(svc_folds, "_BATCH_ARRAYS", 20_000)
     X, y = rows(150, 3 if "multiclass" in options else 2)
     check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
 
@@ -174,7 +175,7 @@ def test_what_is_left_to_the_loop(caplog):
         assert "one candidate at a time" in caplog.text
     finally:
         al.set_memory_budget(None)
-    svm_folds._LEAST_ROWS = 500
+    svc_folds._LEAST_ROWS = 500
     three = rows(60, 3)
     assert list(judge_svc_folds(al.SVC(), [{}], open_sample(*three), folds)) == []
     bad = open_sample(np.where(X > 2, np.nan, X), y)
@@ -198,7 +199,7 @@ def test_the_precomputed_kernel_is_cut_both_ways():
 )
 def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop, kept):
     X, y = rows(60)
-    from arraylearn.selection import fast, search
+    from arraylearn.selection import fast, grid_search
 
     def interrupted(estimator, candidates, sample, folds):
         for found in judge_svc_folds(estimator, candidates, sample, folds):
@@ -206,9 +207,9 @@ def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop,
                 raise KeyboardInterrupt
             yield found
 
-    path = fast.FastPath(lambda estimator: True, interrupted, gives_models=False)
+    path = fast.FastPath((al.SVC,), interrupted, gives_models=False)
     monkeypatch.setattr(fast, "_PATHS", (path,))
-    model = search.GridSearch(al.SVC(gamma=gamma), {"C": [0.5, 5.0]}, cv=3)
+    model = grid_search.GridSearch(al.SVC(gamma=gamma), {"C": [0.5, 5.0]}, cv=3)
     with pytest.warns(UserWarning, match=kept):
         model.fit(X, y)
     assert model.n_splits_ == (3 if gamma == 0.2 else 2)

@@ -1,9 +1,4 @@
-"""Balance the classes of training rows: random under- and over-sampling, SMOTE and SMOTE-NC.
-
-The samplers have the ``fit_resample`` of imbalanced-learn and work in its pipelines; `ResampledClassifier`
-puts one before any classifier, so that the training rows of a fold are resampled and those it is judged on
-are not.
-"""
+"""A classifier that is trained on resampled rows."""
 
 from __future__ import annotations
 
@@ -13,10 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from arraylearn.selection.random_samplers import RandomOverSampler, RandomUnderSampler
-from arraylearn.selection.smote import SMOTE
-
-__all__ = ["SMOTE", "RandomOverSampler", "RandomUnderSampler", "ResampledClassifier"]
+__all__ = ["ResampledClassifier"]
 
 
 class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -27,7 +19,7 @@ class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  
     estimator : classifier
         What learns.
     sampler : object with ``fit_resample``
-        What balances the training rows; those of this module or of imbalanced-learn.
+        What balances the training rows; of `al.resample` or of imbalanced-learn.
 
     Attributes
     ----------
