@@ -53,7 +53,7 @@ def cross_validate(
     y : array-like (n,)
         Labels.
     cv : int, splitter of scikit-learn, or iterable of (train, test)
-        How to cut the rows: a number of stratified folds, or any splitter (grouped, repeated, ...).
+        A number of stratified folds, or any splitter (grouped, repeated, ...).
     scoring : str, callable, list, dict or None
         Metrics of scikit-learn; None: the accuracy.
     groups : array-like (n,), optional
@@ -202,7 +202,7 @@ def leave_one_out(
 def _leave_out_in_turn(
     estimator: Any, sample: LabelledRows, progress: bool | None, *, with_more: bool
 ) -> Answers:
-    """Fit once per row."""
+    """Fit once per row; `with_more`: keep scores and probabilities, too, for other metrics."""
     n = sample.n_rows
     rows = np.arange(n)
     found: dict[str, list[Host]] = {}

@@ -23,7 +23,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
     """Search for the best parameters of a classifier by cross-validation.
 
     The interface and the results are those of scikit-learn's ``GridSearchCV``, which it extends. Candidates
-    that their family can answer together share their work; others are fitted in a loop.
+    that their family can compute together share their work; others are fitted in a loop.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
     scoring : str, callable, list, dict or None
         Metrics of scikit-learn; None: the accuracy.
     n_jobs : int, optional
-        Processes for candidates and folds that no fast path answers.
+        Processes for the candidates and folds that are fitted in the loop.
     refit : bool, str or callable
         Whether to fit the best candidate on all rows; with several metrics the name of the one that decides.
     cv : int, splitter of scikit-learn, iterable of (train, test), or None
@@ -171,7 +171,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         return list(ParameterSampler(self.param_grid, self.n_iter, random_state=seed))
 
     def _collect(self, plan: TrialPlan, candidates: Sequence[Candidate]) -> list[Trial]:
-        """Run the trials; after Ctrl-C keep what can be compared."""
+        """Run the trials; after Ctrl-C keep those that can be compared."""
         trials: list[Trial] = []
         n = len(candidates) * len(plan.folds)
         self.is_complete_ = True
@@ -181,7 +181,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
                     trials.append(trial)
                     advance()
         except KeyboardInterrupt:
-            trials, what = _through(trials, len(candidates), len(plan.folds))
+            trials, what = _comparable(trials, len(candidates), len(plan.folds))
             if not trials:
                 raise
             self.is_complete_ = False
@@ -189,7 +189,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         return sorted(trials, key=lambda trial: (trial.candidate, trial.fold))
 
     def _keep_results(self, candidates: Sequence[Candidate], trials: list[Trial]) -> None:
-        """Write the results as scikit-learn does, and find the best candidate."""
+        """Keep the results in the form of scikit-learn, and find the best candidate."""
         names = list(trials[0].scores)
         self.multimetric_ = names != ["score"]
         metric = self._deciding_metric(names)
@@ -197,19 +197,13 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             {
                 "fit_time": trial.fit_seconds,
                 "score_time": trial.score_seconds,
-                "test_scores": trial.scores if self.multimetric_ else trial.scores["score"],
-                **(
-                    {}
-                    if trial.train_scores is None
-                    else {
-                        "train_scores": trial.train_scores
-                        if self.multimetric_
-                        else trial.train_scores["score"]
-                    }
-                ),
+                "test_scores": self._one_or_all(trial.scores),
             }
             for trial in trials
         ]
+        if self.return_train_score:
+            for row, trial in zip(out, trials, strict=True):
+                row["train_scores"] = self._one_or_all(trial.train_scores)
         judged = [candidates[c] for c in dict.fromkeys(trial.candidate for trial in trials)]
         self.cv_results_ = self._format_results(judged, self.n_splits_, out)
         if self.refit or not self.multimetric_:
@@ -217,6 +211,10 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
             self.best_params_ = self.cv_results_["params"][self.best_index_]
             if not callable(self.refit):
                 self.best_score_ = self.cv_results_[f"mean_test_{metric}"][self.best_index_]
+
+    def _one_or_all(self, scores: Any) -> Any:
+        """Return the scores of all metrics by name, or the score of the only one."""
+        return scores if self.multimetric_ else scores["score"]
 
     def _deciding_metric(self, names: list[str]) -> str:
         if not self.multimetric_:
@@ -228,8 +226,8 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         return str(self.refit)
 
 
-def _through(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[list[Trial], str]:
-    """Return the trials of candidates that are through all folds, or else of folds that all are through."""
+def _comparable(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[list[Trial], str]:
+    """Return the trials of candidates judged on all folds; if there are none, of folds shared by all."""
     folds: dict[int, set[int]] = {}
     for trial in trials:
         folds.setdefault(trial.candidate, set()).add(trial.fold)

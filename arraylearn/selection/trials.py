@@ -28,22 +28,22 @@ class TrialPlan(NamedTuple):
     sample: LabelledRows
     folds: list[Fold]
     scorers: Scorers
-    keep_predictions: bool = False
-    train_scores: bool = False
-    error_score: Any = "raise"
+    keep_predictions: bool = False  # of the test rows
+    train_scores: bool = False  # whether the training rows are scored, too
+    error_score: Any = "raise"  # or the score of a candidate whose fit fails
     weigh_scores: bool = False  # whether metrics that know weights get those of the test rows
 
 
 class Trial(NamedTuple):
     """One candidate on one fold."""
 
-    candidate: int
-    fold: int
+    candidate: int  # position among the candidates
+    fold: int  # position among the folds
     scores: dict[str, float]
-    train_scores: dict[str, float] | None
+    train_scores: dict[str, float] | None  # None: not asked for
     fit_seconds: float
     score_seconds: float
-    predictions: Host | None = None
+    predictions: Host | None = None  # of the test rows; None: not kept
 
 
 def run_trials(
@@ -51,8 +51,8 @@ def run_trials(
 ) -> Iterator[Trial]:
     """Judge every candidate on every fold, one candidate after the other unless a fast path joins them.
 
-    A fast path gives what the loop would give; one that yields no models is left out where a scorer or the
-    training scores need them. What it declines goes through the loop.
+    A fast path gives the results of the loop. One that yields no models is not used where a scorer or the
+    training scores need them. What it does not yield goes through the loop.
     """
     path = None
     if fast:
@@ -112,7 +112,7 @@ def _score(plan: TrialPlan, model: Any, rows: Host, train: Host) -> tuple[dict[s
         if needs_model({name: scorer}):
             value = scorer(model, X, take_rows(sample.y, rows))
         else:
-            # of the rows a scorer reads no more than their number
+            # a scorer passes X on to `answers`, which does not read it
             value = scorer(answers, labels, labels, **_score_weights(plan, scorer, rows))
         if isinstance(value, dict):  # a function that takes several scores at once
             scores |= {key: float(score) for key, score in value.items()}

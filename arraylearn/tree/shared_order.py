@@ -1,8 +1,12 @@
 """The columns of a sample, sorted once for all folds.
 
-The training rows of a fold are some of the sorted rows: to leave the others out of the lists takes one pass,
-where to sort them takes many. Equal values keep their order, so that the lists are exactly those that the
-fold would have made by itself.
+The sorted list of a fold's training rows is the list of all rows without its test rows, which takes one pass
+where sorting takes many. Equal values keep their order, so the lists are exactly those of sorting the fold::
+
+    column      4.0  1.0  3.0  1.0  2.0        rows 0 .. 4
+    all rows      1    3    4    2    0        row numbers, ascending by value
+    without 2     1    3    4    0             a fold that is tested on row 2
+    renumbered    1    2    3    0             by position among the training rows 0 1 3 4
 """
 
 from __future__ import annotations
@@ -24,17 +28,15 @@ Host = Any  # a NumPy array
 
 
 class SharedOrder(NamedTuple):
-    """The sorted columns of all rows."""
+    """The sorted columns of all rows; rows are numbered in the order of `tree.rows.Rows`."""
 
     place: Place
-    lists: (
-        Array  # int32 (d, n): rows of each column in ascending order, by their number among the rows by class
-    )
-    number: Host  # (n,): that number of each row of the sample
-    dtype: Any
+    lists: Array  # int32 (d, n): the row numbers of each column, ascending by value
+    number: Host  # (n,): the number of each row of the sample
+    dtype: Any  # of the columns
 
     def of_fold(self, train: Host, rows: Rows) -> Array | None:
-        """Return the lists of the rows that a tree was given from the rows `train`; None if they differ."""
+        """Return the lists of a tree's rows, which are the rows `train`; None if the tree must sort them."""
         xp = self.place.xp
         number = self.number.take(train).take(rows.order)
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype
@@ -49,7 +51,7 @@ class SharedOrder(NamedTuple):
 
 
 def sort_sample(estimator: Any, sample: LabelledRows) -> SharedOrder | None:
-    """Sort the columns of a sample as a tree would; None if it has none, or if `fit` should speak."""
+    """Sort the numeric columns of a sample; None if there are none or the input is invalid."""
     try:
         batch, labels = clone(estimator)._open_fit(sample.X, sample.y)
     except (TypeError, ValueError):

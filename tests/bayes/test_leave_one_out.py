@@ -109,18 +109,18 @@ def test_two_classes_and_their_log_odds():
     np.testing.assert_allclose(found.answer("decision_function"), expected[:, 1] - expected[:, 0], rtol=1e-10)
 
 
-def test_odd_rows_get_a_fit_of_their_own(monkeypatch):
+def test_rows_without_an_exact_update_get_a_fit_of_their_own(monkeypatch):
     X, y = mixed(60)
     X.loc[[4, 17], "b"] = ["once", "also once"]
     X.loc[8, "a"] = 300.0  # nearly all of its class's scatter
     fitted = []
-    original = leave_one_out._fit_odd_rows
+    original = leave_one_out._fit_without
 
-    def recorded(estimator, sample, odd, known):
-        fitted.extend(odd.tolist())
-        original(estimator, sample, odd, known)
+    def recorded(estimator, sample, to_fit, known):
+        fitted.extend(to_fit.tolist())
+        original(estimator, sample, to_fit, known)
 
-    monkeypatch.setattr(leave_one_out, "_fit_odd_rows", recorded)
+    monkeypatch.setattr(leave_one_out, "_fit_without", recorded)
     assert_same_as_loop(al.NaiveBayesClassifier(), X, y)
     assert fitted == [4, 8, 17]
 

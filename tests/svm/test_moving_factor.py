@@ -1,4 +1,4 @@
-"""Systems of rows that come and go, and products of many workers: equal to what dense algebra says."""
+"""Systems of rows that join and leave, and shared products: equal to dense algebra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from arraylearn.backend.namespace import HOST
 from arraylearn.svm.paths import moving_factor
 from arraylearn.svm.paths.moving_factor import MovingFactor
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.paths.shared_products import Request, run_together
+from arraylearn.svm.paths.shared_products import Request, run_side_by_side
 
 
 def store_of(n=80, dtype="float64", seed=0):
@@ -69,11 +69,11 @@ def test_a_matrix_that_is_not_definite_is_refused():
     assert MovingFactor(SharedMatrix(HOST, matrix, matrix.dtype)).at(np.arange(2)) is None
 
 
-@pytest.mark.parametrize("n_workers", [1, 3])
-def test_workers_get_their_own_products(n_workers):
+@pytest.mark.parametrize("n_routines", [1, 3])
+def test_routines_get_their_own_products(n_routines):
     store, matrix = store_of()
 
-    def worker(seed):
+    def routine(seed):
         rng = np.random.default_rng(seed)
         total = np.zeros(80)
         for _ in range(seed + 1):  # they end at different times
@@ -84,8 +84,8 @@ def test_workers_get_their_own_products(n_workers):
             total += found
         return seed, total
 
-    assert [seed for seed, _ in run_together(store, [worker(s) for s in range(n_workers)])] == list(
-        range(n_workers)
+    assert [seed for seed, _ in run_side_by_side(store, [routine(s) for s in range(n_routines)])] == list(
+        range(n_routines)
     )
 
 

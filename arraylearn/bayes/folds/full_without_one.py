@@ -21,34 +21,37 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
-from arraylearn.bayes.folds.naive_without_one import WithoutOne, prior_without_one
+from arraylearn.bayes.folds.naive_without_one import WeightedRows, WithoutOne, prior_without_one
 
-__all__ = ["full_without_one"]
+__all__ = ["FullRules", "full_without_one"]
 
 _LOG_2PI = math.log(2 * math.pi)
-# Where a row holds all but this share of a direction, its absence costs too many digits.
+# Where the scatter without a row keeps less than this share in some direction, too many digits are lost.
 _LEAST_SHARE = 1e-3
 
 
-class Basis(NamedTuple):
-    """Where a scatter is diagonal."""
+class FullRules(NamedTuple):
+    """How full Bayes estimates covariances."""
 
-    turn: Array  # (d, d): rows of z @ turn are the coordinates there
-    value: Array  # (d,) the scatter there
+    shared: bool  # whether the classes share one
+    shrinkage: float  # towards the sphere, 0 to 1
+    lost: float  # 1 for unbiased covariances, 0 for maximum likelihood
+
+
+class Basis(NamedTuple):
+    """Coordinates in which a scatter is diagonal."""
+
+    turn: Array  # (d, d): rows of z @ turn are the coordinates
+    value: Array  # (d,) the diagonal
     is_definite: Array  # () bool
 
 
 def full_without_one(
     xp: Namespace,
     stats: Moments,
-    x: Array,
-    classes: Array,
-    weights: Array,
+    sample: WeightedRows,
     given: Array | None,
-    *,
-    shared: bool,
-    shrinkage: float,
-    lost: float,
+    rules: FullRules,
 ) -> WithoutOne:
     """Evaluate every row under the model of all others.
 
@@ -56,38 +59,29 @@ def full_without_one(
     ----------
     stats : Moments
         Weight (k,), mean (k, d) and scatter (k, d, d) of all rows.
-    x : float array (n, d)
-        Rows in the accumulator's dtype.
-    classes : int64 array (n,)
-        Class of each row.
-    weights : float array (n,)
-        Positive weights.
+    sample : WeightedRows
+        The rows, without missing values.
     given : float array (k,) or None
         Given log priors.
-    shared : bool
-        Whether the classes share their covariance.
-    shrinkage : float
-        Towards the sphere, 0 to 1.
-    lost : float
-        1 for unbiased covariances, 0 for maximum likelihood.
+    rules : FullRules
+        How to estimate.
     """
+    x, classes, weights = sample
     k, d = stats.mean.shape
     ids = xp.arange(k, dtype=xp.int64, device=array_api_compat.device(x))
-    divisor = stats.weight - lost
+    divisor = stats.weight - rules.lost
     is_defined = xp.all(divisor > 1e-9 * stats.weight)
-    if shared:
-        bases = [_find_basis(xp, xp.sum(stats.scatter, axis=0), xp.sum(divisor), shrinkage)]
+    if rules.shared:
+        bases = [_find_basis(xp, xp.sum(stats.scatter, axis=0), xp.sum(divisor), rules.shrinkage)]
     else:
-        bases = [_find_basis(xp, stats.scatter[c, ...], divisor[c], shrinkage) for c in range(k)]
+        bases = [_find_basis(xp, stats.scatter[c, ...], divisor[c], rules.shrinkage) for c in range(k)]
     is_fine = is_defined & xp.all(xp.stack([basis.is_definite for basis in bases]))
     parts = []
     for rows in row_chunks(x.shape[0], 8 * d * (k + 6) * 2, most=1 << 14):
         own = xp.astype(classes[rows][:, None] == ids[None, :], x.dtype)
-        density, is_odd = _density(
-            xp, stats, bases, x[rows, :], own, weights[rows], shrinkage=shrinkage, lost=lost
-        )
+        density, needs_fit = _density(xp, stats, bases, x[rows, :], own, weights[rows], rules)
         log_prior = prior_without_one(xp, stats.weight, own, weights[rows], given, 0.0)
-        parts.append((density + log_prior, log_prior, is_odd | ~is_fine))
+        parts.append((density + log_prior, log_prior, needs_fit | ~is_fine))
     return WithoutOne(*(xp.concat(list(column)) for column in zip(*parts, strict=True)))
 
 
@@ -116,19 +110,18 @@ def _density(
     x: Array,
     own: Array,
     weight: Array,
-    *,
-    shrinkage: float,
-    lost: float,
+    rules: FullRules,
 ) -> tuple[Array, Array]:
-    """Return the log densities (m, k), and which rows need a fit of their own."""
+    """Return the log densities (m, k), and which rows need a fit."""
     k, d = stats.mean.shape
+    lost = rules.lost
     before = own @ stats.weight  # (m,)
     after = before - weight
     is_left = after - lost > 1e-9 * after
     safe = xp.where(is_left, after, 1.0)
     pull = weight * before / safe  # a
     all_rows = xp.sum(stats.weight - lost)
-    columns, is_odd = [], ~is_left
+    columns, needs_fit = [], ~is_left
     deviation = x - own @ stats.mean  # u
     for c in range(k):
         is_own = own[:, c] > 0
@@ -139,11 +132,11 @@ def _density(
         step = xp.where(is_touched, pull, 0.0)
         divisor = all_rows if len(bases) == 1 else stats.weight[c] - lost
         divisor = divisor - xp.where(is_touched, weight, 0.0)
-        square, log_det, share = _without_row(xp, basis, z, deviation, step, shrinkage)
-        is_odd = is_odd | (is_touched & (share < _LEAST_SHARE))
+        square, log_det, share = _without_row(xp, basis, z, deviation, step, rules.shrinkage)
+        needs_fit = needs_fit | (is_touched & (share < _LEAST_SHARE))
         divisor = xp.where(divisor > 0, divisor, 1.0)
         columns.append(-0.5 * (d * _LOG_2PI + log_det - d * xp.log(divisor) + square * divisor))
-    return xp.stack(columns, axis=1), is_odd
+    return xp.stack(columns, axis=1), needs_fit
 
 
 def _without_row(

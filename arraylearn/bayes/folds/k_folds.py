@@ -1,4 +1,4 @@
-"""Bayes classifiers on all folds from one pass: a fold is left out when the statistics are merged."""
+"""Bayes classifiers on all folds from one pass over the rows: statistics are merged without the test rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MOST_FOLDS = 200
 def judge_bayes_folds(
     estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield the candidates fitted on the folds: the statistics of every row are taken once.
+    """Yield the candidates fitted on the folds; the statistics of every row are taken once.
 
-    Each set of folds that parts the rows is one pass; the training rows of a fold are all but its own. Folds
-    whose training rows know fewer classes or categories than the sample are left to the loop.
+    Folds with disjoint test rows share one pass, if each is trained on all rows but its own. Left to the
+    loop: other folds, and folds whose training rows lack a class or category of the sample.
     """
     for group in _groups(estimator, candidates):
         opened = open_bayes(set_candidate(estimator, candidates[group[0]]), sample)
@@ -46,7 +46,7 @@ def judge_bayes_folds(
 
 
 def open_bayes(estimator: Any, sample: LabelledRows) -> tuple[Any, Batch, Array | None] | None:
-    """Read the sample as `fit` would; None where the loop had better speak."""
+    """Read the sample as `fit` would; None if it is invalid: the ordinary loop then raises the error."""
     try:
         estimator._check_parameters()
         batch, _ = estimator._open_fit(sample.X, sample.y)
@@ -59,7 +59,7 @@ def open_bayes(estimator: Any, sample: LabelledRows) -> tuple[Any, Batch, Array 
 
 
 def _depends_on_values(estimator: Any) -> bool:
-    """Whether fewer rows might make another kind of column: numbers beside text, in a column of objects."""
+    """Whether a column of objects holds numbers and text, so that fewer rows might make it numeric."""
     if getattr(estimator, "categorical_features", None) != "from_dtype":
         return False
     return any(not isinstance(value, str | bool) for domain in estimator.schema_.domains for value in domain)
@@ -126,8 +126,12 @@ def _all_but_one(
         weight = None if weights is None else xp.take(weights, rows, axis=0)
         found.append(model._take_statistics(part_of_batch(batch, rows), xp.take(codes, rows, axis=0), weight))
     merge = model._merge_statistics
+    # blocks       a     b     c     d
+    # before       -     a     ab    abc
+    # after        bcd   cd    d     -      (built from the right, then reversed)
+    # joined       bcd   acd   abd   abc
     before: list[Any] = [None]
-    after: list[Any] = [None]  # statistics of the blocks before, and (reversed) after each block
+    after: list[Any] = [None]
     for first, last in zip(found[:-1], found[:0:-1], strict=True):
         before.append(first if before[-1] is None else merge(xp, before[-1], first))
         after.append(last if after[-1] is None else merge(xp, last, after[-1]))
@@ -140,7 +144,7 @@ def _all_but_one(
 
 
 def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, whole: Any) -> bool:
-    """Whether the training rows know every class and category that the sample has."""
+    """Whether the training rows hold every class and category of the sample."""
     codes, weight = sample.labels.codes.take(fold.train), sample.sample_weight
     if not all((codes == c).any() for c in range(sample.labels.classes.shape[0])):
         return False
@@ -149,12 +153,12 @@ def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, whole: Any) -
     if not isinstance(statistics, NaiveStatistics):
         return True
     trained, known = (to_host(part.counts).sum(axis=1) for part in (statistics, whole))
-    # the cells of missing values do not matter, but to ask is not worth the while
+    # cells of missing values would not matter, but leaving them out is not worth the code
     return bool(((trained > 0) | (known == 0)).all())
 
 
 def _fitted(model: Any, candidate: Candidate, batch: Batch, statistics: Any) -> Any:
-    """Make a fitted classifier of statistics; None where the loop shall say what is wrong."""
+    """Make a fitted classifier of statistics; None if that fails: the ordinary loop then raises the error."""
     xp = batch.place.xp
     fitted = shallow_copy(model).set_params(**clone(candidate, safe=False))
     fitted._copies = {}

@@ -9,16 +9,17 @@ Leaving out row x of weight w changes the statistics of its own class by rank on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.bayes.classifier import BayesClassifier
-from arraylearn.bayes.folds.full_without_one import full_without_one
+from arraylearn.bayes.folds.full_without_one import FullRules, full_without_one
 from arraylearn.bayes.folds.k_folds import open_bayes
-from arraylearn.bayes.folds.naive_without_one import NaiveRules, naive_without_one
+from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, WithoutOne, naive_without_one
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.bayes.naive_classifier import _value_priors
 from arraylearn.bayes.rule import log_posterior, settle
@@ -31,18 +32,12 @@ __all__ = ["leave_out_bayes_rows"]
 Host = Any  # a NumPy array
 
 
-class Joint(NamedTuple):
-    """Joint log likelihoods of rows under models that have not seen them."""
-
-    value: Host  # (n, k)
-    log_prior: Host  # (n, k)
-
-
 def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None:
-    """Answer for every row as the classifier fitted on all others would; None where only the loop can.
+    """Predict every row as the classifier fitted on all others would; None: the ordinary loop has to do it.
 
-    Rows whose absence changes more than numbers (the last one of a category, too few for a variance, a
-    covariance that hangs on one row) are answered by a fit of their own.
+    The loop serves for options without an update formula, invalid input, and samples most of whose rows need
+    a fit of their own. A row needs one if the model without it differs in more than numbers: the last row of
+    a category, too few rows for a variance, a covariance that is singular without the row.
     """
     if getattr(estimator, "shrinkage", None) == "auto" or min(_class_sizes(sample)) < 2:
         return None
@@ -56,25 +51,23 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
     statistics = model._take_statistics(batch, classes, weights)
     if weights is None:
         weights = xp.ones((sample.n_rows,), dtype=dtype, device=place.device)
-    weighted = (xp.astype(batch.table.numeric, dtype, copy=False), classes, weights)
+    rows = WeightedRows(xp.astype(batch.table.numeric, dtype, copy=False), classes, weights)
     given = model._log_prior(place)
-    rule = _naive_rules(model, batch, statistics)
-    if rule is not None:
-        naive = statistics if isinstance(statistics, NaiveStatistics) else _as_naive(xp, statistics)
-        found = naive_without_one(xp, naive, *weighted, batch.table.codes, given, rule)
+    lost = 1.0 if model.variance == "unbiased" else 0.0
+    if isinstance(statistics, NaiveStatistics):
+        rules = _naive_rules(model, batch, lost)
+        found = naive_without_one(xp, statistics, rows, batch.table.codes, given, rules)
+    elif model.covariance == "diagonal":
+        normal = NaiveRules(0.0, None, 0.0, "uniform", (), lost, 1e-9)
+        found = naive_without_one(xp, _as_naive(xp, statistics), rows, batch.table.codes, given, normal)
     else:
-        is_shared = model.covariance == "shared"
-        shrinkage = float(model.shrinkage or 0.0)
-        lost = 1.0 if model.variance == "unbiased" else 0.0
-        found = full_without_one(
-            xp, statistics.moments, *weighted, given, shared=is_shared, shrinkage=shrinkage, lost=lost
-        )
-    joint, log_prior, is_odd = (to_host(part) for part in found)
-    known = Joint(joint.copy(), log_prior.copy())
-    odd = is_odd.nonzero()[0]
-    if odd.shape[0] > max(50, sample.n_rows // 2):
-        return None  # the loop has a bar and can be interrupted
-    _fit_odd_rows(estimator, sample, odd, known)
+        full = FullRules(model.covariance == "shared", float(model.shrinkage or 0.0), lost)
+        found = full_without_one(xp, statistics.moments, rows, given, full)
+    known = WithoutOne(*(to_host(part).copy() for part in found))
+    to_fit = known.needs_fit.nonzero()[0]
+    if to_fit.shape[0] > max(50, sample.n_rows // 2):
+        return None  # the loop shows its progress and can be interrupted
+    _fit_without(estimator, sample, to_fit, known)
     return _answers(model, known)
 
 
@@ -83,13 +76,8 @@ def _class_sizes(sample: LabelledRows) -> list[int]:
     return [int((codes == c).sum()) for c in range(sample.labels.classes.shape[0])]
 
 
-def _naive_rules(model: Any, batch: Batch, statistics: Any) -> NaiveRules | None:
-    """Return how naive Bayes estimates; None for a full covariance."""
-    lost = 1.0 if model.variance == "unbiased" else 0.0
-    if not isinstance(statistics, NaiveStatistics):
-        return (
-            NaiveRules(0.0, None, 0.0, "uniform", (), lost, 1e-9) if model.covariance == "diagonal" else None
-        )
+def _naive_rules(model: Any, batch: Batch, lost: float) -> NaiveRules:
+    """Return how a naive Bayes classifier estimates."""
     laplace, m = float(model.laplace), model.m_estimate
     extra = laplace if m is None else m / model.classes_.shape[0]
     return NaiveRules(
@@ -105,6 +93,7 @@ def _naive_rules(model: Any, batch: Batch, statistics: Any) -> NaiveRules | None
 
 
 def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:
+    """Return the statistics of a diagonal covariance as those of naive Bayes on numeric columns."""
     moments = statistics.moments
     return NaiveStatistics(
         moments.weight,
@@ -113,27 +102,27 @@ def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:
     )
 
 
-def _fit_odd_rows(estimator: Any, sample: LabelledRows, odd: Host, known: Joint) -> None:
-    """Fit without each of these rows, and write what the models say."""
-    rows = from_host(range(sample.n_rows), HOST)
-    for i in odd.tolist():
+def _fit_without(estimator: Any, sample: LabelledRows, to_fit: Host, known: WithoutOne) -> None:
+    """Fit without each of the rows `to_fit`, and write what the models give for it into `known`."""
+    rows = np.arange(sample.n_rows)
+    for i in to_fit.tolist():
         fitted: BayesClassifier = sample.fit(clone(estimator), rows[rows != i])
-        known.value[i] = to_host(fitted.predict_joint_log_proba(take_rows(sample.X, rows[i : i + 1])))[0]
+        known.joint[i] = to_host(fitted.predict_joint_log_proba(take_rows(sample.X, rows[i : i + 1])))[0]
         known.log_prior[i] = to_host(fitted.model_.log_prior)
 
 
-def _answers(model: Any, known: Joint) -> Answers:
-    """Make the answers of the classifiers of their joint log likelihoods."""
+def _answers(model: Any, known: WithoutOne) -> Answers:
+    """Make predictions of joint log likelihoods."""
     xp = HOST.xp
-    settled = settle(xp, known.value, known.log_prior)
+    settled = settle(xp, known.joint, known.log_prior)
 
     def posterior() -> Host:
-        return log_posterior(xp, known.value, known.log_prior)
+        return log_posterior(xp, known.joint, known.log_prior)
 
     def decision() -> Host:
-        return settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.value
+        return settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.joint
 
-    chosen = settled if model._may_vanish() else known.value
+    chosen = settled if model._may_vanish() else known.joint
     return Answers(
         model.classes_,
         {

@@ -1,4 +1,4 @@
-"""Naive Bayes with every row left out in turn: joint log likelihoods of all rows at once."""
+"""Naive Bayes with every row left out in turn: the joint log likelihoods of all rows at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from arraylearn.bayes.naive import NaiveStatistics, total_moments
 from arraylearn.bayes.nominal import cell_offsets
 from arraylearn.bayes.rule import log_or_never
 
-__all__ = ["NaiveRules", "WithoutOne", "naive_without_one", "prior_without_one"]
+__all__ = ["NaiveRules", "WeightedRows", "WithoutOne", "naive_without_one", "prior_without_one"]
 
 _LOG_2PI = math.log(2 * math.pi)
 # A scatter that keeps less than this share when a row leaves has lost too many digits.
@@ -25,10 +25,10 @@ _ROWS_AT_ONCE = 512  # so that all classes and columns of some rows stay in the 
 
 
 class NaiveRules(NamedTuple):
-    """How naive Bayes estimates."""
+    """How naive Bayes estimates probabilities and variances."""
 
-    laplace: float
-    m: float | None
+    laplace: float  # added to every count, unless there is an `m`
+    m: float | None  # weight of the prior in the m-estimate
     prior_extra: float  # added to every class weight
     value_priors: Literal["uniform", "marginal", "given"]
     n_values: tuple[int, ...]  # of the nominal attributes
@@ -37,12 +37,20 @@ class NaiveRules(NamedTuple):
     cell_prior: tuple[float, ...] = ()  # given prior of every cell, for "given"
 
 
-class WithoutOne(NamedTuple):
-    """What models that have not seen a row say of it."""
+class WeightedRows(NamedTuple):
+    """The numeric columns of all rows, their classes and weights."""
 
-    joint: Array  # (n, k)
+    x: Array  # float (n, d), in the accumulator's dtype; NaN is missing
+    classes: Array  # int64 (n,)
+    weights: Array  # float (n,), positive
+
+
+class WithoutOne(NamedTuple):
+    """Each row under the model of all other rows."""
+
+    joint: Array  # (n, k) joint log likelihoods
     log_prior: Array  # (n, k)
-    is_odd: Array  # (n,) bool: these need a fit of their own
+    needs_fit: Array  # (n,) bool: the update is not exact enough; only a fit without the row is
 
 
 def prior_without_one(
@@ -59,9 +67,7 @@ def prior_without_one(
 def naive_without_one(
     xp: Namespace,
     stats: NaiveStatistics,
-    x: Array,
-    classes: Array,
-    weights: Array,
+    sample: WeightedRows,
     codes: Array,
     given: Array | None,
     rules: NaiveRules,
@@ -72,19 +78,16 @@ def naive_without_one(
     ----------
     stats : NaiveStatistics
         Of all rows.
-    x : float array (n, d)
-        Numeric columns in the accumulator's dtype; NaN is missing.
-    classes : int64 array (n,)
-        Class of each row.
-    weights : float array (n,)
-        Positive weights.
+    sample : WeightedRows
+        The rows.
     codes : int32 array (q, n)
         Nominal columns; -1 is missing.
     given : float array (k,) or None
         Given log priors.
     rules : NaiveRules
-        The estimates.
+        How to estimate.
     """
+    x, classes, weights = sample
     n, k = x.shape[0], stats.class_weight.shape[0]
     ids = xp.arange(k, dtype=xp.int64, device=array_api_compat.device(x))
     n_rows = _rows_by_cell(xp, codes, rules.n_values) if codes.shape[0] else None
@@ -94,21 +97,23 @@ def naive_without_one(
         weight = weights[rows]
         log_prior = prior_without_one(xp, stats.class_weight, own, weight, given, rules.prior_extra)
         joint = log_prior
-        is_odd = xp.zeros(weight.shape, dtype=xp.bool, device=array_api_compat.device(x))
+        needs_fit = xp.zeros(weight.shape, dtype=xp.bool, device=array_api_compat.device(x))
         if x.shape[1]:
-            density, is_odd = _normal_part(xp, stats.numeric, x[rows, :], classes[rows], own, weight, rules)
+            some = WeightedRows(x[rows, :], classes[rows], weight)
+            density, needs_fit = _normal_part(xp, stats.numeric, some, own, rules)
             joint = joint + density
         if codes.shape[0]:
             share, is_last = _nominal_part(xp, stats.counts, codes[:, rows], own, weight, n_rows, rules)
-            joint, is_odd = joint + share, is_odd | is_last
-        parts.append((joint, log_prior, is_odd))
+            joint, needs_fit = joint + share, needs_fit | is_last
+        parts.append((joint, log_prior, needs_fit))
     return WithoutOne(*(xp.concat(list(column)) for column in zip(*parts, strict=True)))
 
 
 def _normal_part(
-    xp: Namespace, stats: Moments, x: Array, classes: Array, own: Array, weight: Array, rules: NaiveRules
+    xp: Namespace, stats: Moments, sample: WeightedRows, own: Array, rules: NaiveRules
 ) -> tuple[Array, Array]:
-    """Return the log densities (m, k) of the numeric columns, and which rows need a fit of their own."""
+    """Return the log densities (m, k) of the numeric columns, and which rows need a fit."""
+    x, classes, weight = sample
     is_known = ~xp.isnan(x)
     x = xp.where(is_known, x, 0.0)
     gone = xp.where(is_known, weight[:, None], 0.0)  # (m, d)
@@ -132,8 +137,8 @@ def _normal_part(
     offset = x[:, None, :] - xp.where(is_own, own_mean[:, None, :], stats.mean[None, :, :])
     terms = xp.log(var) + _LOG_2PI + offset * offset / var
     density = -0.5 * xp.sum(xp.where(is_known[:, None, :], terms, 0.0), axis=2)
-    is_odd = xp.any(~is_left | is_thin, axis=1) | ~xp.all(is_defined)
-    return density, is_odd
+    needs_fit = xp.any(~is_left | is_thin, axis=1) | ~xp.all(is_defined)
+    return density, needs_fit
 
 
 def _largest_variance(xp: Namespace, stats: Moments, x: Array, gone: Array) -> Array:
@@ -156,7 +161,7 @@ def _rows_by_cell(xp: Namespace, codes: Array, n_values: tuple[int, ...]) -> Arr
 def _nominal_part(
     xp: Namespace, counts: Array, codes: Array, own: Array, weight: Array, n_rows: Array, rules: NaiveRules
 ) -> tuple[Array, Array]:
-    """Return the log probabilities (m, k) of the nominal columns, and which rows hold the last of a value."""
+    """Return the log probabilities (m, k) of the nominal columns, and which rows are the last of a value."""
     q, m = codes.shape
     k = own.shape[1]
     device = array_api_compat.device(codes)

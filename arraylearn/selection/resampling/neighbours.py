@@ -49,7 +49,7 @@ def nearest_rows(xp: Namespace, x: Array, codes: Array, penalty: Array, *, k: in
     device = array_api_compat.device(x)
     dtype = accumulator_dtype(Place(xp, device))
     rows = xp.astype(x, dtype, copy=False)
-    rows = rows - xp.mean(rows, axis=0, keepdims=True)  # a common offset shall cost no digits
+    rows = rows - xp.mean(rows, axis=0, keepdims=True)  # so that a common offset costs no digits
     length = xp.vecdot(rows, rows)
     m = x.shape[0]
     position = xp.arange(m, dtype=xp.int64, device=device)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.backend.namespace import HOST, from_host
+import numpy as np
+
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.selection.resampling.strategy import Sampler, Strategy, fewer, more
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, lowered_counts, raised_counts
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["RandomOverSampler", "RandomUnderSampler"]
@@ -53,7 +54,7 @@ class RandomUnderSampler(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows and labels that stay, in their old order."""
         codes, classes, counts = self._encode(X, y)
-        targets = fewer(self.sampling_strategy, classes, counts)
+        targets = lowered_counts(self.sampling_strategy, classes, counts)
         rng = as_generator(self.random_state)
         keep = []
         for c, target in enumerate(targets):
@@ -63,7 +64,7 @@ class RandomUnderSampler(Sampler):
                 if target == counts[c] and not self.replacement
                 else rng.choice(rows, target, replace=self.replacement).tolist()
             )
-        self.sample_indices_ = from_host(sorted(keep), HOST)
+        self.sample_indices_ = np.asarray(sorted(keep))
         return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)
 
 
@@ -99,10 +100,10 @@ class RandomOverSampler(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the repeated ones after them."""
         codes, classes, counts = self._encode(X, y)
-        targets = more(self.sampling_strategy, classes, counts)
+        targets = raised_counts(self.sampling_strategy, classes, counts)
         rng = as_generator(self.random_state)
         drawn = list(range(codes.shape[0]))
         for c, target in enumerate(targets):
             drawn += rng.choice((codes == c).nonzero()[0], target - counts[c]).tolist()
-        self.sample_indices_ = from_host(drawn, HOST)
+        self.sample_indices_ = np.asarray(drawn)
         return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to_host
+import numpy as np
+
+from arraylearn.backend.namespace import from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
-from arraylearn.checks import refuse
+from arraylearn.checks import check_whole, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
-from arraylearn.selection.resampling.strategy import Sampler, Strategy, more
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, raised_counts
 from arraylearn.selection.resampling.synthesis import Synthesis, append_synthetic
 from arraylearn.table import learn_schema, read_table
 from arraylearn.table.subsets import take_rows
@@ -42,7 +44,7 @@ class SMOTE(Sampler):
     Notes
     -----
     Distances are taken in chunks that fit the memory budget. The result has the library, device and frame
-    type of `X`; integer columns become floats, because values between are wanted.
+    type of `X`; integer columns become floats, because synthetic values lie between given ones.
 
     References
     ----------
@@ -76,13 +78,16 @@ class SMOTE(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the synthetic ones after them."""
         codes, classes, counts = self._encode(X, y)
-        if not isinstance(self.k_neighbors, int) or self.k_neighbors < 1:
-            raise refuse("k_neighbors", "must be an integer of at least 1", repr(self.k_neighbors))
-        targets = more(self.sampling_strategy, classes, counts)
+        check_whole("k_neighbors", self.k_neighbors, 1)
+        targets = raised_counts(self.sampling_strategy, classes, counts)
         schema = learn_schema(X, self.categorical_features)
         place = choose_place(locate(X), self.backend)
         table = read_table(X, schema, place)
-        self._refuse_missing(*read_flags(place, ~place.xp.all(place.xp.isfinite(table.numeric))))
+        if any(read_flags(place, ~place.xp.all(place.xp.isfinite(table.numeric)))):
+            raise ValueError(
+                "Input X contains NaN or infinity; SMOTE needs finite numbers to interpolate. "
+                "Impute or drop them."
+            )
         rng = as_generator(self.random_state)
         parts = []
         for c, target in enumerate(targets):
@@ -92,8 +97,7 @@ class SMOTE(Sampler):
                 parts.append(self._between(place, table, (codes == c).nonzero()[0], target - counts[c], rng))
         if not parts:
             return X, y
-        base = from_host([row for part in parts for row in part.base.tolist()], HOST)
-        order = from_host([*range(codes.shape[0]), *base.tolist()], HOST)
+        order = np.concat([np.arange(codes.shape[0]), *(part.base for part in parts)])
         return append_synthetic(X, schema, place, parts), take_rows(y, order)
 
     def _between(self, place: Any, table: Any, members: Host, n_new: int, rng: Any) -> Synthesis:
@@ -118,10 +122,3 @@ class SMOTE(Sampler):
             for c in range(codes.shape[0])
         ]
         return Synthesis(members.take(base), numeric, sources)
-
-    def _refuse_missing(self, is_bad: bool) -> None:
-        if is_bad:
-            raise ValueError(
-                "Input X contains NaN or infinity; SMOTE needs finite numbers to interpolate. "
-                "Impute or drop them."
-            )

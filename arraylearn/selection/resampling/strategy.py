@@ -1,4 +1,4 @@
-"""How many rows of each class a sampler is to reach."""
+"""How many rows of each class a sampler is to make."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from arraylearn.checks import refuse
 from arraylearn.table import encode_labels
 from arraylearn.table.subsets import count_rows
 
-__all__ = ["Sampler", "Strategy", "fewer", "more"]
+__all__ = ["Sampler", "Strategy", "lowered_counts", "raised_counts"]
 
 Host = Any  # a NumPy array
 Strategy = str | float | Mapping[Any, int]
 
 
 class Sampler(BaseEstimator):  # type: ignore[misc]
-    """What the samplers share: the counts to reach."""
+    """Base of the samplers."""
 
     sampling_strategy: Strategy
     random_state: RandomState
@@ -33,8 +33,8 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         return labels.codes, labels.classes, counts
 
 
-def fewer(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
-    """Return the counts to shrink to."""
+def lowered_counts(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
+    """Return how many rows of each class are to be kept."""
     if isinstance(strategy, str):
         if strategy not in ("auto", "majority"):
             raise refuse("sampling_strategy", "must be 'auto', 'majority', a ratio or a dict", repr(strategy))
@@ -49,8 +49,8 @@ def fewer(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
     return [target if c == largest else n for c, n in enumerate(counts)]
 
 
-def more(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
-    """Return the counts to grow to."""
+def raised_counts(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
+    """Return how many rows each class is to have, synthetic or repeated ones included."""
     if isinstance(strategy, str):
         if strategy not in ("auto", "minority"):
             raise refuse("sampling_strategy", "must be 'auto', 'minority', a ratio or a dict", repr(strategy))

@@ -5,7 +5,7 @@ Given which multipliers are 0, free, or at their bound, the free ones and the of
 .. math:: \begin{pmatrix} K_{FF} & 1 \\ 1^T & 0 \end{pmatrix} \begin{pmatrix} \beta_F \\ b \end{pmatrix} =
           \begin{pmatrix} y_F - K_{FU}\beta_U \\ -1^T \beta_U \end{pmatrix}
 
-and its solution says which sets were wrong (a semismooth Newton method). From the sets of the last price a
+and its solution shows which sets were wrong (a semismooth Newton method). From the sets of the last price a
 handful of steps is enough; where it is not, the working-set solver takes over.
 
 References
@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import classification_problem, find_offset
 from arraylearn.svm.paths.moving_factor import MovingFactor, Solver
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.paths.shared_products import Request, Worker, run_together
+from arraylearn.svm.paths.shared_products import Request, Routine, run_side_by_side
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.tasks import rescale_start
 
@@ -37,14 +37,14 @@ __all__ = ["Point", "follow_paths"]
 Host = Any  # a NumPy array
 
 _MOST_STEPS = 40
-_PATIENCE = 3  # steps without fewer errors
-# After these steps with more errors than this share of the free rows, working sets are the shorter way.
+_PATIENCE = 3  # so many steps may pass without fewer rows in wrong sets
+# After so many steps with more wrong rows than this share of the free ones, the working-set solver is faster.
 _TRIAL_STEPS, _HOPELESS = 3, 0.8
 _MOST_CORRECTIONS = 3
 _AHEAD = 0.7  # how far the sets are extrapolated along the path
-# Multipliers that must move by more than this many tolerances in all are not worth an exact check.
+# If clipping moves the multipliers by more than this many tolerances in all, the point is not checked.
 _FAR = 100.0
-_LOW, _FREE, _HIGH = 0, 1, 2
+_LOW, _FREE, _HIGH = 0, 1, 2  # the sets: multipliers at 0, free, at their bound
 
 
 class Point(NamedTuple):
@@ -92,15 +92,15 @@ def follow_paths(
     level = float(xp.mean(xp.linalg.diagonal(store.matrix.x)))
     paths = [_Path(store, sign, share, level, settings) for share in shares]
     for price in prices:
-        first = [] if paths[0].points else run_together(store, [paths[0].solve(price, None)])
+        first = [] if paths[0].points else run_side_by_side(store, [paths[0].solve(price, None)])
         # the other problems begin where the first one is
         hint = paths[0].traces[-1] if first else None
-        rest = run_together(store, [path.solve(price, hint) for path in paths[len(first) :]])
+        rest = run_side_by_side(store, [path.solve(price, hint) for path in paths[len(first) :]])
         yield first + rest
 
 
 class _Path:
-    """One problem on its way along the prices."""
+    """One problem, solved for one price after the other."""
 
     def __init__(
         self, store: SharedMatrix, sign: Host, share: Host, level: float, settings: Settings
@@ -113,12 +113,12 @@ class _Path:
         self.points: list[Point] = []  # the last one
         self.traces: list[Host] = []  # the last two
 
-    def solve(self, price: float, hint: Host | None) -> Worker[Point]:
-        """Go on to a price; `hint` is the trace of a problem like this one."""
+    def solve(self, price: float, hint: Host | None) -> Routine[Point]:
+        """Solve for a price; `hint` is the trace of a similar problem at this price."""
         problem = Problem(self.store, self.sign, price * self.share, self.settings.tol, self.level)
         point = None
         if self.points and not _meets_bound(self.points[-1], self.price * self.share):
-            point = self.points[-1]  # a bound that no multiplier reaches can rise without effect
+            point = self.points[-1]  # no multiplier is at its bound, so a larger one changes nothing
         else:
             ahead = hint
             if len(self.traces) == 2:
@@ -136,7 +136,7 @@ class _Path:
 
 
 class _Pinned:
-    """K times the multipliers at their bounds, for a price of 1; rows that come and go are added to it."""
+    """K times the multipliers at their bounds, for a price of 1; updated by the rows that change."""
 
     def __init__(self, weight: Host) -> None:
         self.weight = weight  # (n,): of a row at its bound
@@ -144,7 +144,7 @@ class _Pinned:
         self.product = np.zeros(weight.shape[0])
         self.n_changed = 0
 
-    def at(self, is_high: Host) -> Worker[Host]:
+    def at(self, is_high: Host) -> Routine[Host]:
         """Return the product where these rows are at their bounds."""
         changed = (is_high != self.is_high).nonzero()[0]
         n_high = int(is_high.sum())
@@ -165,7 +165,7 @@ def _meets_bound(point: Point, bound: Host) -> bool:
 
 
 def _trace(problem: Problem, point: Point) -> Host:
-    """Place rows on a line: below 0 beyond the margin, 0 to 1 their share of the bound, above 1 at it."""
+    """Return a number per row: below 0 beyond the margin, 0 to 1 the share of the bound, above 1 at it."""
     bound = np.where(problem.bound > 0, problem.bound, 1.0)
     slack = 1.0 - problem.sign * (point.product + point.offset)
     return problem.sign * point.beta / bound + slack
@@ -191,8 +191,8 @@ def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: S
 
 def _newton(
     problem: Problem, price: float, factor: MovingFactor, pins: _Pinned, sets: Host
-) -> Worker[Point | None]:
-    """Correct the sets until they are right; None where that does not come to an end."""
+) -> Routine[Point | None]:
+    """Correct the sets until they are right; None if that fails, and the working-set solver is to be used."""
     sign, bound = problem.sign, problem.bound
     is_part = bound > 0
     fewest, n_vain = bound.shape[0], 0
@@ -225,7 +225,7 @@ def _newton(
             return None
         n_vain = 0 if n_wrong < fewest else n_vain + 1
         fewest = min(fewest, n_wrong)
-        # where changing all that is wrong leads nowhere, only the worst is changed
+        # if changing all wrong rows makes no progress, only the worst are changed
         least = 0.5 if n_vain > _PATIENCE else 0.0
         sets = sets.copy()
         sets[wrong > max(0.4 * problem.tol, least * float(wrong.max()))] = _FREE
@@ -242,7 +242,7 @@ def _wrong_sides(sets: Host, slack: Host, is_part: Host) -> Host:
 
 def _solve_free(
     problem: Problem, free: Host, pinned: Host, total: float, system: Solver | None
-) -> Worker[tuple[Host, Host, float] | None]:
+) -> Routine[tuple[Host, Host, float] | None]:
     """Solve for the free multipliers: return them, K times all multipliers, and the offset."""
     if system is None:
         return None
@@ -252,7 +252,7 @@ def _solve_free(
     across = solved[:, 1].sum()
     offset = float((solved[:, 0].sum() + total) / across)
     beta = solved[:, 0] - offset * solved[:, 1]
-    # the factor is of low precision: correct by what it leaves
+    # iterative refinement, because the factor is of low precision
     for n_corrections in range(_MOST_CORRECTIONS + 1):
         product = pinned + (yield Request(free, beta))
         rest = problem.sign[free] - product[free] - offset
@@ -268,29 +268,29 @@ def _solve_free(
 
 def _rounded(
     problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host, float]
-) -> Worker[Point | None]:
-    """Clip the multipliers to their box; None where that is no solution within the tolerance."""
-    xp, sign, bound = HOST.xp, problem.sign, problem.bound
+) -> Routine[Point | None]:
+    """Clip the multipliers to their box; None if that is no solution within the tolerance."""
+    sign, bound = problem.sign, problem.bound
     beta, product, _ = step
     limit = bound[free]
-    inside = sign[free] * xp.minimum(xp.maximum(sign[free] * beta, 0.0), limit)
+    inside = sign[free] * np.minimum(np.maximum(sign[free] * beta, 0.0), limit)
     if float(abs(inside - beta).sum()) * problem.level > _FAR * problem.tol:
         return None
-    # the sum is repaired where there is room to either side
-    room = xp.minimum(abs(inside), limit - abs(inside))
+    # the sum is restored by multipliers that are far from both ends of their interval
+    spare = np.minimum(abs(inside), limit - abs(inside))
     excess = float(inside.sum() + (sign * bound)[is_high].sum())
-    if not abs(excess) < 0.5 * room.sum():
+    if not abs(excess) < 0.5 * spare.sum():
         return None
-    inside = inside - (excess / room.sum() if excess else 0.0) * room
+    inside = inside - (excess / spare.sum() if excess else 0.0) * spare
     moved = (inside != beta).nonzero()[0]
     if moved.shape[0]:
         product = product + (yield Request(free[moved], (inside - beta)[moved]))
-    whole = xp.where(is_high, sign * bound, 0.0)
+    whole = np.where(is_high, sign * bound, 0.0)
     whole[free] = inside
-    lower, upper = xp.where(sign < 0, -bound, 0.0), xp.where(sign > 0, bound, 0.0)
+    lower, upper = np.where(sign < 0, -bound, 0.0), np.where(sign > 0, bound, 0.0)
     gradient = sign - product
-    highest = xp.where(whole < upper, gradient, -math.inf).max()
-    lowest = xp.where(whole > lower, gradient, math.inf).min()
+    highest = np.where(whole < upper, gradient, -math.inf).max()
+    lowest = np.where(whole > lower, gradient, math.inf).min()
     if highest - lowest > problem.tol:
         return None
     is_free = (whole > lower) & (whole < upper)

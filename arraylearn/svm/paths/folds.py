@@ -1,4 +1,4 @@
-"""Support vector classifiers on all folds, prices and pairs of classes, from one kernel matrix."""
+"""Support vector classifiers on all folds, prices C and pairs of classes, from one kernel matrix."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
 
 __all__ = ["judge_svc_folds"]
 
-_log = logging.getLogger("arraylearn.selection")
+_log = logging.getLogger("arraylearn.svm")
 
 Host = Any  # a NumPy array
 
 # Above this many tolerances a price (on a kernel of mean diagonal 1) needs kernel values in float64.
 _LARGE_PRICE = 1e6
-# Pairs of classes with fewer rows are solved faster one by one than along the prices.
+# Pairs of classes with fewer rows on average are solved faster one by one than along the prices.
 _LEAST_ROWS = 500
-# Up to here all problems at once (by splitting) are faster than one path for each, on a CPU too.
+# Up to so many rows all problems at once (by splitting) are faster than one path each, on a CPU too.
 _TINY_ROWS = 700
 _BATCH_ARRAYS = 20  # arrays of the size of a batch's multipliers that solving it takes
 _STRIP = 256  # rows of the kernel matrix that are made at a time
@@ -45,7 +45,7 @@ class Group(NamedTuple):
     model: Any  # an SVC with C = 1 that has read the sample
     batch: Batch
     members: list[int]  # ascending in C
-    prices: list[float]
+    prices: list[float]  # their values of C
 
 
 def judge_svc_folds(
@@ -68,9 +68,9 @@ def judge_svc_folds(
 
 
 def _is_tiny(group: Group, sample: LabelledRows) -> bool:
-    """Whether a step for all problems at once is so cheap that to follow each of them does not pay."""
-    is_whole = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
-    return is_whole and sample.n_rows <= _TINY_ROWS
+    """Whether there are so few rows that all problems at once are faster than one path each."""
+    has_all_rows = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
+    return has_all_rows and sample.n_rows <= _TINY_ROWS
 
 
 # ---- which candidates share what
@@ -113,14 +113,14 @@ def _is_eligible(model: Any, sample: LabelledRows) -> bool:
 
 
 def _fits_memory(group: Group, sample: LabelledRows) -> bool:
-    """Whether the matrix and what is made of it fit the budget; where not, say so: the loop is slower."""
+    """Whether the matrix and what is made of it fit the memory budget; if not, warn: the loop is slower."""
     n, k = sample.n_rows, sample.labels.classes.shape[0]
     if reads_are_free(group.batch.place.device):
         # the matrix, its parts between pairs of classes, and as much again for the factors of all folds
         cells = (4.0 if k > 2 and group.model.multiclass == "ovo" else 2.0) * n**2
         needed = cells * (4 if _is_narrow(group) else 8)
     else:
-        needed = 28.0 * n**2  # and in float64 its inverse, and room to make it
+        needed = 28.0 * n**2  # and in float64 its inverse, and scratch to compute it
     budget = get_memory_budget()
     if needed > budget:
         _log.warning(
@@ -204,13 +204,13 @@ def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task
     return found
 
 
-# ---- where the host decides: along the prices
+# ---- on a CPU: along the prices
 
 
 def _judge_along(
     group: Group, sample: LabelledRows, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
-    """Solve the tasks of all folds side by side, price after price."""
+    """Solve the tasks of all folds side by side, one price after the other."""
     settings = make_settings(group.model)
     whole = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
@@ -230,7 +230,7 @@ def _judge_along(
             yield c, f, _answers(group.model, np.stack(values, axis=1))
 
 
-# ---- where a decision costs a wait, or there are few rows: everything in one batch
+# ---- on a GPU, where a decision of the host costs a sync, or with few rows: everything in one batch
 
 
 def _judge_at_once(
@@ -256,7 +256,7 @@ def _judge_at_once(
 
 
 def _answers(model: Any, decisions: Host) -> Answers:
-    """Make the answers of a classifier of the decision values (n, tasks) of its tasks."""
+    """Make predictions of the decision values (n, tasks) of the two-class tasks."""
     xp, k = HOST.xp, model.classes_.shape[0]
     is_paired = model.multiclass == "ovo" and k > 2
     scores = one_vs_rest_scores(xp, decisions, k) if is_paired else decisions

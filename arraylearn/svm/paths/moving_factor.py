@@ -1,4 +1,4 @@
-r"""Linear systems of a kernel matrix between rows that change a little from call to call.
+r"""Linear systems of the kernel matrix between some rows, which change a little from call to call.
 
 A Cholesky factor of the matrix between some base rows serves the sets near them. Rows that joined (A) border
 the system, and rows that left (R) are held at zero by multipliers,
@@ -8,8 +8,8 @@ the system, and rows that left (R) are held at zero by multipliers,
           \begin{pmatrix} r_0 \\ r_A \\ 0 \end{pmatrix},
 
 so that a change of k rows costs :math:`m^2 k` operations instead of :math:`m^3 / 3` and the gathering of
-:math:`m^2` kernel values. Columns of :math:`L^{-1} (K_{0A}, E_R)` are kept: a row that comes and goes costs
-once.
+:math:`m^2` kernel values. Columns of :math:`L^{-1} (K_{0A}, E_R)` are kept: a row that leaves and joins again
+is computed once.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ Host = Any  # a NumPy array
 
 # What is added to the diagonal, as a share of its largest value, by the precision of the factor.
 _RIDGE_NARROW, _RIDGE_WIDE = 1e-6, 1e-9
-# In operations of a factorization: to move a number in memory, and one of the small systems in float64.
+# Costs in units of one operation of a factorization: moving a number in memory, and an operation of the small
+# systems in float64.
 _MOVE, _SMALL = 40.0, 6.0
-# A factor of the rows at hand serves the next ones, too: it may cost as much more than a border.
+# A new factor also serves the next sets of rows: it may cost this many times as much as a border.
 _WORTH = 2.0
 
 
@@ -41,7 +42,7 @@ class Base(NamedTuple):
     rows: Host  # (m,)
     factor: Array  # (m, m) lower
     ridge: float
-    border: Array  # (m, k): L^-1 of the columns of those who joined, and of unit columns of those who left
+    border: Array  # (m, k): L^-1 times the columns of rows that joined, and unit columns of rows that left
     inner: Array  # (k, k): products of the border with itself, in the widest float
 
 
@@ -52,8 +53,8 @@ class Solver(NamedTuple):
     base: Base
     kept: Host  # positions in `free` of the base rows that stayed
     kept_base: Host  # where they are among the base rows
-    joined: Host  # positions in `free` of those who joined
-    columns: tuple[Array, Array] | None  # the border's columns of those who joined, and of those who left
+    joined: Host  # positions in `free` of the rows that joined
+    columns: tuple[Array, Array] | None  # the border's columns of rows that joined, and of rows that left
     small: tuple[Array, Array, Array] | None  # factors of the system of the border
 
     def solve(self, right: Host) -> Host:
@@ -95,7 +96,8 @@ class MovingFactor:
         self.store = store
         self.place = store.matrix.place
         self.base: Base | None = None
-        self.column_of: dict[int, int] = {}  # of rows that joined (row) or left (-1 - row)
+        self.joined_column: dict[int, int] = {}  # columns of the border, by the row that joined
+        self.left_column: dict[int, int] = {}  # and by the row that left
         self.n_factored = 0
 
     def at(self, free: Host) -> Solver | None:
@@ -121,11 +123,10 @@ class MovingFactor:
         m, n_base = free.shape[0], self.base.rows.shape[0]  # type: ignore[union-attr]
         joined, left = changes
         k = joined.shape[0] + left.shape[0]
-        known = self.column_of
-        n_new = sum(row not in known for row in joined.tolist())
-        n_new += sum(-1 - row not in known for row in left.tolist())
+        n_new = sum(row not in self.joined_column for row in joined.tolist())
+        n_new += sum(row not in self.left_column for row in left.tolist())
         anew = m**3 / 3 + 1.5 * _MOVE * m**2
-        n_all = len(known) + n_new
+        n_all = len(self.joined_column) + len(self.left_column) + n_new
         update = n_new * n_base * (n_base + 2 * n_all + _MOVE) + _MOVE * n_all * (n_base / 2 + n_all)
         small = _SMALL * k**3 / 3 + 3 * _MOVE * k**2
         return bool(_WORTH * (update + small) < anew)
@@ -133,7 +134,7 @@ class MovingFactor:
     def _refactor(self, free: Host) -> Solver | None:
         """Factor the matrix between the rows, in the store's precision or else in the widest."""
         xp, place = self.place.xp, self.place
-        self.base, self.column_of = None, {}
+        self.base, self.joined_column, self.left_column = None, {}, {}
         idx = from_host(free, place, xp.int64)
         block = self.store.block(idx, idx)
         wide = accumulator_dtype(place)
@@ -164,8 +165,8 @@ class MovingFactor:
         joined, left = changes
         base = self._extend(joined, left)
         came, went = (
-            from_host([self.column_of[key] for key in keys], place, xp.int64)
-            for keys in (joined.tolist(), (-1 - left).tolist())
+            from_host([column[row] for row in rows.tolist()], place, xp.int64)
+            for column, rows in ((self.joined_column, joined), (self.left_column, left))
         )
         small = self._factor_border(base, joined, came, went)
         if small is None:
@@ -181,11 +182,11 @@ class MovingFactor:
         """Compute the columns of the border that are not known yet."""
         xp, place, base = self.place.xp, self.place, self.base
         assert base is not None
-        fresh_in = [row for row in joined.tolist() if row not in self.column_of]
-        fresh_out = [row for row in left.tolist() if -1 - row not in self.column_of]
+        fresh_in = [row for row in joined.tolist() if row not in self.joined_column]
+        fresh_out = [row for row in left.tolist() if row not in self.left_column]
         if not fresh_in and not fresh_out:
             return base
-        n_base, n_known = base.rows.shape[0], len(self.column_of)
+        n_base, n_known = base.rows.shape[0], base.border.shape[1]
         units = np.zeros((n_base, len(fresh_out)))
         units[np.searchsorted(base.rows, fresh_out), np.arange(len(fresh_out))] = 1.0
         rows, columns = (from_host(part, place, xp.int64) for part in (fresh_in, base.rows))
@@ -200,14 +201,15 @@ class MovingFactor:
         strip = xp.astype(xp.matrix_transpose(more) @ border, wide)  # (new, all)
         top = xp.concat([base.inner, xp.matrix_transpose(strip[:, :n_known])], axis=1)
         self.base = base._replace(border=border, inner=xp.concat([top, strip], axis=0))
-        for key in [*fresh_in, *(-1 - row for row in fresh_out)]:
-            self.column_of[key] = len(self.column_of)
+        n_joined = n_known + len(fresh_in)
+        self.joined_column |= {row: n_known + i for i, row in enumerate(fresh_in)}
+        self.left_column |= {row: n_joined + i for i, row in enumerate(fresh_out)}
         return self.base
 
     def _factor_border(
         self, base: Base, joined: Host, came: Array, went: Array
     ) -> tuple[Array, Array, Array] | None:
-        """Factor the system of those who joined and left; None where rounding has spoilt it."""
+        """Factor the system of the rows that joined and left; None if rounding errors made it indefinite."""
         xp, place = self.place.xp, self.place
         wide = base.inner.dtype
         rows = from_host(joined, place, xp.int64)

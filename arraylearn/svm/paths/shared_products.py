@@ -1,4 +1,4 @@
-"""Workers that need products of one kernel matrix, side by side: each round reads the rows once for all."""
+"""Products of one kernel matrix for several computations: each round reads the matrix rows once for all."""
 
 from __future__ import annotations
 
@@ -12,57 +12,65 @@ from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import small_products
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 
-__all__ = ["Request", "Worker", "run_together"]
+__all__ = ["Request", "Routine", "run_side_by_side"]
 
 Host = Any  # a NumPy array
 Result = TypeVar("Result")
 
-# Workers with fewer rows than this do too little between two words of Python to run on threads.
+# With fewer rows per routine than this, the interpreter lock leaves nothing to gain from threads.
 _WORTH_A_THREAD = 800
 _CHUNK_ROWS = 32  # kernel rows that stay in the cache while they are used
 
 
 class Request(NamedTuple):
-    """A worker asks for the weighted sum of some rows of the matrix."""
+    """The weighted sum of some rows of the matrix, as a routine asks for it."""
 
     rows: Host  # (m,) ascending
     weights: Host  # (m,)
 
 
-# It yields requests, is sent their answers (n,), and returns its result.
-Worker = Generator[Request, Host, Result]
+# A computation that yields requests, is sent their answers (n,), and returns its result.
+Routine = Generator[Request, Host, Result]
 
 
-def run_together(store: SharedMatrix, workers: Sequence[Worker[Result]]) -> list[Result]:
-    """Run all workers to their ends; return their results in their order."""
+def run_side_by_side(store: SharedMatrix, routines: Sequence[Routine[Result]]) -> list[Result]:
+    """Run all routines to their ends and return their results, in order.
+
+    One round::
+
+        routine 0 -- Request -->  +---------------------+  -- answer (n,) --> routine 0
+        routine 1 -- Request -->  | one pass over the   |  -- answer (n,) --> routine 1
+        routine 2 (ended)         | rows of any request |
+                                  +---------------------+
+    """
     results: dict[int, Result] = {}
-    answers: list[tuple[int, Host]] = [(w, None) for w in range(len(workers))]
+    answers: list[tuple[int, Host]] = [(r, None) for r in range(len(routines))]
 
     def advance(item: tuple[int, Host]) -> tuple[int, Request | None]:
-        w, answer = item
+        r, answer = item
         try:
-            return w, workers[w].send(answer)
+            return r, routines[r].send(answer)
         except StopIteration as end:
-            results[w] = end.value
-            return w, None
+            results[r] = end.value
+            return r, None
 
-    n_rows = 0  # in the systems of the last round
+    n_rows = 0  # of the requests of the last round
     while answers:
-        # between their requests the workers do not depend on each other
+        # between their requests the routines do not depend on each other
         if n_rows >= _WORTH_A_THREAD * len(answers):
             advanced = parallel_blocks(advance, answers)
         else:
             with small_products(store.matrix.place.xp):
                 advanced = [advance(item) for item in answers]
-        asked = [(w, request) for w, request in advanced if request is not None]
+        asked = [(r, request) for r, request in advanced if request is not None]
         n_rows = sum(int(request.rows.shape[0]) for _, request in asked)
         found = _multiply(store, [request for _, request in asked])
-        answers = [(w, product) for (w, _), product in zip(asked, found, strict=True)]
-    return [results[w] for w in range(len(workers))]
+        answers = [(r, product) for (r, _), product in zip(asked, found, strict=True)]
+    return [results[r] for r in range(len(routines))]
 
 
 def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
-    """Answer requests: the rows that any of them names are read once."""
+    """Answer requests; a row that several of them name is read once."""
     place = store.matrix.place
     xp, wide = place.xp, accumulator_dtype(place)
     if not requests:
