@@ -17,14 +17,14 @@ __all__ = ["SortedOnce", "fit_sorted"]
 
 
 class SortedOnce:
-    """Knows the stable order of the columns of rows that are the same ones every time."""
+    """The stable order of the columns, kept for as long as the rows are the same."""
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
         self._order: Array | None = None
 
     def __call__(self, rows: Rows) -> Array:
-        """Return the order (d, n); it is found anew where rows have lost all weight or come back."""
+        """Return the order (d, n); sort again if rows have lost all their weight, or have some again."""
         before = self._rows
         if before is None or self._order is None or not _are_same(before, rows):
             xp = locate(rows.columns).xp

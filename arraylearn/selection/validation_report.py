@@ -1,4 +1,4 @@
-"""The report of a judged classifier."""
+"""The result of a cross-validation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Report:
         return _standard_error(self.errors)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Return a data frame with a line per fold.
+        """Return a data frame with a row per fold.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Report:
         return nw.from_dict(columns, backend=backend).to_native()
 
     def confusion_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Return the confusion matrix as a data frame: a line per true class, a column per predicted one."""
+        """Return the confusion matrix as a data frame: a row per true class, a column per predicted one."""
         import narwhals.stable.v2 as nw
 
         labels = [str(label) for label in self.classes.tolist()]

@@ -26,6 +26,8 @@ __all__ = ["SharedOrder", "sort_sample"]
 
 Host = Any  # a NumPy array
 
+_LEFT_OUT, _KEPT = -1, 0  # branches of a row, as `split_lists` reads them
+
 
 class SharedOrder(NamedTuple):
     """The sorted columns of all rows; rows are numbered in the order of `tree.rows.Rows`."""
@@ -42,9 +44,9 @@ class SharedOrder(NamedTuple):
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype
         if not is_same or not (number[1:] > number[:-1]).all():
             return None
-        branch = np.full(self.number.shape[0], -1, dtype="int32")
-        branch[number] = 0
-        new_number = np.cumulative_sum(branch + 1) - 1
+        branch = np.full(self.number.shape[0], _LEFT_OUT, dtype="int32")
+        branch[number] = _KEPT
+        new_number = np.cumulative_sum((branch == _KEPT).astype("int64")) - 1
         kept = ops.split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])
         renumbered = xp.take(from_host(new_number, self.place, xp.int32), xp.reshape(kept, (-1,)), axis=0)
         return xp.reshape(renumbered, kept.shape)

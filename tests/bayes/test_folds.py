@@ -99,7 +99,7 @@ def test_partitions():
     assert partitions(partial, 40) == []
 
 
-def test_the_report_is_the_loop_s(rung):
+def test_the_report_equals_that_of_the_loop(rung):
     """Same scores from the fast path and the loop, on every library."""
     X, y = numbers(90)
     name = rung.float_dtypes[-1]

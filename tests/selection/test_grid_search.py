@@ -195,10 +195,10 @@ def test_a_candidate_that_fails_in_a_fast_path(error_score):
         kind(al.DecisionTreeClassifier(), grid, cv=2, error_score=error_score)
         for kind in (al.GridSearch, GridSearchCV)
     ]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found, expected = (search.fit(X, Y) for search in searches)
-    assert sum(issubclass(warning.category, FitFailedWarning) for warning in told) >= 2
+    assert sum(issubclass(warning.category, FitFailedWarning) for warning in caught) >= 2
     assert_same_results(found.cv_results_, expected.cv_results_)
     with pytest.raises(ValueError, match="max_depth"):
         al.GridSearch(al.DecisionTreeClassifier(), grid, cv=2, error_score="raise").fit(X, Y)

@@ -17,7 +17,7 @@ from arraylearn.weights import read_weights
 
 __all__ = ["judge_bayes_folds", "open_bayes", "partitions"]
 
-# With more folds than this their statistics would take more memory than they save time.
+# With more folds than this, keeping the statistics of all of them takes too much memory.
 _MOST_FOLDS = 200
 
 
@@ -35,9 +35,9 @@ def judge_bayes_folds(
             continue
         model, batch, weights = opened
         for part in partitions(folds, sample.n_rows):
-            trained, whole = _all_but_one(model, batch, sample, weights, [folds[f] for f in part])
+            trained, total = _all_but_one(model, batch, sample, weights, [folds[f] for f in part])
             for f, statistics in zip(part, trained, strict=True):
-                if not _is_regular(sample, folds[f], statistics, whole):
+                if not _is_regular(sample, folds[f], statistics, total):
                     continue
                 for c in group:
                     fitted = _fitted(model, candidates[c], batch, statistics)
@@ -139,11 +139,11 @@ def _all_but_one(
     joined = []
     for a, b in zip(before, after, strict=True):
         joined.append(b if a is None else a if b is None else merge(xp, a, b))
-    whole = found[-1] if before[-1] is None else merge(xp, before[-1], found[-1])
-    return joined[: len(folds)], whole
+    total = found[-1] if before[-1] is None else merge(xp, before[-1], found[-1])
+    return joined[: len(folds)], total
 
 
-def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, whole: Any) -> bool:
+def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, total: Any) -> bool:
     """Whether the training rows hold every class and category of the sample."""
     codes, weight = sample.labels.codes.take(fold.train), sample.sample_weight
     if not all((codes == c).any() for c in range(sample.labels.classes.shape[0])):
@@ -152,7 +152,7 @@ def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, whole: Any) -
         return False  # a row of weight 0 still makes its category known
     if not isinstance(statistics, NaiveStatistics):
         return True
-    trained, known = (to_host(part.counts).sum(axis=1) for part in (statistics, whole))
+    trained, known = (to_host(part.counts).sum(axis=1) for part in (statistics, total))
     # cells of missing values would not matter, but leaving them out is not worth the code
     return bool(((trained > 0) | (known == 0)).all())
 
