@@ -161,7 +161,6 @@ def _fitted(model: Any, candidate: Candidate, batch: Batch, statistics: Any) -> 
     """Make a fitted classifier of statistics; None if that fails: the ordinary loop then raises the error."""
     xp = batch.place.xp
     fitted = shallow_copy(model).set_params(**clone(candidate, safe=False))
-    fitted._copies = {}
     try:
         fitted._check_parameters()
         fitted.statistics_ = statistics

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.selection.resampling.strategy import Sampler, Strategy, lowered_counts, raised_counts
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, target_counts
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["RandomOverSampler", "RandomUnderSampler"]
@@ -54,7 +54,7 @@ class RandomUnderSampler(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows and labels that stay, in their old order."""
         codes, classes, counts = self._encode(X, y)
-        targets = lowered_counts(self.sampling_strategy, classes, counts)
+        targets = target_counts(self.sampling_strategy, classes, counts, grow=False)
         rng = as_generator(self.random_state)
         keep = []
         for c, target in enumerate(targets):
@@ -100,7 +100,7 @@ class RandomOverSampler(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the repeated ones after them."""
         codes, classes, counts = self._encode(X, y)
-        targets = raised_counts(self.sampling_strategy, classes, counts)
+        targets = target_counts(self.sampling_strategy, classes, counts, grow=True)
         rng = as_generator(self.random_state)
         drawn = list(range(codes.shape[0]))
         for c, target in enumerate(targets):

@@ -11,7 +11,7 @@ from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
 from arraylearn.checks import check_whole, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
-from arraylearn.selection.resampling.strategy import Sampler, Strategy, raised_counts
+from arraylearn.selection.resampling.strategy import Sampler, Strategy, target_counts
 from arraylearn.selection.resampling.synthesis import Synthesis, append_synthetic
 from arraylearn.table import learn_schema, read_table
 from arraylearn.table.subsets import take_rows
@@ -79,7 +79,7 @@ class SMOTE(Sampler):
         """Return all rows and labels, and the synthetic ones after them."""
         codes, classes, counts = self._encode(X, y)
         check_whole("k_neighbors", self.k_neighbors, 1)
-        targets = raised_counts(self.sampling_strategy, classes, counts)
+        targets = target_counts(self.sampling_strategy, classes, counts, grow=True)
         schema = learn_schema(X, self.categorical_features)
         place = choose_place(locate(X), self.backend)
         table = read_table(X, schema, place)

@@ -12,7 +12,7 @@ from arraylearn.checks import refuse
 from arraylearn.table import encode_labels
 from arraylearn.table.subsets import count_rows
 
-__all__ = ["Sampler", "Strategy", "lowered_counts", "raised_counts"]
+__all__ = ["Sampler", "Strategy", "target_counts"]
 
 Host = Any  # a NumPy array
 Strategy = str | float | Mapping[Any, int]
@@ -33,36 +33,24 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         return labels.codes, labels.classes, counts
 
 
-def lowered_counts(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
-    """Return how many rows of each class are to be kept."""
-    if isinstance(strategy, str):
-        if strategy not in ("auto", "majority"):
-            raise refuse("sampling_strategy", "must be 'auto', 'majority', a ratio or a dict", repr(strategy))
-        largest = counts.index(max(counts))
-        return [min(counts) if strategy == "auto" or c == largest else n for c, n in enumerate(counts)]
+def target_counts(strategy: Strategy, classes: Host, counts: list[int], *, grow: bool) -> list[int]:
+    """Return how many rows each class is to have: at least its own count (`grow`), or at most."""
     if isinstance(strategy, Mapping):
-        return _named(strategy, classes, counts, is_more=False)
-    target = int(min(counts) / _ratio(strategy, counts) + 1e-9)
-    if target > max(counts):
-        raise refuse("sampling_strategy", "must not ask for more rows than there are", repr(strategy))
-    largest = counts.index(max(counts))
-    return [target if c == largest else n for c, n in enumerate(counts)]
-
-
-def raised_counts(strategy: Strategy, classes: Host, counts: list[int]) -> list[int]:
-    """Return how many rows each class is to have, synthetic or repeated ones included."""
+        return _named(strategy, classes, counts, grow=grow)
+    least, most = min(counts), max(counts)
+    changed = counts.index(least if grow else most)  # the class that a ratio, or its own name, changes
     if isinstance(strategy, str):
-        if strategy not in ("auto", "minority"):
-            raise refuse("sampling_strategy", "must be 'auto', 'minority', a ratio or a dict", repr(strategy))
-        smallest = counts.index(min(counts))
-        return [max(counts) if strategy == "auto" or c == smallest else n for c, n in enumerate(counts)]
-    if isinstance(strategy, Mapping):
-        return _named(strategy, classes, counts, is_more=True)
-    target = int(max(counts) * _ratio(strategy, counts) + 1e-9)
-    if target < min(counts):
-        raise refuse("sampling_strategy", "must not ask for fewer rows than there are", repr(strategy))
-    smallest = counts.index(min(counts))
-    return [target if c == smallest else n for c, n in enumerate(counts)]
+        name = "minority" if grow else "majority"
+        if strategy not in ("auto", name):
+            raise refuse("sampling_strategy", f"must be 'auto', '{name}', a ratio or a dict", repr(strategy))
+        target = most if grow else least
+        return [target if strategy == "auto" or c == changed else n for c, n in enumerate(counts)]
+    ratio = _ratio(strategy, counts)
+    target = int((most * ratio if grow else least / ratio) + 1e-9)
+    if target < least or target > most:
+        bound = "fewer" if grow else "more"
+        raise refuse("sampling_strategy", f"must not ask for {bound} rows than there are", repr(strategy))
+    return [target if c == changed else n for c, n in enumerate(counts)]
 
 
 def _ratio(strategy: Any, counts: list[int]) -> float:
@@ -73,15 +61,15 @@ def _ratio(strategy: Any, counts: list[int]) -> float:
     return float(strategy)
 
 
-def _named(strategy: Mapping[Any, int], classes: Host, counts: list[int], *, is_more: bool) -> list[int]:
+def _named(strategy: Mapping[Any, int], classes: Host, counts: list[int], *, grow: bool) -> list[int]:
     known = classes.tolist()
     targets = list(counts)
     for label, target in strategy.items():
         if label not in known:
             raise refuse("sampling_strategy", f"must name classes of `y` ({known})", repr(label))
         c = known.index(label)
-        if (target < counts[c]) if is_more else not 0 < target <= counts[c]:
-            bound = "at least" if is_more else "at least 1 and at most"
+        if (target < counts[c]) if grow else not 0 < target <= counts[c]:
+            bound = "at least" if grow else "at least 1 and at most"
             raise refuse(
                 "sampling_strategy", f"must be {bound} {counts[c]} for class {label!r}", repr(target)
             )

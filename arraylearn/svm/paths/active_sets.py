@@ -92,7 +92,7 @@ def follow_paths(
     level = float(xp.mean(xp.linalg.diagonal(store.matrix.x)))
     paths = [_Path(store, sign, share, level, settings) for share in shares]
     for price in prices:
-        first = [] if paths[0].points else run_side_by_side(store, [paths[0].solve(price, None)])
+        first = [] if paths[0].last is not None else run_side_by_side(store, [paths[0].solve(price, None)])
         # the other problems begin where the first one is
         hint = paths[0].traces[-1] if first else None
         rest = run_side_by_side(store, [path.solve(price, hint) for path in paths[len(first) :]])
@@ -110,15 +110,15 @@ class _Path:
         self.factor = MovingFactor(store)
         self.pinned = _Pinned(sign * share)
         self.price = 0.0
-        self.points: list[Point] = []  # the last one
-        self.traces: list[Host] = []  # the last two
+        self.last: Point | None = None  # the solution for `price`
+        self.traces: list[Host] = []  # of the last two solutions
 
     def solve(self, price: float, hint: Host | None) -> Routine[Point]:
         """Solve for a price; `hint` is the trace of a similar problem at this price."""
         problem = Problem(self.store, self.sign, price * self.share, self.settings.tol, self.level)
         point = None
-        if self.points and not _meets_bound(self.points[-1], self.price * self.share):
-            point = self.points[-1]  # no multiplier is at its bound, so a larger one changes nothing
+        if self.last is not None and not _meets_bound(self.last, self.price * self.share):
+            point = self.last  # no multiplier is at its bound, so a larger one changes nothing
         else:
             ahead = hint
             if len(self.traces) == 2:
@@ -128,9 +128,9 @@ class _Path:
             if ahead is not None:
                 point = yield from _newton(problem, price, self.factor, self.pinned, _sets_of(ahead))
         if point is None:
-            last = self.points[-1].beta if self.points else None
-            point = _decompose(problem, last, self.price * self.share, self.settings)
-        self.price, self.points = price, [point]
+            beta = None if self.last is None else self.last.beta
+            point = _decompose(problem, beta, self.price * self.share, self.settings)
+        self.price, self.last = price, point
         self.traces = [*self.traces[-1:], _trace(problem, point)]
         return point
 
@@ -140,7 +140,7 @@ class _Pinned:
 
     def __init__(self, weight: Host) -> None:
         self.weight = weight  # (n,): of a row at its bound
-        self.is_high = weight != weight
+        self.is_high = np.zeros(weight.shape[0], dtype=bool)
         self.product = np.zeros(weight.shape[0])
         self.n_changed = 0
 

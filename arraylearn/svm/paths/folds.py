@@ -14,7 +14,7 @@ from arraylearn.backend.memory import get_memory_budget, row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.backend.ops import reads_are_free, scratch
 from arraylearn.estimator import Batch
-from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, set_candidate
+from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.batched import solve_columns
 from arraylearn.svm.machine import one_vs_rest_scores
@@ -78,16 +78,10 @@ def _is_tiny(group: Group, sample: LabelledRows) -> bool:
 
 def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows) -> Iterator[Group]:
     """Group the candidates by all but C, and read the sample for each group."""
-    groups: dict[str, list[int]] = {}
-    models = []
-    for c, candidate in enumerate(candidates):
-        model = set_candidate(estimator, candidate)
-        models.append(model)
-        if _is_eligible(model, sample):
-            key = {name: value for name, value in model.get_params(deep=False).items() if name != "C"}
-            groups.setdefault(repr(key), []).append(c)
-    for members in groups.values():
-        members.sort(key=lambda c: float(models[c].C))
+    models = [set_candidate(estimator, candidate) for candidate in candidates]
+    eligible = [c for c, model in enumerate(models) if _is_eligible(model, sample)]
+    for positions in group_alike([models[c] for c in eligible], {"C"}):
+        members = sorted((eligible[i] for i in positions), key=lambda c: float(models[c].C))
         model = models[members[0]]
         prices = [float(models[c].C) for c in members]
         try:
@@ -101,6 +95,7 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Labell
 
 
 def _is_eligible(model: Any, sample: LabelledRows) -> bool:
+    """Whether an SVC can share a kernel matrix with others."""
     is_plain = not model.warm_start and not model.probability and model.max_iter == -1
     if not is_plain or not isinstance(model.C, int | float) or not 0 < model.C < math.inf:
         return False

@@ -8,11 +8,11 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.svm.rows import WholeMatrix
 
-__all__ = ["SharedMatrix"]
+__all__ = ["CHUNK_ROWS", "SharedMatrix"]
 
 Host = Any  # a NumPy array
 
-_CHUNK_ROWS = 32  # rows that stay in the cache while they are used
+CHUNK_ROWS = 32  # rows that stay in the cache while they are used
 
 
 class SharedMatrix(WholeMatrix):
@@ -26,8 +26,8 @@ class SharedMatrix(WholeMatrix):
         if row_idx is not None:
             return xp.astype(self.block(row_idx, column_idx), wide, copy=False) @ weights
         total = xp.zeros((self.matrix.n,), dtype=wide, device=place.device)
-        for start in range(0, column_idx.shape[0], _CHUNK_ROWS):
-            some = slice(start, start + _CHUNK_ROWS)
+        for start in range(0, column_idx.shape[0], CHUNK_ROWS):
+            some = slice(start, start + CHUNK_ROWS)
             rows = xp.take(self.matrix.x, column_idx[some], axis=0)
             total = total + weights[some] @ xp.astype(rows, wide, copy=False)
         return total

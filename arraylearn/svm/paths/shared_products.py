@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn.backend.blas import parallel_blocks
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops import small_products
-from arraylearn.svm.paths.shared_matrix import SharedMatrix
+from arraylearn.svm.paths.shared_matrix import CHUNK_ROWS, SharedMatrix
 
 __all__ = ["Request", "Routine", "run_side_by_side"]
 
@@ -19,7 +19,6 @@ Result = TypeVar("Result")
 
 # With fewer rows per routine than this, the interpreter lock leaves nothing to gain from threads.
 _WORTH_A_THREAD = 800
-_CHUNK_ROWS = 32  # kernel rows that stay in the cache while they are used
 
 
 class Request(NamedTuple):
@@ -89,7 +88,7 @@ def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
     idx, narrow = from_host(union, place, xp.int64), from_host(weights, place, matrix.dtype)
     total = xp.zeros((len(requests), store.matrix.n), dtype=wide, device=place.device)
     with small_products(xp):
-        for start in range(0, union.shape[0], _CHUNK_ROWS):
-            some = slice(start, start + _CHUNK_ROWS)
+        for start in range(0, union.shape[0], CHUNK_ROWS):
+            some = slice(start, start + CHUNK_ROWS)
             total += narrow[:, some] @ xp.take(matrix, idx[some], axis=0)
     return list(to_host(total))
