@@ -17,7 +17,7 @@ __all__ = ["SortedOnce", "fit_sorted"]
 
 
 class SortedOnce:
-    """The stable order of the columns, kept for as long as the rows are the same."""
+    """Knows the stable order of the columns of rows that are the same ones every time."""
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
