@@ -19,7 +19,7 @@ ORDER = [
     {"checks", "weights", "progress"},
     {"table", "measures", "kernels", "gaussian"},
     {"grow"},
-    {"estimator", "datasets"},
+    {"estimator", "folds", "datasets"},
     {"bayes", "tree", "svm"},
     {"forest", "boosting", "rules"},
     {"selection", "scale", "explain", "io", "plot"},

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
-from arraylearn.boosting.sorted_once import SortedOnce, known_order
+from arraylearn.boosting.sorted_once import SortedOnce, fit_sorted
 from arraylearn.checks import check_number, check_whole
 from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
-from arraylearn.progress import show_progress
+from arraylearn.progress import Advance, show_progress
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.weights import read_weights
@@ -143,7 +143,7 @@ class AdaBoostClassifier(ArrayClassifier):
                 self._boost(X, labels.codes, weights, report)
         return self
 
-    def _boost(self, X: Any, codes: Any, weights: Any, report: Any) -> None:
+    def _boost(self, X: Any, codes: Any, weights: Any, report: Advance) -> None:
         n_classes = len(self.classes_)
         total = _total_weight(weights)
         grid = _grid(total)
@@ -155,12 +155,10 @@ class AdaBoostClassifier(ArrayClassifier):
         for generator in spawn(self.random_state, self.n_estimators):
             factors = np.round(factors * (total / np.sum(weights * factors)) / grid) * grid
             estimator = self._make(generator)
-            with known_order(estimator, order):
-                estimator.fit(X, codes, sample_weight=weights * factors)
+            fit_sorted(estimator, X, codes, weights * factors, order)
             is_wrong = to_host(estimator.predict(X)) != codes
             error = float(np.sum(weights * factors * is_wrong) / np.sum(weights * factors))
-            if report is not None:
-                report(error)
+            report(error)
             if error >= 1 - 1 / n_classes:
                 if not estimators:
                     name = type(estimator).__name__

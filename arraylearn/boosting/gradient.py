@@ -258,7 +258,7 @@ class GradientBoostingClassifier(ArrayClassifier):
                 plan,
                 generators,
                 holdout=holdout,
-                report=report,
+                report=report if self.verbose else None,  # a loss is computed for the bar alone
             )
 
     def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:

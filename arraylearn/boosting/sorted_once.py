@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from arraylearn.backend.namespace import locate
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.rows import Rows
 
-__all__ = ["SortedOnce", "known_order"]
+__all__ = ["SortedOnce", "fit_sorted"]
 
 
 class SortedOnce:
@@ -25,7 +24,7 @@ class SortedOnce:
         self._order: Array | None = None
 
     def __call__(self, rows: Rows) -> Array:
-        """Return the order (d, n); it is found anew where rows have lost all weight or come back."""
+        """Return the order (d, n); sort again if rows have lost all their weight, or have some again."""
         before = self._rows
         if before is None or self._order is None or not _are_same(before, rows):
             xp = locate(rows.columns).xp
@@ -38,14 +37,9 @@ def _are_same(one: Rows, other: Rows) -> bool:
     return bool(one.order.shape == other.order.shape and np.all(one.order == other.order))
 
 
-@contextmanager
-def known_order(estimator: Any, order: SortedOnce) -> Iterator[None]:
-    """Inside, a tree asks `order` rather than sort its columns; of other classifiers nothing is known."""
-    if not isinstance(estimator, DecisionTreeClassifier):
-        yield
-        return
-    estimator._find_order = order  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del estimator.__dict__["_find_order"]
+def fit_sorted(estimator: Any, X: Any, codes: Any, weights: Any, order: SortedOnce) -> None:
+    """Fit a classifier; a decision tree takes the order of its columns from `order` instead of sorting."""
+    if type(estimator) is DecisionTreeClassifier:
+        estimator._fit(X, codes, weights, None, partial(estimator._grow, find_order=order))
+    else:
+        estimator.fit(X, codes, sample_weight=weights)

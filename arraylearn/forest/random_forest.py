@@ -218,8 +218,8 @@ class RandomForestClassifier(ArrayClassifier):
         def grow(few: slice) -> Part:
             bags = draw_bags(generators[few], n, weights, self.bootstrap)
             grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
-            for _ in range(few.start, few.stop) if report is not None else ():
-                report(None)  # type: ignore[misc]
+            for _ in range(few.start, few.stop):
+                report()
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:

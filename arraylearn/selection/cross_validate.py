@@ -6,18 +6,19 @@ import math
 import time
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import confusion_matrix, get_scorer
 from sklearn.model_selection import LeaveOneOut
 
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.namespace import HOST, from_host
-from arraylearn.selection.answers import Answers, Scorers, open_scoring
+from arraylearn.folds import Answers, LabelledRows, open_sample
+from arraylearn.progress import show_progress
 from arraylearn.selection.fast import find_leave_one_out
-from arraylearn.selection.folds import Sample, make_folds, open_sample
-from arraylearn.selection.progress import tracking
-from arraylearn.selection.report import Report
-from arraylearn.selection.trials import Contest, Trial, run_trials
+from arraylearn.selection.scoring import Scorers, open_scoring
+from arraylearn.selection.splitting import make_folds
+from arraylearn.selection.trials import Trial, TrialPlan, run_trials
+from arraylearn.selection.validation_report import Report
 
 __all__ = ["cross_validate", "leave_one_out"]
 
@@ -52,7 +53,7 @@ def cross_validate(
     y : array-like (n,)
         Labels.
     cv : int, splitter of scikit-learn, or iterable of (train, test)
-        How to cut the rows: a number of stratified folds, or any splitter (grouped, repeated, ...).
+        A number of stratified folds, or any splitter (grouped, repeated, ...).
     scoring : str, callable, list, dict or None
         Metrics of scikit-learn; None: the accuracy.
     groups : array-like (n,), optional
@@ -102,12 +103,12 @@ def cross_validate(
     begin = time.perf_counter()
     sample = open_sample(X, y, sample_weight)
     folds = make_folds(sample, estimator, cv, groups)
-    contest = Contest(estimator, sample, folds, open_scoring(estimator, scoring), keep_predictions=True)
+    plan = TrialPlan(estimator, sample, folds, open_scoring(estimator, scoring), keep_predictions=True)
     trials: list[Trial] = []
     is_complete = True
     try:
-        with tracking("folds", len(folds), progress) as advance:
-            for trial in run_trials(contest, [{}], n_jobs=n_jobs, fast=fast):
+        with show_progress("folds", len(folds), progress) as advance:
+            for trial in run_trials(plan, [{}], n_jobs=n_jobs, fast=fast):
                 trials.append(trial)
                 advance()
     except KeyboardInterrupt:
@@ -121,8 +122,8 @@ def cross_validate(
     truths = [sample.host_labels(rows) for rows in tested]
     return Report(
         name=type(estimator).__name__,
-        scores={name: from_host([trial.scores[name] for trial in trials], HOST) for name in trials[0].scores},
-        errors=from_host([_error(t, p) for t, p in zip(truths, predictions, strict=True)], HOST),
+        scores={name: np.asarray([trial.scores[name] for trial in trials]) for name in trials[0].scores},
+        errors=np.asarray([_error(t, p) for t, p in zip(truths, predictions, strict=True)]),
         confusion=_confusion(sample, truths, predictions),
         classes=sample.labels.classes,
         test_rows=tested,
@@ -179,7 +180,7 @@ def leave_one_out(
         answers = _leave_out_in_turn(estimator, sample, progress, with_more=scoring is not None)
     predictions = answers.answer("predict")
     n_done = int(predictions.shape[0])
-    rows = from_host(range(n_done), HOST)
+    rows = np.arange(n_done)
     truth = sample.host_labels(rows)
     errors = (predictions != truth).astype("float64")
     is_complete = n_done == sample.n_rows
@@ -198,14 +199,16 @@ def leave_one_out(
     )
 
 
-def _leave_out_in_turn(estimator: Any, sample: Sample, progress: bool | None, *, with_more: bool) -> Answers:
-    """Fit once per row."""
+def _leave_out_in_turn(
+    estimator: Any, sample: LabelledRows, progress: bool | None, *, with_more: bool
+) -> Answers:
+    """Fit once per row; `with_more`: keep scores and probabilities, too, for other metrics."""
     n = sample.n_rows
-    rows = from_host(range(n), HOST)
+    rows = np.arange(n)
     found: dict[str, list[Host]] = {}
     n_done = 0
     try:
-        with tracking("rows", n, progress) as advance:
+        with show_progress("rows", n, progress) as advance:
             for i in range(n):
                 others = rows[rows != i]
                 model = sample.fit(clone(estimator), others)
@@ -222,7 +225,7 @@ def _leave_out_in_turn(estimator: Any, sample: Sample, progress: bool | None, *,
         _warn_interrupted(n_done, n, "rows")
     return Answers(
         sample.labels.classes,
-        {name: lambda name=name: from_host(found[name][:n_done], HOST) for name in found},  # type: ignore[misc]
+        {name: lambda name=name: np.asarray(found[name][:n_done]) for name in found},  # type: ignore[misc]
     )
 
 
@@ -232,7 +235,7 @@ def _pooled_scores(scorers: Scorers, answers: Answers, truth: Host, errors: Host
     return {
         name: 1.0 - errors
         if scorer is accuracy or repr(scorer) == repr(accuracy)
-        else from_host([float(scorer(answers, truth, truth))], HOST)
+        else np.asarray([float(scorer(answers, truth, truth))])
         for name, scorer in scorers.items()
     }
 
@@ -241,8 +244,9 @@ def _error(truth: Host, predictions: Host) -> float:
     return float((predictions != truth).mean()) if truth.shape[0] else math.nan
 
 
-def _confusion(sample: Sample, truths: list[Host], predictions: list[Host]) -> Host:
-    total = from_host([[0] * sample.labels.classes.shape[0]] * sample.labels.classes.shape[0], HOST)
+def _confusion(sample: LabelledRows, truths: list[Host], predictions: list[Host]) -> Host:
+    k = sample.labels.classes.shape[0]
+    total = np.zeros((k, k), dtype=np.int64)
     for truth, predicted in zip(truths, predictions, strict=True):
         total = total + confusion_matrix(truth, predicted, labels=sample.labels.classes)
     return total

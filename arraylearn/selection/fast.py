@@ -1,56 +1,52 @@
-"""The fast paths: which family answers which candidates together."""
+"""The fast paths: which family computes which candidates and folds together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from arraylearn.selection.answers import Answers
-from arraylearn.selection.bayes_folds import is_bayes, judge_bayes_folds
-from arraylearn.selection.bayes_leave_one_out import leave_out_bayes_rows
-from arraylearn.selection.folds import Fold, Sample
-from arraylearn.selection.svm_folds import is_support_vector_classifier, judge_svc_folds
-from arraylearn.selection.tree_folds import (
-    is_boosting,
-    is_tree,
-    judge_boosting_folds,
-    judge_tree_folds,
-)
+from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
+from arraylearn.bayes.folds import judge_bayes_folds, leave_out_bayes_rows
+from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
+from arraylearn.boosting.folds import judge_boosting_folds
+from arraylearn.folds import Answers, Candidate, Fold, LabelledRows
+from arraylearn.svm import SVC
+from arraylearn.svm.paths import judge_svc_folds
+from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree.folds import judge_tree_folds
 
 __all__ = ["FastPath", "find_fast_path", "find_leave_one_out"]
-
-Candidate = dict[str, Any]
 
 
 class FastPath(NamedTuple):
     """How a family judges candidates on folds without fitting each of them on each."""
 
-    applies: Callable[[Any], bool]  # to this estimator, whatever its parameters
-    # (estimator, candidates, sample, folds) -> (candidate, fold, fitted model or Answers for the test rows),
-    # in any order; what it leaves out is left to the loop
-    judge: Callable[[Any, Sequence[Candidate], Sample, Sequence[Fold]], Iterator[tuple[int, int, Any]]]
-    gives_models: bool  # whether what it yields are fitted classifiers, not Answers alone
+    estimators: tuple[type, ...]  # these classes exactly: a subclass may compute something else
+    # see `arraylearn.folds`; what it does not yield is left to the loop
+    judge: Callable[[Any, Sequence[Candidate], LabelledRows, Sequence[Fold]], Iterator[tuple[int, int, Any]]]
+    gives_models: bool  # whether it yields fitted classifiers, not Answers alone
 
 
+_BAYES = (NaiveBayesClassifier, FullBayesClassifier)
 _PATHS = (
-    FastPath(is_bayes, judge_bayes_folds, gives_models=True),
-    FastPath(is_support_vector_classifier, judge_svc_folds, gives_models=False),
-    FastPath(is_tree, judge_tree_folds, gives_models=True),
-    FastPath(is_boosting, judge_boosting_folds, gives_models=False),
+    FastPath(_BAYES, judge_bayes_folds, gives_models=True),
+    FastPath((SVC,), judge_svc_folds, gives_models=False),
+    FastPath((DecisionTreeClassifier,), judge_tree_folds, gives_models=True),
+    FastPath((GradientBoostingClassifier, AdaBoostClassifier), judge_boosting_folds, gives_models=False),
 )
 
 
 def find_fast_path(estimator: Any, candidates: Sequence[Candidate], *, needs_model: bool) -> FastPath | None:
-    """Return the fast path of an estimator's family for these candidates, or None."""
+    """Return the fast path of an estimator's family for these candidates; None if it has none."""
     known = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     if not all(name in known for candidate in candidates for name in candidate):
         return None
     for path in _PATHS:
-        if path.applies(estimator) and (path.gives_models or not needs_model):
+        if type(estimator) in path.estimators and (path.gives_models or not needs_model):
             return path
     return None
 
 
-def find_leave_one_out(estimator: Any) -> Callable[[Any, Sample], Answers | None] | None:
-    """Return the function that answers for every row left out in turn, or None."""
-    return leave_out_bayes_rows if is_bayes(estimator) else None
+def find_leave_one_out(estimator: Any) -> Callable[[Any, LabelledRows], Answers | None] | None:
+    """Return the function that predicts every row from all others at once; None if the family has none."""
+    return leave_out_bayes_rows if type(estimator) in _BAYES else None

@@ -7,103 +7,100 @@ from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
-from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from arraylearn.backend.errors import warn_caller
-from arraylearn.selection.answers import Answers, Scorers, needs_the_model
+from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, set_candidate
 from arraylearn.selection.fast import find_fast_path
-from arraylearn.selection.folds import Fold, Sample
-from arraylearn.selection.rows import take_rows
+from arraylearn.selection.scoring import Scorers, needs_model
+from arraylearn.table.subsets import take_rows
 
-__all__ = ["Contest", "Trial", "run_trials"]
+__all__ = ["Trial", "TrialPlan", "run_trials"]
 
 Host = Any  # a NumPy array
-Candidate = dict[str, Any]
 
 
-class Contest(NamedTuple):
+class TrialPlan(NamedTuple):
     """What is judged, on what, and how."""
 
     estimator: Any
-    sample: Sample
+    sample: LabelledRows
     folds: list[Fold]
     scorers: Scorers
-    keep_predictions: bool = False
-    train_scores: bool = False
-    error_score: Any = "raise"
+    keep_predictions: bool = False  # of the test rows
+    train_scores: bool = False  # whether the training rows are scored, too
+    error_score: Any = "raise"  # or the score of a candidate whose fit fails
     weigh_scores: bool = False  # whether metrics that know weights get those of the test rows
 
 
 class Trial(NamedTuple):
     """One candidate on one fold."""
 
-    candidate: int
-    fold: int
+    candidate: int  # position among the candidates
+    fold: int  # position among the folds
     scores: dict[str, float]
-    train_scores: dict[str, float] | None
+    train_scores: dict[str, float] | None  # None: not asked for
     fit_seconds: float
     score_seconds: float
-    predictions: Host | None = None
+    predictions: Host | None = None  # of the test rows; None: not kept
 
 
 def run_trials(
-    contest: Contest, candidates: Sequence[Candidate], *, n_jobs: int | None = None, fast: bool = True
+    plan: TrialPlan, candidates: Sequence[Candidate], *, n_jobs: int | None = None, fast: bool = True
 ) -> Iterator[Trial]:
     """Judge every candidate on every fold, one candidate after the other unless a fast path joins them.
 
-    A fast path gives what the loop would give; one that yields no models is left out where a scorer or the
-    training scores need them. What it declines goes through the loop.
+    A fast path gives the results of the loop. One that yields no models is not used where a scorer or the
+    training scores need them. What it does not yield goes through the loop.
     """
     path = None
     if fast:
-        needs_model = contest.train_scores or needs_the_model(contest.scorers)
-        path = find_fast_path(contest.estimator, candidates, needs_model=needs_model)
-    todo = [(c, f) for c in range(len(candidates)) for f in range(len(contest.folds))]
+        is_model_read = plan.train_scores or needs_model(plan.scorers)
+        path = find_fast_path(plan.estimator, candidates, needs_model=is_model_read)
+    todo = [(c, f) for c in range(len(candidates)) for f in range(len(plan.folds))]
     if path is not None:
         answered = set()
         begin = time.perf_counter()
-        for c, f, model in path.judge(contest.estimator, candidates, contest.sample, contest.folds):
+        for c, f, model in path.judge(plan.estimator, candidates, plan.sample, plan.folds):
             seconds = time.perf_counter() - begin
-            yield _judge(contest, c, f, model, seconds)
+            yield _judge(plan, c, f, model, seconds)
             answered.add((c, f))
             begin = time.perf_counter()
         todo = [pair for pair in todo if pair not in answered]
     if n_jobs is None or n_jobs == 1:
         for c, f in todo:
-            yield _try_one(contest, candidates[c], c, f)
+            yield _try_one(plan, candidates[c], c, f)
     else:
         workers = Parallel(n_jobs=n_jobs, return_as="generator")
-        yield from workers(delayed(_try_one)(contest, candidates[c], c, f) for c, f in todo)
+        yield from workers(delayed(_try_one)(plan, candidates[c], c, f) for c, f in todo)
 
 
-def _try_one(contest: Contest, candidate: Candidate, c: int, f: int) -> Trial:
+def _try_one(plan: TrialPlan, candidate: Candidate, c: int, f: int) -> Trial:
     """Fit a clone on the training rows and judge it on the others."""
     begin = time.perf_counter()
     try:
-        model = clone(contest.estimator).set_params(**clone(candidate, safe=False))
-        contest.sample.fit(model, contest.folds[f].train)
+        model = plan.sample.fit(set_candidate(plan.estimator, candidate), plan.folds[f].train)
     except Exception as error:
-        if isinstance(contest.error_score, str):
+        if isinstance(plan.error_score, str):
             raise
-        return _failed(contest, c, f, time.perf_counter() - begin, error)
+        return _failed(plan, c, f, time.perf_counter() - begin, error)
     seconds = time.perf_counter() - begin
-    return _judge(contest, c, f, model, seconds)
+    return _judge(plan, c, f, model, seconds)
 
 
-def _judge(contest: Contest, c: int, f: int, model: Any, fit_seconds: float) -> Trial:
+def _judge(plan: TrialPlan, c: int, f: int, model: Any, fit_seconds: float) -> Trial:
     begin = time.perf_counter()
-    train, test = contest.folds[f]
-    scores, answers = _score(contest, model, test, train)
-    train_scores = _score(contest, model, train, train)[0] if contest.train_scores else None
-    predictions = answers.answer("predict") if contest.keep_predictions else None
+    train, test = plan.folds[f]
+    scores, answers = _score(plan, model, test, train)
+    train_scores = _score(plan, model, train, train)[0] if plan.train_scores else None
+    predictions = answers.answer("predict") if plan.keep_predictions else None
     return Trial(c, f, scores, train_scores, fit_seconds, time.perf_counter() - begin, predictions)
 
 
-def _score(contest: Contest, model: Any, rows: Host, train: Host) -> tuple[dict[str, float], Answers]:
+def _score(plan: TrialPlan, model: Any, rows: Host, train: Host) -> tuple[dict[str, float], Answers]:
     """Take every score of a fitted model, or of known answers, on some rows."""
-    sample = contest.sample
+    sample = plan.sample
     labels = sample.host_labels(rows)
     X = None
     answers = model
@@ -111,12 +108,12 @@ def _score(contest: Contest, model: Any, rows: Host, train: Host) -> tuple[dict[
         X = sample.rows(model, rows, train)
         answers = Answers.of(model, X)
     scores: dict[str, float] = {}
-    for name, scorer in contest.scorers.items():
-        if needs_the_model({name: scorer}):
+    for name, scorer in plan.scorers.items():
+        if needs_model({name: scorer}):
             value = scorer(model, X, take_rows(sample.y, rows))
         else:
-            # of the rows a scorer reads no more than their number
-            value = scorer(answers, labels, labels, **_score_weights(contest, scorer, rows))
+            # a scorer passes X on to `answers`, which does not read it
+            value = scorer(answers, labels, labels, **_score_weights(plan, scorer, rows))
         if isinstance(value, dict):  # a function that takes several scores at once
             scores |= {key: float(score) for key, score in value.items()}
         else:
@@ -124,19 +121,19 @@ def _score(contest: Contest, model: Any, rows: Host, train: Host) -> tuple[dict[
     return scores, answers
 
 
-def _score_weights(contest: Contest, scorer: Any, rows: Host) -> dict[str, Host]:
-    weight = contest.sample.sample_weight
-    if weight is None or not contest.weigh_scores:
+def _score_weights(plan: TrialPlan, scorer: Any, rows: Host) -> dict[str, Host]:
+    weight = plan.sample.sample_weight
+    if weight is None or not plan.weigh_scores:
         return {}
     knows_weights = "sample_weight" in signature(scorer._score_func).parameters
     return {"sample_weight": weight.take(rows)} if knows_weights else {}
 
 
-def _failed(contest: Contest, c: int, f: int, seconds: float, error: Exception) -> Trial:
+def _failed(plan: TrialPlan, c: int, f: int, seconds: float, error: Exception) -> Trial:
     warn_caller(
         f"Fitting candidate {c} failed on fold {f} ({type(error).__name__}: {error}); its scores are "
-        f"{contest.error_score}. error_score='raise' shows where.",
+        f"{plan.error_score}. error_score='raise' shows where.",
         FitFailedWarning,
     )
-    scores = dict.fromkeys(contest.scorers, float(contest.error_score))
-    return Trial(c, f, scores, dict(scores) if contest.train_scores else None, seconds, 0.0)
+    scores = dict.fromkeys(plan.scorers, float(plan.error_score))
+    return Trial(c, f, scores, dict(scores) if plan.train_scores else None, seconds, 0.0)

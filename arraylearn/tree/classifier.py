@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
-from arraylearn.backend.namespace import (
-    HOST,
-    read_flags,
-)
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.measures.tables import Measure
 from arraylearn.tree.binned import bin_rows
@@ -29,6 +27,9 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 # With more rows than this, "auto" counts bins.
 ROWS_FOR_BINS = 500_000
+
+FindOrder = Callable[[Rows], Array | None]  # the order of the rows in every numeric column, where it is known
+Grow = Callable[[Sample, Any, Any], Tree]  # from rows, their weights and the random generator
 
 
 class DecisionTreeClassifier(FittedTree):
@@ -226,6 +227,10 @@ class DecisionTreeClassifier(FittedTree):
         DecisionTreeClassifier
             Itself.
         """
+        return self._fit(X, y, sample_weight, validation, self._grow)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
+        """Fit as `fit`, by a function that may use what it knows of the rows from fits before."""
         check_settings(self)
         pruning = self._pruning(validation)
         with self._fitting():
@@ -235,12 +240,15 @@ class DecisionTreeClassifier(FittedTree):
             generator = as_generator(self.random_state)
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
             if pruning is None:
-                self.model_ = self._grow(sample, weights, generator)
+                self.model_ = grow(sample, weights, generator)
             else:
-                self._grow_and_prune(pruning, sample, validation, generator)
+                self._grow_and_prune(pruning, sample, validation, generator, grow)
         return self
 
-    def _grow(self, sample: Sample, weights: Any, generator: Any) -> Tree:
+    def _grow(
+        self, sample: Sample, weights: Any, generator: Any, find_order: FindOrder | None = None
+    ) -> Tree:
+        """Grow the tree; `find_order` may know the order of the rows in every numeric column."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
         total = float(table.n_rows if weights is None else weights.sum())
         settings = self._rule(total), self._limits(total), generator
@@ -256,18 +264,16 @@ class DecisionTreeClassifier(FittedTree):
                     place, rows, table, self.n_bins, is_estimating, *settings
                 )
             else:
-                tree = grow_exact(place, rows, *settings, find_order=self._find_order)
+                tree = grow_exact(place, rows, *settings, find_order=find_order)
         return collapse(tree) if self.collapse else tree
 
-    def _find_order(self, rows: Rows) -> Any:
-        """Return the order of the rows in every numeric column, where somebody knows it; else None."""
-        return None
-
-    def _grow_and_prune(self, pruning: Pruning, sample: Sample, validation: Any, generator: Any) -> None:
+    def _grow_and_prune(
+        self, pruning: Pruning, sample: Sample, validation: Any, generator: Any, grow: Grow
+    ) -> None:
         pruned = grow_and_prune(
             pruning,
             sample,
-            lambda weights: self._grow(sample, weights, generator),
+            lambda weights: grow(sample, weights, generator),
             generator=generator,
             held_out=None if validation is None else read_sample(self, *validation),
             impurity=self._rule(1.0).impurity,

@@ -83,7 +83,7 @@ def test_a_perfect_round_is_the_last():
 def test_progress(capsys):
     X, y = stripes(100)
     al.AdaBoostClassifier(n_estimators=3, verbose=1).fit(X, y)
-    assert "3/3" in capsys.readouterr().out
+    assert "3/3" in capsys.readouterr().err
 
 
 def test_bad_input():

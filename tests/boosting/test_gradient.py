@@ -337,7 +337,7 @@ def test_scores_are_in_units_of_the_sum():
 def test_progress(capsys):
     X, y = stripes(100)
     small(verbose=1).fit(X, y)
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert "5/5" in shown
     assert "loss 0." in shown
 

@@ -536,7 +536,7 @@ def test_out_of_bag():
 def test_progress(capsys):
     X, y = stripes(100)
     small(verbose=1).fit(X, y)
-    assert "5/5" in capsys.readouterr().out
+    assert "5/5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestNeighbors
 
 import arraylearn as al
-from arraylearn.selection.neighbours import commonest_neighbour, median_deviation, nearest_rows
+from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from tests.backends.assertions import assert_close
 
 SAMPLERS = [
@@ -131,6 +131,9 @@ def test_ratios_are_for_two_classes():
         X[few], y[few]
     )
     assert np.bincount(shrunk).tolist() == [24, 12]
+    for sampler, more in ((al.resample.RandomOverSampler, "fewer"), (al.resample.RandomUnderSampler, "more")):
+        with pytest.raises(ValueError, match=f"must not ask for {more} rows than there are; got 0.1"):
+            sampler(sampling_strategy=0.1).fit_resample(X[few], y[few])
     with pytest.raises(ValueError, match="two classes only; got 3 classes"):
         al.resample.SMOTE(sampling_strategy=0.5).fit_resample(X, y)
 

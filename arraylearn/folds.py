@@ -1,0 +1,187 @@
+"""Records of cross-validation that the families share with `selection`: rows, folds, candidates, answers.
+
+A family that can compute several candidates or folds together offers a function
+
+``(estimator, candidates, sample, folds) -> iterator of (candidate, fold, model or Answers)``
+
+It may yield in any order. A pair (candidate, fold) that it does not yield is fitted by the ordinary loop of
+`selection`, which also raises the errors of invalid input and parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+
+from arraylearn.backend.namespace import is_array, to_host
+from arraylearn.table import Labels, encode_labels
+from arraylearn.table.subsets import count_rows, take_columns, take_rows
+
+__all__ = [
+    "Answers",
+    "Candidate",
+    "Fold",
+    "LabelledRows",
+    "group_alike",
+    "open_sample",
+    "set_candidate",
+    "shallow_copy",
+]
+
+Host = Any  # a NumPy array
+Candidate = dict[str, Any]  # values of parameters to try
+RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+
+class Fold(NamedTuple):
+    """Row numbers, on the host."""
+
+    train: Host
+    test: Host
+
+
+class LabelledRows(NamedTuple):
+    """The rows that models are judged on, as the user passed them."""
+
+    X: Any
+    y: Any
+    labels: Labels  # of y, on the host
+    sample_weight: Host | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.labels.codes.shape[0])
+
+    def fit(self, estimator: Any, rows: Host | None = None) -> Any:
+        """Fit an estimator on some of the rows (default: all) and return it."""
+        X, y, weight = self.X, self.y, self.sample_weight
+        if rows is not None:
+            X, y, weight = self.training_rows(estimator, rows)
+        return estimator.fit(X, y) if weight is None else estimator.fit(X, y, sample_weight=weight)
+
+    def training_rows(self, estimator: Any, rows: Host) -> tuple[Any, Any, Host | None]:
+        """Return X, y and the weights of some rows, as the estimator's `fit` takes them."""
+        weight = None if self.sample_weight is None else self.sample_weight.take(rows)
+        return self.rows(estimator, rows, rows), take_rows(self.y, rows), weight
+
+    def rows(self, estimator: Any, rows: Host, train: Host) -> Any:
+        """Return X of some rows, as an estimator fitted on the rows `train` takes it."""
+        some = take_rows(self.X, rows)
+        # a kernel matrix has a column per training row
+        return take_columns(some, train) if get_tags(estimator).input_tags.pairwise else some
+
+    def host_labels(self, rows: Host) -> Host:
+        """Return the labels of some rows on the host."""
+        return self.labels.classes.take(self.labels.codes.take(rows))
+
+
+def open_sample(X: Any, y: Any, sample_weight: Any = None) -> LabelledRows:
+    """Check that rows, labels and weights belong together."""
+    labels = encode_labels(y)
+    n = labels.codes.shape[0]
+    if count_rows(X) != n:
+        raise ValueError(
+            "`X` and `y` must have as many rows; found input variables with inconsistent numbers of samples: "
+            f"{[count_rows(X), n]}."
+        )
+    if sample_weight is not None:
+        sample_weight = to_host(sample_weight) if is_array(sample_weight) else np.asarray(sample_weight)
+        if sample_weight.shape != (n,):
+            raise ValueError(
+                f"`sample_weight` must have one number per row ({n}); got shape {sample_weight.shape}."
+            )
+    return LabelledRows(X, y, labels, sample_weight)
+
+
+# ---- candidates
+
+
+def set_candidate(estimator: Any, candidate: Candidate) -> Any:
+    """Return an unfitted copy of an estimator with a candidate's parameters."""
+    return clone(estimator).set_params(**clone(candidate, safe=False))
+
+
+def group_alike(models: Sequence[Any], free: set[str]) -> list[list[int]]:
+    """Group the positions of models that agree in all parameters except the free ones."""
+    groups: dict[str, list[int]] = {}
+    for c, model in enumerate(models):
+        fixed = {name: value for name, value in model.get_params(deep=False).items() if name not in free}
+        groups.setdefault(repr(fixed), []).append(c)
+    return list(groups.values())
+
+
+def shallow_copy(estimator: Any) -> Any:
+    """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
+    twin = object.__new__(type(estimator))
+    twin.__dict__.update(estimator.__dict__)
+    twin._copies = {}  # what predictions of `estimator` made of its model is not shared
+    return twin
+
+
+# ---- answers
+
+
+def _answered(name: str) -> Callable[[Callable[..., Host]], Callable[..., Host]]:
+    """Give a method to the objects that know its answer."""
+    return available_if(lambda self: name in self.responses)  # type: ignore[no-any-return]
+
+
+class Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose predictions for the test rows are already known, so that any metric can be taken.
+
+    Parameters
+    ----------
+    classes : array (k,)
+        The classes it knows.
+    responses : mapping
+        From names of methods ("predict", "predict_proba", ...) to functions that compute the result; each is
+        called at most once.
+    """
+
+    def __init__(self, classes: Host, responses: Mapping[str, Callable[[], Host]]) -> None:
+        self.classes = classes
+        self.responses = responses
+        self.classes_ = classes
+        self._known: dict[str, Host] = {}
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any) -> Answers:
+        """Make the answers of a fitted classifier of any library; each is computed on first use."""
+        known = [name for name in RESPONSES if hasattr(estimator, name)]
+        return cls(
+            getattr(estimator, "classes_", None),
+            {name: lambda name=name: getattr(estimator, name)(X) for name in known},  # type: ignore[misc]
+        )
+
+    def answer(self, name: str) -> Host:
+        """Return what a method returns, as a NumPy array."""
+        if name not in self._known:
+            value = self.responses[name]()
+            self._known[name] = to_host(value) if is_array(value) else np.asarray(value)
+        return self._known[name]
+
+    @_answered("predict")
+    def predict(self, X: Any = None) -> Host:
+        """Return the known result; `X` is not read."""
+        return self.answer("predict")
+
+    @_answered("predict_proba")
+    def predict_proba(self, X: Any = None) -> Host:
+        """Return the known result; `X` is not read."""
+        return self.answer("predict_proba")
+
+    @_answered("predict_log_proba")
+    def predict_log_proba(self, X: Any = None) -> Host:
+        """Return the known result; `X` is not read."""
+        return self.answer("predict_log_proba")
+
+    @_answered("decision_function")
+    def decision_function(self, X: Any = None) -> Host:
+        """Return the known result; `X` is not read."""
+        return self.answer("decision_function")

@@ -1,0 +1,242 @@
+"""Choose hyper-parameters: a grid or a random sample of it, judged on folds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
+
+from arraylearn.backend.errors import warn_caller
+from arraylearn.backend.random import RandomState
+from arraylearn.folds import Answers, Candidate, open_sample, set_candidate
+from arraylearn.progress import show_progress
+from arraylearn.selection.scoring import needs_model, open_scoring
+from arraylearn.selection.splitting import make_folds
+from arraylearn.selection.trials import Trial, TrialPlan, run_trials
+
+__all__ = ["GridSearch"]
+
+
+class GridSearch(GridSearchCV):  # type: ignore[misc]
+    """Search for the best parameters of a classifier by cross-validation.
+
+    The interface and the results are those of scikit-learn's ``GridSearchCV``, which it extends. Candidates
+    that their family can compute together share their work; others are fitted in a loop.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Of this library or of any that follows scikit-learn.
+    param_grid : dict or list of dicts
+        Values to try for each parameter; distributions too where `n_iter` is given.
+    n_iter : int, optional
+        Number of random candidates to draw from `param_grid`; by default all of them are tried.
+    scoring : str, callable, list, dict or None
+        Metrics of scikit-learn; None: the accuracy.
+    n_jobs : int, optional
+        Processes for the candidates and folds that are fitted in the loop.
+    refit : bool, str or callable
+        Whether to fit the best candidate on all rows; with several metrics the name of the one that decides.
+    cv : int, splitter of scikit-learn, iterable of (train, test), or None
+        How to cut the rows; None: 5 stratified folds.
+    error_score : "raise" or float
+        The score of a candidate whose fit fails.
+    return_train_score : bool
+        Whether to score the training rows too.
+    random_state : int, generator or None
+        Seed of the random candidates.
+    fast : bool
+        Whether to use what the classifier's family knows about folds and candidates.
+    progress : bool, optional
+        Whether to show a bar; by default where the standard error is a terminal.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As of ``GridSearchCV``.
+    best_params_, best_score_, best_index_, best_estimator_, refit_time_, scorer_, n_splits_, multimetric_
+        As of ``GridSearchCV``.
+    is_complete_ : bool
+        False after Ctrl-C: then the results hold the candidates judged on all folds (or, if there is none,
+        the folds that all candidates so far were judged on), and none was refitted.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = al.GridSearch(GaussianNB(), {"var_smoothing": [1e-9, 1e-1, 10.0]}, cv=5).fit(X, y)
+    >>> search.best_params_
+    {'var_smoothing': 1e-09}
+    >>> search.cv_results_["mean_test_score"].round(3)
+    array([0.953, 0.933, 0.9  ])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        n_iter: int | None = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        error_score: Any = float("nan"),
+        return_train_score: bool = False,
+        random_state: RandomState = None,
+        fast: bool = True,
+        progress: bool | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.n_iter = n_iter
+        self.random_state = random_state
+        self.fast = fast
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Judge all candidates and refit the best.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows, of any library.
+        y : array-like (n,)
+            Labels.
+        groups : array-like (n,), optional
+            For splitters that keep groups together.
+        sample_weight : array-like (n,), optional
+            Weights of the rows in training, and in metrics that know weights.
+        """
+        sample = open_sample(X, y, sample_weight)
+        scorers = open_scoring(self.estimator, self.scoring)
+        candidates = self._candidates()
+        folds = make_folds(sample, self.estimator, self.cv, groups)
+        plan = TrialPlan(
+            self.estimator,
+            sample,
+            folds,
+            scorers,
+            train_scores=self.return_train_score,
+            error_score=self.error_score,
+            weigh_scores=True,
+        )
+        trials = self._collect(plan, candidates)
+        self.n_splits_ = len({trial.fold for trial in trials})
+        self._keep_results(candidates, trials)
+        if self.refit and self.is_complete_:
+            begin = time.perf_counter()
+            self.best_estimator_ = sample.fit(set_candidate(self.estimator, self.best_params_))
+            self.refit_time_ = time.perf_counter() - begin
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        self.scorer_ = scorers if self.multimetric_ else scorers["score"]
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the score of the best candidate on other rows, by the metric that chose it."""
+        self._check_is_fitted_for_score()
+        scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
+        if needs_model({"score": scorer}):
+            return float(scorer(self.best_estimator_, X, y))
+        sample = open_sample(X, y)
+        labels = sample.labels.classes.take(sample.labels.codes)
+        return float(scorer(Answers.of(self.best_estimator_, X), labels, labels))
+
+    def _check_is_fitted_for_score(self) -> None:
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError(
+                "This GridSearch has no refitted candidate: fit it, with `refit` on and without interruption."
+            )
+
+    def _candidates(self) -> list[Candidate]:
+        """Return all candidates, or the random ones."""
+        if self.n_iter is None:
+            return list(ParameterGrid(self.param_grid))
+        seed = self.random_state
+        if not isinstance(seed, int | None):
+            seed = int(seed.integers(2**31 - 1)) if hasattr(seed, "integers") else seed
+        return list(ParameterSampler(self.param_grid, self.n_iter, random_state=seed))
+
+    def _collect(self, plan: TrialPlan, candidates: Sequence[Candidate]) -> list[Trial]:
+        """Run the trials; after Ctrl-C keep those that can be compared."""
+        trials: list[Trial] = []
+        n = len(candidates) * len(plan.folds)
+        self.is_complete_ = True
+        try:
+            with show_progress("candidates x folds", n, self.progress) as advance:
+                for trial in run_trials(plan, candidates, n_jobs=self.n_jobs, fast=self.fast):
+                    trials.append(trial)
+                    advance()
+        except KeyboardInterrupt:
+            trials, what = _comparable(trials, len(candidates), len(plan.folds))
+            if not trials:
+                raise
+            self.is_complete_ = False
+            warn_caller(f"Interrupted: the results hold {what}; nothing is refitted.", UserWarning)
+        return sorted(trials, key=lambda trial: (trial.candidate, trial.fold))
+
+    def _keep_results(self, candidates: Sequence[Candidate], trials: list[Trial]) -> None:
+        """Keep the results in the form of scikit-learn, and find the best candidate."""
+        names = list(trials[0].scores)
+        self.multimetric_ = names != ["score"]
+        metric = self._deciding_metric(names)
+        out = [
+            {
+                "fit_time": trial.fit_seconds,
+                "score_time": trial.score_seconds,
+                "test_scores": self._one_or_all(trial.scores),
+            }
+            for trial in trials
+        ]
+        if self.return_train_score:
+            for row, trial in zip(out, trials, strict=True):
+                row["train_scores"] = self._one_or_all(trial.train_scores)
+        judged = [candidates[c] for c in dict.fromkeys(trial.candidate for trial in trials)]
+        self.cv_results_ = self._format_results(judged, self.n_splits_, out)
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, metric, self.cv_results_)
+            self.best_params_ = self.cv_results_["params"][self.best_index_]
+            if not callable(self.refit):
+                self.best_score_ = self.cv_results_[f"mean_test_{metric}"][self.best_index_]
+
+    def _one_or_all(self, scores: Any) -> Any:
+        """Return the scores of all metrics by name, or the score of the only one."""
+        return scores if self.multimetric_ else scores["score"]
+
+    def _deciding_metric(self, names: list[str]) -> str:
+        if not self.multimetric_:
+            return "score"
+        if self.refit and not callable(self.refit) and self.refit not in names:
+            raise ValueError(
+                f"`refit` must name one of the metrics {names}, be False or a function; got {self.refit!r}."
+            )
+        return str(self.refit)
+
+
+def _comparable(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[list[Trial], str]:
+    """Return the trials of candidates judged on all folds; if there are none, of folds shared by all."""
+    folds: dict[int, set[int]] = {}
+    for trial in trials:
+        folds.setdefault(trial.candidate, set()).add(trial.fold)
+    done = {c for c, tried in folds.items() if len(tried) == n_folds}
+    if done:
+        return [
+            trial for trial in trials if trial.candidate in done
+        ], f"{len(done)} of {n_candidates} candidates"
+    # one candidate alone is no comparison
+    shared = set.intersection(*folds.values()) if len(folds) > 1 else set()
+    kept = [trial for trial in trials if trial.fold in shared]
+    return kept, f"{len(folds)} of {n_candidates} candidates on {len(shared)} of {n_folds} folds"

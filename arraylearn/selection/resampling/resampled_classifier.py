@@ -1,0 +1,76 @@
+"""A classifier that is trained on resampled rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["ResampledClassifier"]
+
+
+class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that learns from resampled rows and predicts as itself.
+
+    Parameters
+    ----------
+    estimator : classifier
+        What learns.
+    sampler : object with ``fit_resample``
+        What balances the training rows; of `al.resample` or of imbalanced-learn.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted on the resampled rows.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = al.resample.ResampledClassifier(GaussianNB(), al.resample.SMOTE(random_state=0))
+    >>> float(model.fit(X[:120], y[:120]).score(X[:120], y[:120])) > 0.9
+    True
+    """
+
+    def __init__(self, estimator: Any, sampler: Any) -> None:
+        self.estimator = estimator
+        self.sampler = sampler
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Resample, then learn."""
+        X_new, y_new = clone(self.sampler).fit_resample(X, y)
+        self.estimator_ = clone(self.estimator).fit(X_new, y_new)
+        self.classes_ = self.estimator_.classes_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict class labels."""
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Predict class probabilities."""
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """Return the decision values."""
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.input_tags = inner.input_tags
+        tags.array_api_support = inner.array_api_support
+        return tags
