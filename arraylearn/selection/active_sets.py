@@ -27,9 +27,9 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.selection.moving_factor import MovingFactor, Solver
 from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.selection.together import Request, Worker, run_together
-from arraylearn.svm.decomposition import decompose
-from arraylearn.svm.dual import classification_problem, find_offset
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.solvers.decomposition import decompose
+from arraylearn.svm.solvers.dual import classification_problem, find_offset
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import rescale_start
 
 __all__ = ["Point", "follow_paths"]

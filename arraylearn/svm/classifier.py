@@ -10,7 +10,10 @@ from arraylearn.backend.random import RandomState
 from arraylearn.checks import refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
+from arraylearn.svm.convergence import warn_unfinished
 from arraylearn.svm.fitted import FittedMachine
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.margins import solve_tasks
 from arraylearn.svm.parameters import (
     check_choice,
     check_memory,
@@ -21,11 +24,8 @@ from arraylearn.svm.parameters import (
     make_settings,
 )
 from arraylearn.svm.probability import calibrate
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.solve import SOLVERS, SolverName
+from arraylearn.svm.solvers.stages import SOLVERS, SolverName
 from arraylearn.svm.tasks import LastFit, class_tasks, pair_tasks, restart
-from arraylearn.svm.train import solve_tasks
-from arraylearn.svm.unfinished import warn_unfinished
 from arraylearn.weights import read_weights
 
 __all__ = ["SVC"]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import Task, TaskResult
 
 __all__ = ["solve_hard"]

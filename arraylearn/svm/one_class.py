@@ -11,8 +11,8 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.checks import refuse
 from arraylearn.kernels import Kernel
-from arraylearn.svm.dual import DualProblem, find_offset
 from arraylearn.svm.parameters import check_positive, check_settings
+from arraylearn.svm.solvers.dual import DualProblem, find_offset
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
 from arraylearn.weights import read_weights
 

@@ -13,8 +13,8 @@ from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_flags
 from arraylearn.checks import refuse
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = [
     "check_choice",

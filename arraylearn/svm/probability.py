@@ -11,11 +11,11 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.svm.rows import KernelMatrix, product
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.solve import SolverName
+from arraylearn.svm.kernel_matrix import KernelMatrix, product
+from arraylearn.svm.margins import solve_tasks
+from arraylearn.svm.solvers.stages import SolverName
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import Task
-from arraylearn.svm.train import solve_tasks
 
 __all__ = ["Sigmoids", "calibrate", "couple", "fit_sigmoids", "squash"]
 

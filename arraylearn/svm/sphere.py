@@ -13,10 +13,10 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.checks import refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.dual import DualProblem, find_offset
+from arraylearn.svm.kernel_matrix import KernelMatrix
 from arraylearn.svm.machine import Machine
 from arraylearn.svm.parameters import check_positive, check_settings, is_precomputed
-from arraylearn.svm.rows import KernelMatrix
+from arraylearn.svm.solvers.dual import DualProblem, find_offset
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
 from arraylearn.weights import read_weights
 

@@ -12,12 +12,12 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import read_flags
 from arraylearn.estimator import ArrayEstimator, Batch
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.dual import DualProblem, DualSolution, objective
+from arraylearn.svm.convergence import warn_unfinished
+from arraylearn.svm.kernel_matrix import KernelMatrix
 from arraylearn.svm.machine import Machine, assemble, decide, host_vectors
 from arraylearn.svm.parameters import is_precomputed, make_matrix, make_settings
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.solve import DENSE_ROWS, solve_large, solve_small
-from arraylearn.svm.unfinished import warn_unfinished
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, objective
+from arraylearn.svm.solvers.stages import DENSE_ROWS, solve_large, solve_small
 
 __all__ = ["OneClassEstimator", "fill"]
 

@@ -16,7 +16,7 @@ from arraylearn.selection.folds import make_folds, open_sample
 from arraylearn.selection.rows import take_rows
 from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.selection.svm_folds import judge_svc_folds
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.solvers.stopping import Settings
 
 PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
 

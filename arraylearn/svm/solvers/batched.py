@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import (
+from arraylearn.backend.ops.quadratic import (
     inverse_curvature_roots,
     inverse_definite,
     project,
@@ -28,11 +28,17 @@ from arraylearn.backend.ops import (
     reads_are_free,
     small_products,
 )
-from arraylearn.svm.blocks import Coarse, solve_blocks
-from arraylearn.svm.decomposition import decompose
-from arraylearn.svm.dual import DualProblem, DualSolution, classification_problem, extremes, find_offset
-from arraylearn.svm.rows import WholeMatrix
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.kernel_matrix import WholeMatrix
+from arraylearn.svm.solvers.decomposition import decompose
+from arraylearn.svm.solvers.dense import Coarse, solve_blocks
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    classification_problem,
+    extremes,
+    find_offset,
+)
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import rescale_start
 
 __all__ = ["BatchSolution", "Method", "solve_columns"]

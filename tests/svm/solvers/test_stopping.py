@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import arraylearn as al
-from arraylearn.svm.progress import Progress
+from arraylearn.svm.solvers.stopping import StallRule
 from tests.svm.problems import two_class_data
 
 
@@ -66,7 +66,7 @@ def test_float32_rows_give_way_to_float64_ones():
 
 
 def test_progress_is_a_better_gap_or_a_larger_objective():
-    watch = Progress(3)
+    watch = StallRule(3)
     assert not any(watch.is_stalled(gap, 1.0) for gap in (8.0, 4.0, 2.0, 1.0))
     assert not any(watch.is_stalled(5.0, value) for value in (1.1, 1.2, 1.3, 1.4))
     assert [watch.is_stalled(0.95, 1.4) for _ in range(3)] == [False, False, True]

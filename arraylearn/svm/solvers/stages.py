@@ -9,15 +9,15 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.ops import put
-from arraylearn.svm.blocks import solve_blocks
-from arraylearn.svm.decomposition import decompose, make_rows
-from arraylearn.svm.dual import DualProblem, DualSolution, objective
-from arraylearn.svm.interior import solve_linear
-from arraylearn.svm.low_rank import factor_low_rank
-from arraylearn.svm.rows import KernelMatrix, KernelRows
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.smoothed import solve_smoothed
+from arraylearn.backend.ops.quadratic import put
+from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
+from arraylearn.svm.solvers.decomposition import decompose, make_rows
+from arraylearn.svm.solvers.dense import solve_blocks
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, objective
+from arraylearn.svm.solvers.interior import solve_linear
+from arraylearn.svm.solvers.low_rank import factor_low_rank
+from arraylearn.svm.solvers.newton import solve_smoothed
+from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["DENSE_ROWS", "SOLVERS", "SolverName", "solve_dense", "solve_large", "solve_small"]
 

@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.decomposition import make_rows
-from arraylearn.svm.dual import (
+from arraylearn.svm.hard_margin import solve_hard
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.decomposition import make_rows
+from arraylearn.svm.solvers.dual import (
     DualProblem,
     DualSolution,
     classification_problem,
     find_offset,
     objective,
 )
-from arraylearn.svm.hard_margin import solve_hard
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.solve import DENSE_ROWS, SolverName, solve_dense, solve_large, solve_small
+from arraylearn.svm.solvers.stages import DENSE_ROWS, SolverName, solve_dense, solve_large, solve_small
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import Task, TaskResult
 
 __all__ = ["solve_tasks"]

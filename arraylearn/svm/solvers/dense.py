@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops import inverse_curvature_roots, solve_box_block
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
-from arraylearn.svm.progress import Progress
-from arraylearn.svm.settings import Settings
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, solve_box_block
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["Coarse", "solve_blocks"]
 
@@ -56,7 +55,7 @@ def solve_blocks(
     beta = problem.start
     n_steps = xp.zeros((len(active),), dtype=xp.int64, device=place.device)
     before: list[int] = [-1] * len(active)
-    progress = [Progress(_PATIENCE) for _ in active]
+    progress = [StallRule(_PATIENCE) for _ in active]
     limit = settings.step_limit(beta.shape[1])
     is_coarse = coarse is not None
     work = coarse or Coarse(matrix, inverse_curvature_roots(xp, matrix))

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import put, solve_box_block, top_k
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
-from arraylearn.svm.progress import Progress
-from arraylearn.svm.rows import KernelMatrix, KernelRows
-from arraylearn.svm.settings import Settings
+from arraylearn.backend.ops.order import top_k
+from arraylearn.backend.ops.quadratic import put, solve_box_block
+from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["decompose", "make_rows"]
 
@@ -65,7 +65,7 @@ class _Decomposition:
         self.most = _MOST_SET
         self.share = 0.2  # of the gap: how far the inner problem is solved
         self.gaps: list[float] = []
-        self.progress = Progress(_PATIENCE)
+        self.progress = StallRule(_PATIENCE)
         self.grown_at = 0
         self.n_refreshed = 0
 
@@ -236,7 +236,7 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.rows = self.rows.widened()
         self.size = min(self.size, self.rows.n_slots)
-        self.progress, self.set_rows, self.set_idx = Progress(_PATIENCE), [], self._index([])
+        self.progress, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
         return True
 
     def _exact_gradient(self) -> Array:
