@@ -1,8 +1,13 @@
 """Working-set decomposition: a large dual problem, solved a few hundred rows at a time.
 
-Each outer step takes the rows that violate optimality most, keeps part of the last working set, fetches
-their kernel rows, improves the small problem (`arraylearn.backend.ops.solve_box_block`), and brings the
-gradient of all rows up to date. The host reads one packed array per step: it decides which rows come next.
+Each outer step
+
+1. chooses the rows that violate optimality most, and part of the last working set;
+2. fetches their kernel rows, computed or cached;
+3. improves the small problem between them (`arraylearn.backend.ops.quadratic.solve_box_block`);
+4. updates the gradient of all rows.
+
+The host reads one packed array per outer step, from which it chooses the next working set.
 """
 
 from __future__ import annotations
@@ -20,35 +25,37 @@ from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["decompose", "make_rows"]
 
-_LEAST_SET = 384  # rows in a working set
-_MOST_SET = 768
+_LEAST_SET = 384  # fewest rows in a working set
+_MOST_SET = 768  # most rows in a working set at first
+_LIMIT_SET = 4096  # most rows where convergence is slow and many rows are free
 _PAIRS_PER_ROW = 1.5  # pair steps per row of the working set before a Newton step
-_LIMIT_SET = 4096  # where progress is slow and many rows are free
-_PATIENCE = 50  # outer steps without any progress after which rounding is to blame
-_STALLED = 1e-3  # share of the gap that the inner problem is solved to, once it stopped moving
+_INNER_SHARE = 0.2  # the inner problem is solved to this share of the gap,
+_EXACT_SHARE = 1e-3  # or to this one after an inner solve that changed nothing
+_PATIENCE = 50  # outer steps without an improvement after which the solve counts as stalled by rounding
+_LARGE_BOUND = 1000.0  # from this bound on, kernel rows are kept in float64
 
 
 class _Reading(NamedTuple):
     """What the host reads in one outer step."""
 
-    highest: float
-    lowest: float
-    n_free: int
-    n_steps: int
-    rising: list[int]  # rows that may rise, most violating first
-    falling: list[int]
-    old_is_free: list[bool]  # of the last working set
+    highest: float  # largest gradient of multipliers that may rise
+    lowest: float  # smallest gradient of multipliers that may fall
+    n_free: int  # multipliers strictly inside their box
+    n_steps: int  # pair steps so far
+    rising: list[int]  # rows that may rise and violate optimality, the worst first
+    falling: list[int]  # rows that may fall and violate optimality, the worst first
+    old_is_free: list[bool]  # whether each row of the last working set is free
     change: float  # largest move of the last inner solve
     objective: float
 
 
 def decompose(rows: KernelRows, problem: DualProblem, settings: Settings) -> DualSolution:
-    """Solve one dual problem; the start's kernel products are computed if it is not zero."""
+    """Solve one dual problem; a start other than zero costs its kernel products."""
     return _Decomposition(rows, problem, settings).run()
 
 
 class _Decomposition:
-    """One solve: the state on the device, and the few numbers the host knows of it."""
+    """One solve: the point and its gradient on the device, the working set on the host."""
 
     def __init__(self, rows: KernelRows, problem: DualProblem, settings: Settings) -> None:
         self.rows, self.problem, self.settings = rows, problem, settings
@@ -63,7 +70,7 @@ class _Decomposition:
         self.n_steps: Array = self.xp.sum(self.set_idx)
         self.size = min(_LEAST_SET, rows.n_slots)
         self.most = _MOST_SET
-        self.share = 0.2  # of the gap: how far the inner problem is solved
+        self.share = _INNER_SHARE
         self.gaps: list[float] = []
         self.progress = StallRule(_PATIENCE)
         self.grown_at = 0
@@ -97,10 +104,10 @@ class _Decomposition:
         is_stalled = is_stalled and not is_converged
         return DualSolution(self.beta, self.gradient, gap, reading.n_steps, is_converged, is_stalled)
 
-    # ---- what the host learns
+    # ---- reading the state
 
     def _read(self) -> _Reading:
-        """Read the state of the solve: the one wait of an outer step."""
+        """Read the state of the solve: the one sync of an outer step."""
         xp, problem = self.xp, self.problem
         may_rise, may_fall = self.beta < problem.upper, self.beta > problem.lower
         k = min(max(2, self.size // 2), self.beta.shape[0])
@@ -134,11 +141,11 @@ class _Decomposition:
         )
 
     def _is_stuck(self, reading: _Reading) -> bool:
-        """Whether the inner solver no longer moves, even when asked to be exact."""
+        """Whether the inner solver no longer changes the point, even at its smallest tolerance."""
         if not self.set_rows or reading.change > 0:
             return False
-        if self.share > _STALLED:
-            self.share = _STALLED
+        if self.share > _EXACT_SHARE:
+            self.share = _EXACT_SHARE
             return False
         refuse_nan(0.0 * float(self.xp.sum(self.block)))
         return True
@@ -146,7 +153,7 @@ class _Decomposition:
     # ---- the next working set
 
     def _adapt(self, reading: _Reading, gap: float) -> None:
-        """Let the working set hold the free rows, and more where progress is slow."""
+        """Set the size of the working set: room for the free rows, and more where convergence is slow."""
         self.gaps.append(gap)
         n_outer = len(self.gaps)
         is_slow = n_outer >= 9 and gap > 0.5 * min(self.gaps[-9:-4])
@@ -156,7 +163,7 @@ class _Decomposition:
         self.size = min(wanted, self.rows.n_slots, self.beta.shape[0])
 
     def _choose(self, reading: _Reading, gap: float) -> list[int]:
-        """Take the worst violators of either side, then the free rows of the last set, then its others."""
+        """Choose the worst violators of either side, then free rows of the last set, then its others."""
         n_each = max(1, self.size // (4 if self.set_rows else 2))
         chosen = dict.fromkeys(reading.rising[:n_each] + reading.falling[:n_each])
         for wanted in (True, False):
@@ -167,9 +174,10 @@ class _Decomposition:
                     chosen[row] = None
         return list(chosen)
 
-    # ---- moves
+    # ---- the step
 
     def _step(self, chosen: list[int], gap: float) -> None:
+        """Solve the problem between the chosen rows, and update the point and the gradient of all rows."""
         xp, problem = self.xp, self.problem
         self.set_rows, self.set_idx = chosen, self._index(chosen)
         slots = self.rows.fetch(chosen)
@@ -198,7 +206,10 @@ class _Decomposition:
     # ---- exactness
 
     def _check(self) -> float:
-        """Return the gap from float64 gradients of the rows that decide it; where they disagree, of all."""
+        """Return the gap, with float64 gradients of the rows that decide it.
+
+        Where these differ too much from the gradients so far, all are computed anew.
+        """
         xp = self.xp
         support = self._support()
         idx = self._index(list(dict.fromkeys(self._nearest(64))))
@@ -214,7 +225,7 @@ class _Decomposition:
         return float(highest - lowest)
 
     def _nearest(self, k: int) -> list[int]:
-        """Rows of either side whose gradients are nearest to deciding the gap."""
+        """Return the k rows of either side with the most extreme gradients."""
         xp = self.xp
         k = min(k, self.beta.shape[0])
         _, rising = top_k(xp, xp.where(self.beta < self.problem.upper, self.gradient, -math.inf), k)
@@ -223,14 +234,14 @@ class _Decomposition:
         return found
 
     def _refresh(self) -> None:
-        """Compute the gradient anew in float64; where float32 rows keep failing, keep float64 ones."""
+        """Compute the gradient anew in float64; the second time, change to float64 kernel rows too."""
         self.gradient = self._exact_gradient()
         self.n_refreshed += 1
         if self.n_refreshed == 2:
             self.rows = self.rows.widened()
 
     def _sharpen(self) -> bool:
-        """Go on with float64 rows where float32 ones have come to their end; False where they are that."""
+        """Change from float32 to float64 kernel rows; return False if they are float64 already."""
         if self.rows.dtype == accumulator_dtype(self.place):
             return False
         self.gradient = self._exact_gradient()
@@ -240,6 +251,7 @@ class _Decomposition:
         return True
 
     def _exact_gradient(self) -> Array:
+        """Return the gradient of all rows, computed anew in the accumulator's dtype."""
         support = self._support()
         if support.shape[0] == 0:
             return self.problem.linear
@@ -247,7 +259,7 @@ class _Decomposition:
         return self.problem.linear - self.rows.exact_product(None, support, weights)
 
     def _support(self) -> Array:
-        """Read which rows have a multiplier."""
+        """Return the rows whose multiplier is not 0: one sync."""
         return self._index(to_host(self.beta).nonzero()[0])
 
     def _index(self, positions: Any) -> Array:
@@ -255,9 +267,9 @@ class _Decomposition:
 
 
 def make_rows(matrix: KernelMatrix, bound: float, settings: Settings) -> KernelRows:
-    """Make the store of rows: float32 where the multipliers are small enough for its rounding."""
+    """Make the cache of kernel rows: float32 where `bound`, the largest multiplier, allows its rounding."""
     xp = matrix.place.xp
     wide = accumulator_dtype(matrix.place)
-    dtype = wide if not bound < 1000 else xp.float32
+    dtype = xp.float32 if bound < _LARGE_BOUND else wide
     row_bytes = matrix.n * (4 if dtype == xp.float32 else 8)
     return KernelRows(matrix, dtype, max(2, settings.cache_bytes // row_bytes))

@@ -85,7 +85,7 @@ def _solve_linear(place: Place, x: Array, problem: DualProblem, settings: Settin
 
 
 def _read(xp: Namespace, *numbers: Array) -> list[float]:
-    """Read 0-d numbers on the host: the one wait of a step."""
+    """Read 0-d numbers on the host: the one sync of a step."""
     read: list[float] = to_host(xp.stack(list(numbers))).tolist()
     return read
 

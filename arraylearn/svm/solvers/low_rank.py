@@ -1,10 +1,9 @@
-r"""Kernel matrices of low rank as products :math:`L L^T`: then every kernel is a linear one, on rows of L.
+r"""Kernel matrices of low rank as products :math:`L L^T`, on whose rows the kernel is linear.
 
-Polynomial kernels of few columns, sums of such, and wide gaussians have many fewer directions than rows.
-Pairs of multipliers make little headway there when C is large, while Newton's method in the columns of L does
-not mind. The factor comes from a Cholesky decomposition that always takes the rows with the largest remainder
-next (S. Fine, K. Scheinberg, Efficient SVM training using low-rank kernel representations, JMLR 2001), a
-block of them at a time.
+Polynomial kernels of few columns, sums of such, and wide gaussians have a rank far below the number of rows.
+With a large C, pair steps converge slowly there, and Newton's method in the columns of L does not. The factor
+comes from a Cholesky decomposition with pivots (S. Fine, K. Scheinberg, Efficient SVM training using low-rank
+kernel representations, JMLR 2001), which takes a block of the rows with the largest remainders at a time.
 """
 
 from __future__ import annotations
@@ -17,25 +16,47 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops.order import top_k
 from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution
+from arraylearn.svm.solvers.newton import solve_newton
+from arraylearn.svm.solvers.stopping import Settings
 
-__all__ = ["factor_low_rank"]
+__all__ = ["factor_low_rank", "solve_low_rank"]
 
-_BLOCK = 32
-_ROWS_PER_COLUMN = 2  # below which a factor is not worth while
+_BLOCK = 32  # columns of the factor that are computed at a time
+_ROWS_PER_COLUMN = 2  # a factor with fewer rows per column is not worth its cost
 _MOST_WORK = 4e10  # multiplications, n r^2
 
 
+def solve_low_rank(matrix: KernelMatrix, problem: DualProblem, settings: Settings) -> DualSolution:
+    """Solve as a linear problem on the columns of a low-rank factor, as a start for pair steps.
+
+    The result never counts as converged, because its gap is that of the factored matrix. Where there is no
+    factor, it is the start of the problem with an infinite gap.
+    """
+    xp = matrix.place.xp
+    mass = float(xp.sum(xp.abs(problem.start)))
+    error = 0.1 * settings.tol / max(mass, 1e-300)
+    factor = factor_low_rank(matrix, error=error, max_bytes=settings.cache_bytes)
+    if factor is None:
+        return DualSolution(problem.start, problem.linear, math.inf, 0, False)
+    found = solve_newton(matrix.place, factor, problem, settings._replace(tol=0.5 * settings.tol))
+    return found._replace(is_converged=False)
+
+
 def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Array | None:
-    """Return L (n, r) with ``K - L @ L.T`` at most `error` in every entry, or None where that takes too much.
+    """Return L (n, r) with ``K - L @ L.T`` at most `error` in every entry.
+
+    None if that takes too many columns, or if the matrix is not finite and positive semidefinite. The host
+    syncs once per block of columns.
 
     Parameters
     ----------
     matrix : KernelMatrix
         The matrix between n rows, positive semidefinite.
     error : float
-        The largest remainder allowed; no less than rounding leaves.
+        The largest remainder allowed; raised to the rounding error of the diagonal where it is below that.
     max_bytes : int
-        What L may take. The host waits once per block of columns.
+        The largest size of L.
     """
     xp, place = matrix.place.xp, matrix.place
     wide = matrix.of_dtype(accumulator_dtype(place))
@@ -59,7 +80,7 @@ def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Ar
         read = to_host(xp.concat([ends, xp.astype(flags, rest.dtype)]))
         left, lowest = read[:2].tolist()
         if not (left < math.inf and lowest > -max(1e-6 * first, 16 * error)):
-            return None  # not a number, or not positive semidefinite
+            return None  # not finite, or not positive semidefinite
         used = read[2:].nonzero()[0]
         if k + used.shape[0] > most:
             return None
@@ -73,9 +94,10 @@ def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Ar
 
 
 def _next_columns(matrix: KernelMatrix, done: Array, rest: Array, *, floor: float) -> tuple[Array, Array]:
-    """Return columns (b, n) for the rows with the largest remainders, and which of them are of any use.
+    """Return the next columns of the factor as rows (b, n), and flags (b,): whether each is used.
 
-    Rows that equal one before them have nothing left: theirs are zero.
+    The pivots are the rows with the largest remainders. A pivot that equals one before it has no remainder
+    left: its column is zero and not used.
     """
     xp = matrix.place.xp
     _, pivots = top_k(xp, rest, min(_BLOCK, matrix.n))
