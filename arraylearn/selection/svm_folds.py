@@ -21,7 +21,7 @@ from arraylearn.selection.answers import Answers
 from arraylearn.selection.folds import Fold, Sample
 from arraylearn.selection.shared_matrix import SharedMatrix
 from arraylearn.svm import SVC
-from arraylearn.svm.machine import one_vs_rest_scores
+from arraylearn.svm.decision import one_vs_rest_scores
 from arraylearn.svm.parameters import make_settings
 from arraylearn.svm.solvers.batched import solve_columns
 from arraylearn.svm.tasks import Task, class_tasks, pair_tasks

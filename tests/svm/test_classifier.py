@@ -153,7 +153,7 @@ def test_wine_one_vs_one_and_one_vs_all(kernel):
 def test_circular_votes_go_to_the_largest_sum():
     # the central triangle between three classes: every class wins one pair
     decisions = np.array([[0.2, -0.5, 0.1], [-0.2, 0.5, -0.9]])
-    from arraylearn.svm.machine import one_vs_rest_scores
+    from arraylearn.svm.decision import one_vs_rest_scores
 
     scores = one_vs_rest_scores(al.backend.namespace.HOST.xp, decisions, 3)
     votes = np.round(scores)
@@ -256,15 +256,15 @@ def test_indefinite_kernel_converges_or_says_so():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"C": 0.0}, "`C` must be a positive number; got 0.0"),
+        ({"C": 0.0}, "`C` must be a positive number, or inf; got 0.0"),
         ({"C": -1.0}, "`C` must be a positive number"),
         ({"C": float("nan")}, "`C` must be a positive number"),
-        ({"tol": 0.0}, "`tol` must be positive"),
+        ({"tol": 0.0}, "`tol` must be a finite number above 0"),
         ({"gamma": -1.0}, "`gamma` must be"),
-        ({"gamma": "wide"}, "`gamma` must be one of"),
+        ({"gamma": "wide"}, "`gamma` must be 'scale' or 'auto'"),
         ({"kernel": "cubic"}, "`kernel` must be one of"),
-        ({"multiclass": "ovr"}, "`multiclass` must be one of 'ovo', 'ova'"),
-        ({"solver": "smo"}, "`solver` must be one of"),
+        ({"multiclass": "ovr"}, "`multiclass` must be 'ovo' or 'ova'"),
+        ({"solver": "smo"}, "`solver` must be 'auto', "),
         ({"solver": "interior"}, "linear kernel only"),
         ({"max_iter": -5}, "`max_iter` must be"),
         ({"cache_size": 0}, "`cache_size` must be"),
