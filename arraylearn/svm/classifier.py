@@ -93,7 +93,7 @@ class SVC(PredictingSVC):
         True logs progress through ``logging.getLogger("arraylearn.svm")``; a callable receives the number of
         steps and the gap.
     backend : str, optional
-        Where to compute; default: where the input lives.
+        Where to compute; default: where the input is.
 
     Attributes
     ----------

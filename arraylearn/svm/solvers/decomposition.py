@@ -116,9 +116,9 @@ class _Decomposition:
         is_free = may_rise & may_fall
         dtype = self.gradient.dtype
         n_free = xp.sum(xp.astype(is_free, dtype))
-        spoilt = 0.0 * xp.sum(self.gradient)  # NaN where a kernel value was not finite
+        nan_flag = 0.0 * xp.sum(self.gradient)  # NaN if a kernel value was not finite, else 0
         value = objective(xp, self.beta, self.gradient, problem)
-        change = xp.astype(self.change, dtype) + spoilt
+        change = xp.astype(self.change, dtype) + nan_flag
         head = xp.stack([n_free, xp.astype(self.n_steps, dtype), change, value])
         old_is_free = xp.astype(xp.take(is_free, self.set_idx, axis=0), dtype)
         ids = (xp.astype(rising, dtype), xp.astype(falling, dtype))
@@ -153,7 +153,7 @@ class _Decomposition:
     # ---- the next working set
 
     def _adapt(self, reading: _Reading, gap: float) -> None:
-        """Set the size of the working set: room for the free rows, and more where convergence is slow."""
+        """Fit the size of the working set to the number of free rows; raise its limit if progress is slow."""
         self.gaps.append(gap)
         n_outer = len(self.gaps)
         is_slow = n_outer >= 9 and gap > 0.5 * min(self.gaps[-9:-4])

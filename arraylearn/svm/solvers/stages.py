@@ -1,11 +1,14 @@
 """Solvers in stages: each takes over at the best point of those before it, until one converges.
 
-==================================  =====================================================================
-nonlinear kernel                    pairs with a limit, then Newton on a low-rank factor, then pairs
-linear kernel, fewer columns than   Newton, then interior point, then pairs; a short trial of pairs comes
-rows                                first where a Newton step costs much
-up to `DENSE_ROWS` rows             whole matrices as one batch; what is left: Newton, then the matrix again
-==================================  =====================================================================
+=======================  ===============================================================================
+up to `DENSE_ROWS` rows  pairs on whole matrices, as one batch with a limit of steps; problems that are left:
+                         Newton (for a nonlinear kernel on a low-rank factor), then pairs
+linear, d < n            Newton, interior point, pairs; where Newton steps are expensive, a short trial of
+                         pairs before them
+other                    pairs with a limit of steps, Newton on a low-rank factor, pairs
+=======================  ===============================================================================
+
+"Pairs" are steps in two multipliers at a time, on the whole matrix or by working-set decomposition.
 
 All bounds must be finite; see `arraylearn.svm.margins` for hard margins.
 """
@@ -38,8 +41,8 @@ DENSE_ROWS = 700
 _PAIRS_PER_ROW = 10
 # The same for small linear problems, of which many are nearly separable.
 _LINEAR_PAIRS_PER_ROW = 2
-# Where n d^2 exceeds this, Newton steps are dear and a few pair steps are tried first: nearly separable rows
-# need no more.
+# Where n d^2 exceeds this, Newton steps are expensive and a limited number of pair steps is tried first; for
+# nearly separable rows these are enough.
 _TRIAL_WORTH = 1e8
 _TRIAL_STEPS = 1500
 
