@@ -13,7 +13,7 @@ from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.backend.ops.quadratic import small_products
 from arraylearn.kernels import Kernel, Linear, Precomputed
 
-__all__ = ["Machine", "assemble", "decide", "directions", "host_vectors", "one_vs_rest_scores"]
+__all__ = ["Machine", "assemble", "decide", "host_vectors", "one_vs_rest_scores"]
 
 Host = Any  # a NumPy array
 
@@ -64,7 +64,7 @@ def assemble(
         kernel, vectors, from_host(weights, place, x.dtype), from_host(intercept, place, x.dtype), None, ends
     )
     if isinstance(kernel, Linear):
-        machine = machine._replace(direction=directions(xp, machine))
+        machine = machine._replace(direction=_directions(xp, machine))
     return machine
 
 
@@ -88,7 +88,7 @@ def decide(xp: Namespace, machine: Machine, x: Array) -> Array:
     return xp.concat(parts) if len(parts) > 1 else parts[0]
 
 
-def directions(xp: Namespace, machine: Machine) -> Array:
+def _directions(xp: Namespace, machine: Machine) -> Array:
     """Return the column weights (p, d) of a machine with the linear kernel."""
     d = machine.vectors.shape[1]
     eye = xp.eye(d, dtype=machine.vectors.dtype, device=array_api_compat.device(machine.vectors))

@@ -18,6 +18,7 @@ __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 _ROWS_AT_ONCE = 256  # kernel rows that are computed in one call
 _CELLS_AT_ONCE = 500_000  # kernel values that a product computes in one call
 _DIAGONAL_ROWS = 64  # size of the blocks whose diagonals are kept
+_EMPTY = -1  # in place of a row's position: the slot holds no row
 
 
 class KernelMatrix(NamedTuple):
@@ -91,10 +92,10 @@ class KernelRows:
     and `next` is the slot after the last one written::
 
         before   | 4 | 2 | 9 | 7 | 5 | 1 |     rows 8 and 3 are missing
-                               next
-        after    | 4 | 2 | 9 | 7 | 8 | 3 |     rows 5 and 1 are overwritten
+                                   ^ next
+        after    | 4 | 2 | 9 | 7 | 8 | 3 |     rows 5 and 1 are overwritten, next is the first slot
 
-    If a requested row is in a slot to be overwritten, it counts as missing too and moves along.
+    A requested row in one of the slots to be overwritten counts as missing too: it is computed again.
 
     Parameters
     ----------
@@ -108,7 +109,6 @@ class KernelRows:
 
     def __init__(self, matrix: KernelMatrix, dtype: Any, n_slots: int) -> None:
         self.source = matrix
-        self.n_computed = 0
         self._clear(dtype, n_slots)
 
     def _clear(self, dtype: Any, n_slots: int) -> None:
@@ -121,7 +121,7 @@ class KernelRows:
         device = array_api_compat.device(matrix.x)
         self._store = scratch(matrix.place.xp, (self.n_slots, matrix.n), dtype, device)
         self._slot_of: dict[int, int] = {}
-        self._row_in: list[int] = [-1] * self.n_slots
+        self._row_in: list[int] = [_EMPTY] * self.n_slots
         self._next = 0
 
     def widened(self) -> KernelRows:
@@ -164,9 +164,9 @@ class KernelRows:
             self._row_in[start + k] = row
             self._slot_of[row] = start + k
         self._next = start + len(missing)
-        self.n_computed += len(missing)
 
     def _index(self, positions: list[int]) -> Array:
+        """Return positions as an array on the device."""
         return from_host(positions, self.matrix.place, self.matrix.place.xp.int64)
 
     def block(self, slots: Array, idx: Array) -> Array:
@@ -201,7 +201,6 @@ class WholeMatrix(KernelRows):
         self.matrix = self.source.of_dtype(dtype)
         self.n_slots = self.source.n
         self.dtype = dtype
-        self.n_computed = 0
         self._store = self.matrix.x
 
     def widened(self) -> KernelRows:

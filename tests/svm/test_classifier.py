@@ -234,6 +234,17 @@ def test_warm_start_and_progress():
     np.testing.assert_allclose(clf.fit(X, y).decision_function(X), reference.decision_function(X), atol=5e-3)
 
 
+def test_only_a_warm_start_keeps_the_last_fit():
+    X, y = two_class_data("overlapping")
+    clf = al.SVC(warm_start=True).fit(X, y)
+    assert clf.last_fit_.betas[0].nonzero()[0].tolist() == sorted(clf.support_)
+    assert not hasattr(clf.set_params(warm_start=False).fit(X, y), "last_fit_")
+    clf.set_params(warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="number of classes"):
+        clf.fit(X, np.zeros(len(y)))
+    assert not hasattr(clf, "last_fit_")
+
+
 def test_verbose_logs(caplog):
     X, y = two_class_data("moons")
     with caplog.at_level(logging.INFO, logger="arraylearn.svm"):
@@ -241,7 +252,7 @@ def test_verbose_logs(caplog):
     assert "steps, gap" in caplog.text
 
 
-def test_indefinite_kernel_converges_or_says_so():
+def test_indefinite_kernel_converges_or_warns():
     X, y = two_class_data("overlapping")
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")

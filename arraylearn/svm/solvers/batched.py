@@ -100,7 +100,7 @@ def solve_columns(
         done, start = _split_groups(place, matrix, sign, bound, settings)
     store = _stores(place, matrix)
     for path in _paths(sign, bound):
-        if not any(begin is not None for begin in start) and _n_rows(bound[path[0]]) <= _DENSE_ROWS:
+        if not any(begin is not None for begin in start) and (bound[path[0]] > 0).sum() <= _DENSE_ROWS:
             done |= _follow(place, matrix, sign, bound, [k for k in path if k not in done], settings)
             continue
         previous: int | None = None
@@ -115,10 +115,6 @@ def solve_columns(
             done[k] = decompose(store(float(bound[k].max())), problem, settings)
             previous = k
     return _collect(place, sign, bound, [done[k] for k in range(sign.shape[0])])
-
-
-def _n_rows(bound: Host) -> int:
-    return int((bound > 0).sum())
 
 
 def _follow(
@@ -172,6 +168,7 @@ def _paths(sign: Host, bound: Host) -> list[list[int]]:
 
 
 def _collect(place: Place, sign: Host, bound: Host, solutions: list[DualSolution]) -> BatchSolution:
+    """Stack the solutions, and compute the offsets of all."""
     xp = place.xp
     problem = classification_at(place, sign, bound)
     beta = xp.stack([solution.beta for solution in solutions])

@@ -65,24 +65,25 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.set_idx: Array = self._index([])
         self.set_rows: list[int] = []
-        self.block: Array = None
-        self.change: Array = self.xp.sum(self.beta[:0])
-        self.n_steps: Array = self.xp.sum(self.set_idx)
-        self.size = min(_LEAST_SET, rows.n_slots)
-        self.most = _MOST_SET
-        self.share = _INNER_SHARE
-        self.gaps: list[float] = []
-        self.progress = StallRule(_PATIENCE)
-        self.grown_at = 0
-        self.n_refreshed = 0
+        self.block: Array = None  # kernel matrix of the last working set
+        self.change: Array = self.xp.sum(self.beta[:0])  # 0-d: largest move of the last inner solve
+        self.n_steps: Array = self.xp.sum(self.set_idx)  # 0-d: pair steps so far
+        self.size = min(_LEAST_SET, rows.n_slots)  # of the next working set
+        self.most = _MOST_SET  # limit of the size
+        self.share = _INNER_SHARE  # of the gap, to which the inner problem is solved
+        self.gaps: list[float] = []  # after each outer step
+        self.stall_rule = StallRule(_PATIENCE)
+        self.grown_at = 0  # outer step at which the limit of the size was last raised
+        self.n_refreshed = 0  # how often the gradient was computed anew
 
     def run(self) -> DualSolution:
+        """Take outer steps until the tolerance, the limit of steps or the precision is reached."""
         while True:
             reading = self._read()
             gap = reading.highest - reading.lowest
             if self.settings.report is not None:
                 self.settings.report(reading.n_steps, gap)
-            is_stalled = self.progress.is_stalled(gap, reading.objective)
+            is_stalled = self.stall_rule.is_stalled(gap, reading.objective)
             if not gap > self.settings.tol and not is_stalled:
                 exact = self._check()
                 if not exact > self.settings.tol:
@@ -97,9 +98,10 @@ class _Decomposition:
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
                 return self._solution(reading, float(highest - lowest), is_stalled=is_stalled)
             self._adapt(reading, gap)
-            self._step(self._choose(reading, gap), gap)
+            self._step(self._choose(reading), gap)
 
     def _solution(self, reading: _Reading, gap: float, *, is_stalled: bool) -> DualSolution:
+        """Return the current point as the result."""
         is_converged = gap <= self.settings.tol
         is_stalled = is_stalled and not is_converged
         return DualSolution(self.beta, self.gradient, gap, reading.n_steps, is_converged, is_stalled)
@@ -162,7 +164,7 @@ class _Decomposition:
         wanted = max(_LEAST_SET, min(self.most, int(1.3 * reading.n_free)))
         self.size = min(wanted, self.rows.n_slots, self.beta.shape[0])
 
-    def _choose(self, reading: _Reading, gap: float) -> list[int]:
+    def _choose(self, reading: _Reading) -> list[int]:
         """Choose the worst violators of either side, then free rows of the last set, then its others."""
         n_each = max(1, self.size // (4 if self.set_rows else 2))
         chosen = dict.fromkeys(reading.rising[:n_each] + reading.falling[:n_each])
@@ -247,7 +249,7 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.rows = self.rows.widened()
         self.size = min(self.size, self.rows.n_slots)
-        self.progress, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
+        self.stall_rule, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
         return True
 
     def _exact_gradient(self) -> Array:
@@ -263,6 +265,7 @@ class _Decomposition:
         return self._index(to_host(self.beta).nonzero()[0])
 
     def _index(self, positions: Any) -> Array:
+        """Return positions as an array on the device."""
         return from_host(positions, self.place, self.xp.int64)
 
 

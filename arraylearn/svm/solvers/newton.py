@@ -90,6 +90,7 @@ class _NewtonSolve:
         self.spread, self.width = to_host(xp.stack([spread, width])).tolist()
 
     def run(self) -> DualSolution:
+        """Shrink the band, visit by visit, until the tolerance or the limit of steps is reached."""
         narrowest = _LAST_BAND * self.settings.tol
         band = max(_FIRST_BAND * self.spread, narrowest)
         limit = math.inf if self.settings.max_iter < 0 else self.settings.max_iter
