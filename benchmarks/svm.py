@@ -23,8 +23,8 @@ from sklearn.svm import SVC
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
 from arraylearn.bench.data import Shape, machine_rows
-from arraylearn.svm.batched import solve_columns
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.solvers.batched import solve_columns
+from arraylearn.svm.solvers.stopping import Settings
 from benchmarks.harness import race, threads
 
 try:

@@ -16,7 +16,7 @@ from arraylearn.kernels.objects import (
     Sigmoid,
     Sum,
 )
-from arraylearn.svm.machine import Machine
+from arraylearn.svm.decision import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 
@@ -33,12 +33,14 @@ def check_svc(fields: Fields) -> None:
     model = _check_machine(fields)
     n_tasks = {1 if n_classes == 2 else n_classes, n_classes * (n_classes - 1) // 2}
     fields.refuse("there must be a task per class or pair", unless=model.intercept.shape[0] in n_tasks)
-    is_paired = bool(model.ends)
     fields.refuse(
         "weights must fit the tasks",
-        unless=model.weights.shape[0] == (n_classes - 1 if is_paired else model.intercept.shape[0]),
+        unless=model.weights.shape[0] == (n_classes - 1 if model.is_pairwise else model.intercept.shape[0]),
     )
-    fields.refuse("every class must have its support vectors", unless=len(model.ends) in (0, n_classes))
+    fields.refuse(
+        "every class must have its support vectors",
+        unless=not model.is_pairwise or len(model.ends) == n_classes,
+    )
     fields.sizes["p"] = model.intercept.shape[0]
     fields.array("support_", "int64", "s", low=0)
     fields.array("n_support_", "int64", "k", low=0)
@@ -50,9 +52,8 @@ def check_svc(fields: Fields) -> None:
     fields.array("slack_", "float64", "n", "n p", is_finite=False)
     if "sigmoids_" in fields:
         fields.part("sigmoids_", Sigmoids, _check_sigmoids)
-    last = fields.take("_last_fit", lambda value: value is None or type(value) is LastFit, "null")
-    if last is not None:
-        fields.check_part(f"{fields.owner}._last_fit", last, _check_last_fit)
+    if "last_fit_" in fields:
+        fields.part("last_fit_", LastFit, _check_last_fit)
 
 
 def check_one_class(fields: Fields) -> None:
@@ -72,7 +73,7 @@ def _check_unlabelled(fields: Fields) -> None:
     check_columns(fields)
     model = _check_machine(fields)
     fields.refuse("there must be one task", unless=model.weights.shape[0] == model.intercept.shape[0] == 1)
-    fields.refuse("there must be no pairs", unless=not model.ends)
+    fields.refuse("there must be no pairs", unless=not model.is_pairwise)
     fields.array("support_", "int64", "s", low=0)
     fields.array("dual_coef_", "float", "1 s")
     fields.number("objective_", "gap_", is_finite=False)

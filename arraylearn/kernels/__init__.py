@@ -49,7 +49,7 @@ def as_kernel(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> Kernel:
-    """Make a kernel object of what users pass as ``kernel=``.
+    """Make a kernel object from a value of the parameter ``kernel=``.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def as_kernel(
 
 
 def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale", "auto"]) -> float | Array:
-    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data; never waits for the device.
+    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data, without a sync.
 
     .. math:: \gamma_\text{scale} = 1 / (d \operatorname{Var} x), \qquad \gamma_\text{auto} = 1 / d
 
@@ -107,9 +107,8 @@ def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale
     Returns
     -------
     float or array (...)
-        For "scale" an array on the device, in the dtype of `x`, because fetching the number would make the
-        host wait; 1 where all entries are equal, as in scikit-learn. ``float(...)`` fetches it, at the price
-        of that one wait.
+        For "scale" an array on the device, in the dtype of `x`; 1 where all entries are equal, as in
+        scikit-learn. ``float(...)`` copies it to the host, which is a sync.
 
     Examples
     --------
@@ -203,6 +202,7 @@ def gram(
 
 
 def _check_rows(x: Array, z: Array | None, *, is_precomputed: bool) -> None:
+    """Raise unless both are tables of rows with as many columns; a precomputed kernel has one table only."""
     for name, value in (("X", x), ("Y", z)):
         if value is not None and value.ndim < 2:
             raise refuse(name, "must have the axes (..., row, column)", f"an array of {value.ndim} axes")

@@ -1,14 +1,13 @@
 """Kernels as objects: small frozen values that make gram matrices and can be added, multiplied and scaled.
 
 Each has ``gram(xp, x, z)``, the matrix (..., n, m) of all pairs of rows of x (..., n, d) and z (..., m, d),
-where ``z=None`` stands for x itself, and ``diagonal(xp, x)``, the values (..., n) of each row with itself.
+where ``z=None`` means x itself, and ``diagonal(xp, x)``, the values (..., n) of each row with itself.
 Sums, products and positive multiples of kernels are kernels again (Schölkopf and Smola, Learning with
 Kernels, 2002, chapter 13).
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
@@ -18,9 +17,8 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
-from arraylearn.backend.ops.fused import integer_power
-from arraylearn.checks import refuse
+from arraylearn.backend.ops.fused import gaussian_gram, integer_power, polynomial_gram
+from arraylearn.checks import check_number, check_whole
 
 __all__ = [
     "Custom",
@@ -37,7 +35,7 @@ __all__ = [
 
 
 class Kernel(ABC):
-    """What all kernels share: arithmetic."""
+    """Base of the kernels, which gives them arithmetic: sums, products and positive multiples."""
 
     @abstractmethod
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
@@ -103,12 +101,11 @@ class Polynomial(Kernel):
     gamma: float | Array = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, int) or isinstance(self.degree, bool) or self.degree < 0:
-            raise refuse("degree", "must be an integer of at least 0", repr(self.degree))
+        check_whole("degree", self.degree, 0)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the powers of the shifted inner products."""
-        return ops.polynomial_gram(xp, x, z, _factor(xp, self.gamma, x), float(self.coef0), self.degree)
+        return polynomial_gram(xp, x, z, _factor(xp, self.gamma, x), float(self.coef0), self.degree)
 
     def diagonal(self, xp: Namespace, x: Array) -> Array:
         """Return the powers of the shifted squared norms."""
@@ -125,8 +122,8 @@ class Gaussian(Kernel):
     gamma : float or array (...), optional
         The factor :math:`\gamma`, not negative; an array is one factor per leading axis of the data.
     width : float, optional
-        The other way to say it: :math:`c = 1 / \gamma`, positive. (In terms of a standard deviation,
-        :math:`c = 2 \sigma^2`.) Give one of the two.
+        :math:`c = 1 / \gamma`, positive, instead of `gamma`; with a standard deviation :math:`\sigma`,
+        :math:`c = 2 \sigma^2`.
 
     Examples
     --------
@@ -142,15 +139,14 @@ class Gaussian(Kernel):
         if (self.gamma is None) == (width is None):
             raise ValueError("a gaussian kernel takes either `gamma` or `width`; got both or neither.")
         if width is not None:
-            if not 0 < width < math.inf:
-                raise refuse("width", "must be positive and finite", width)
+            check_number("width", width, 0.0, closed="neither")
             object.__setattr__(self, "gamma", 1.0 / width)
-        elif isinstance(self.gamma, int | float) and not 0 <= self.gamma < math.inf:
-            raise refuse("gamma", "must be finite and not negative", self.gamma)
+        elif isinstance(self.gamma, int | float):
+            check_number("gamma", self.gamma, 0.0)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the similarities, from 0 to 1; the diagonal is exactly 1 without `z`."""
-        return ops.gaussian_gram(xp, x, z, _factor(xp, self.gamma, x))
+        return gaussian_gram(xp, x, z, _factor(xp, self.gamma, x))
 
     def diagonal(self, xp: Namespace, x: Array) -> Array:
         """Return ones."""
@@ -184,7 +180,10 @@ class Sigmoid(Kernel):
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """The data are the gram matrix already: (n, n) to learn from, (m, n) for m new rows. Stands alone."""
+    """The data are the gram matrix: (n, n) to learn from, (m, n) for m new rows.
+
+    It cannot be added to, multiplied with or scaled by others.
+    """
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return `x`."""
@@ -216,7 +215,7 @@ class Custom(Kernel):
     function: Callable[[Any, Any], Any]
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
-        """Return what the function says of all pairs of rows."""
+        """Return the function's values for all pairs of rows."""
         other = x if z is None else z
         values = self.function(x, other)
         wanted = (x.shape[-2], other.shape[-2])
@@ -225,7 +224,7 @@ class Custom(Kernel):
         return xp.astype(values, x.dtype, copy=False)
 
     def diagonal(self, xp: Namespace, x: Array) -> Array:
-        """Return the diagonal of small blocks: nothing n x n is made."""
+        """Return the diagonals of small blocks, so that no matrix (n, n) is computed."""
         n = x.shape[-2]
         bounds = [*range(0, n, _DIAGONAL_BLOCK), n]
         blocks = [self.gram(xp, x[..., start:stop, :]) for start, stop in pairwise(bounds)]
@@ -278,10 +277,7 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.factor < math.inf:
-            raise refuse(
-                "factor", "must be finite and not negative for the result to be a kernel", self.factor
-            )
+        check_number("factor", self.factor, 0.0)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the scaled matrix."""
@@ -297,17 +293,18 @@ _DIAGONAL_BLOCK = 64
 
 
 def _factor(xp: Namespace, gamma: float | Array, x: Array) -> float | Array:
-    """Return a number as a float, an array in the dtype of the data."""
+    """Return a number as a float, or an array in the dtype of the data."""
     return float(gamma) if isinstance(gamma, int | float) else xp.astype(gamma, x.dtype, copy=False)
 
 
 def _per_row(gamma: float | Array) -> float | Array:
-    """Give an array of factors one more axis; a number serves as it is."""
+    """Give an array of factors one more axis; return a number unchanged."""
     return gamma if isinstance(gamma, float) else gamma[..., None]
 
 
 def _refuse_precomputed(*kernels: Kernel) -> None:
+    """Raise if one of the kernels is precomputed."""
     if any(isinstance(kernel, Precomputed) for kernel in kernels):
         raise ValueError(
-            "a precomputed kernel stands alone: combine the matrices themselves, then pass the result."
+            "a precomputed kernel cannot be combined with others: combine the matrices, then pass the result."
         )

@@ -5,27 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState
-from arraylearn.checks import refuse
+from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.fitted import FittedMachine
+from arraylearn.svm.convergence import warn_unfinished
+from arraylearn.svm.decision import assemble, host_vectors
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.margins import solve_tasks
 from arraylearn.svm.parameters import (
-    check_choice,
     check_memory,
-    check_positive,
-    check_settings,
+    check_price,
+    check_shared,
     class_factors,
     make_matrix,
     make_settings,
 )
+from arraylearn.svm.prediction import PredictingSVC
 from arraylearn.svm.probability import calibrate
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.solve import SOLVERS, SolverName
-from arraylearn.svm.tasks import LastFit, class_tasks, pair_tasks, restart
-from arraylearn.svm.train import solve_tasks
-from arraylearn.svm.unfinished import warn_unfinished
+from arraylearn.svm.solvers.stages import SOLVERS, SolverName
+from arraylearn.svm.tasks import (
+    LastFit,
+    Task,
+    TaskResult,
+    class_tasks,
+    lay_out_pairs,
+    lay_out_tasks,
+    pair_tasks,
+    restart,
+    slacks,
+)
 from arraylearn.weights import read_weights
 
 __all__ = ["SVC"]
@@ -33,7 +45,7 @@ __all__ = ["SVC"]
 Host = Any  # a NumPy array
 
 
-class SVC(FittedMachine):
+class SVC(PredictingSVC):
     r"""Support vector classifier with kernels, soft and hard margins, for two and more classes.
 
     Minimizes :math:`\tfrac12 \lVert w \rVert^2 + \sum_i C_i \xi_i` with
@@ -42,8 +54,8 @@ class SVC(FittedMachine):
     Parameters
     ----------
     C : float
-        Price of a row on the wrong side of its margin; ``inf`` asks for a hard margin and raises where the
-        rows are not separable. ``sample_weight`` and ``class_weight`` multiply it row by row.
+        Price of the slack of a row, its distance beyond its margin; ``inf`` asks for a hard margin and raises
+        where the rows are not separable. ``sample_weight`` and ``class_weight`` multiply it row by row.
     kernel : str, Kernel or callable
         ``"linear"``, ``"poly"``, ``"rbf"`` (``"gaussian"``), ``"sigmoid"``, ``"precomputed"`` (then `X` holds
         kernel values), a kernel object of `arraylearn.kernels` (sums and products too), or a function of two
@@ -63,10 +75,10 @@ class SVC(FittedMachine):
         Working-set decomposition; Newton's method in the columns or interior point (linear kernel only);
         whole kernel matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows,
         "newton" for the linear kernel, decomposition otherwise, and Newton's method on a low-rank factor
-        of the kernel matrix where that makes little headway.
+        of the kernel matrix where decomposition converges slowly.
     tol : float
-        Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). A solve that
-        rounding keeps above it ends, too, with a warning that states the gap.
+        Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). Where rounding
+        does not allow it, the solver stops with a warning that states the violation reached.
     max_iter : int
         Most steps per task (pairs of multipliers, or interior steps); -1 for no limit.
     cache_size : float
@@ -76,12 +88,12 @@ class SVC(FittedMachine):
     warm_start : bool
         Start from the multipliers of the last fit where that had as many rows and the same tasks.
     random_state : int, Generator or None
-        Deals the rows to the folds of `probability`.
+        Seed of the folds of `probability`.
     verbose : bool or callable
         True logs progress through ``logging.getLogger("arraylearn.svm")``; a callable receives the number of
         steps and the gap.
     backend : str, optional
-        Where to compute; default: where the input lives.
+        Where to compute; default: where the input is.
 
     Attributes
     ----------
@@ -103,9 +115,11 @@ class SVC(FittedMachine):
     margin_ : array (p,)
         Width 2 / ||w|| of the margin of each task.
     slack_ : array (n,) or (n, p)
-        Slack of each training row in each task; 0 where it takes no part.
+        Slack of each training row in each task; 0 where it is not part of the task.
     objective_, gap_, n_iter_, converged_ : arrays (p,)
         Dual objective, remaining violation, steps, and whether the tolerance was met.
+    last_fit_ : LastFit
+        The tasks and multipliers from which the next fit starts; with ``warm_start=True`` only.
 
     References
     ----------
@@ -173,36 +187,36 @@ class SVC(FittedMachine):
             Factors of C, row by row.
         """
         self._check_parameters()
-        before = self.__dict__.get("_last_fit") if self.warm_start else None
+        before: LastFit | None = getattr(self, "last_fit_", None) if self.warm_start else None
         with self._fitting():
             batch, labels = self._open_fit(X, y)
             bound = self._bounds(labels.codes, sample_weight)
-            codes = self._check_classes(labels.codes, bound)
-            matrix = self._matrix(batch)
-            tasks = (class_tasks if self.multiclass == "ova" else pair_tasks)(codes, self.classes_.shape[0])
+            codes, k = labels.codes, self.classes_.shape[0]
+            _refuse_one_class(codes, bound, k)
+            kernel, matrix = self._make_matrix(batch)
+            tasks = (class_tasks if self.multiclass == "ova" else pair_tasks)(codes, k)
             settings = make_settings(self)
-            is_linear = isinstance(self.kernel_, Linear)
-            starts = restart(before, tasks, bound)
+            is_linear = isinstance(kernel, Linear)
             results = solve_tasks(
-                matrix, tasks, bound, settings, solver=self.solver, is_linear=is_linear, starts=starts
-            )
-            self._keep(batch, codes, tasks, results)
+                matrix, tasks, bound, settings,
+                solver=self.solver, is_linear=is_linear, starts=restart(before, tasks, bound),
+            )  # fmt: skip
+            self._keep(batch, kernel, codes, tasks, results)
             if self.probability:
                 self.sigmoids_ = calibrate(
                     matrix, tasks, bound, settings,
                     solver=self.solver, is_linear=is_linear, random_state=self.random_state,
                 )  # fmt: skip
-        self._last_fit = (
-            LastFit(tasks, [result.beta for result in results], bound) if self.warm_start else None
-        )
+            if self.warm_start:
+                self.last_fit_ = LastFit(tasks, [result.beta for result in results], bound)
         warn_unfinished(self, results)
         return self
 
-    # ---- what goes in
+    # ---- before the solve
 
     def _check_parameters(self) -> None:
-        check_positive("C", self.C)
-        check_settings(self)
+        check_price(self.C)
+        check_shared(self)
         check_choice("multiclass", self.multiclass, ("ovo", "ova"))
         check_choice("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         check_choice("solver", self.solver, SOLVERS)
@@ -217,29 +231,54 @@ class SVC(FittedMachine):
     def _bounds(self, codes: Host, sample_weight: Any) -> Host:
         """Return the C of each row, on the host."""
         weight = read_weights(sample_weight, codes.shape[0], HOST)
-        weight = (codes >= 0).astype("float64") if weight is None else weight
+        weight = np.ones(codes.shape[0]) if weight is None else weight
         factor = class_factors(self.class_weight, self.classes_, codes, weight)
         bound = factor[codes] * weight
-        # inf * 0 is nan: a row without weight takes no part, whatever C is
+        # rows without weight are left out even where C is infinite (inf * 0 is NaN)
         bound[bound > 0] *= float(self.C)
         return bound
 
-    def _check_classes(self, codes: Host, bound: Host) -> Host:
-        """Refuse fewer than two classes with rows that count."""
-        present = [c for c in range(self.classes_.shape[0]) if (bound[codes == c] > 0).any()]
-        if len(present) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(present)} class"
-                f"{'' if len(present) == 1 else 'es'} with positive weight in `y`."
-            )
-        return codes
-
-    def _matrix(self, batch: Batch) -> KernelMatrix:
-        """Make the kernel of these rows, after the checks that need the rows."""
+    def _make_matrix(self, batch: Batch) -> tuple[Kernel, KernelMatrix]:
+        """Make the kernel and its matrix, after the checks that need the rows."""
         self._refuse_bad(*read_flags(batch.place, batch.is_bad))
         if self.solver == "dense":
             n_bytes = 24 * batch.table.n_rows**2
             remedy = "Raise it, or use solver='decomposition'."
             check_memory(n_bytes, self.cache_size, "solver='dense' with whole kernel matrices", remedy)
-        self.kernel_, matrix = make_matrix(self, batch.place, batch.table.numeric)
-        return matrix
+        return make_matrix(self, batch.place, batch.table.numeric)
+
+    # ---- after the solve
+
+    def _keep(
+        self, batch: Batch, kernel: Kernel, codes: Host, tasks: list[Task], results: list[TaskResult]
+    ) -> None:
+        """Set the fitted attributes."""
+        k = self.classes_.shape[0]
+        is_pairwise = self.multiclass == "ovo" and k > 2
+        layout = (lay_out_pairs if is_pairwise else lay_out_tasks)(codes, tasks, results)
+        is_support = (layout != 0).any(axis=0)
+        by_class = [((codes == c) & is_support).nonzero()[0] for c in range(k)]
+        support, sizes = np.concat(by_class), np.asarray([idx.shape[0] for idx in by_class])
+        weights, intercept = layout[:, support], np.asarray([result.intercept for result in results])
+        ends = tuple(sizes.cumsum().tolist()) if is_pairwise else ()
+        x = batch.table.numeric
+        machine = assemble(batch.place, kernel, x, support, weights, intercept, ends=ends)
+        self.kernel_, self.model_ = kernel, machine
+        self.support_, self.n_support_, self.support_vectors_ = support, sizes, host_vectors(machine)
+        self.dual_coef_, self.intercept_ = weights, intercept
+        self.margin_ = np.asarray([result.margin for result in results])
+        self.slack_ = slacks(codes.shape[0], tasks, results)
+        self.objective_ = np.asarray([result.objective for result in results])
+        self.gap_ = np.asarray([result.gap for result in results])
+        self.n_iter_ = np.asarray([result.n_iter for result in results])
+        self.converged_ = np.asarray([result.is_converged for result in results])
+
+
+def _refuse_one_class(codes: Host, bound: Host, n_classes: int) -> None:
+    """Raise unless at least two classes have rows with a positive weight."""
+    n_present = sum(bool((bound[codes == c] > 0).any()) for c in range(n_classes))
+    if n_present < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {n_present} class"
+            f"{'' if n_present == 1 else 'es'} with positive weight in `y`."
+        )

@@ -1,4 +1,4 @@
-"""One class in the nu form of Schölkopf."""
+"""The one-class support vector machine in the nu form of Schölkopf."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.checks import refuse
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host
+from arraylearn.checks import check_number
 from arraylearn.kernels import Kernel
-from arraylearn.svm.dual import DualProblem, find_offset
-from arraylearn.svm.parameters import check_positive, check_settings
+from arraylearn.svm.parameters import check_shared
+from arraylearn.svm.solvers.dual import DualProblem, find_offset
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
 from arraylearn.weights import read_weights
 
@@ -97,26 +97,27 @@ class OneClassSVM(OneClassEstimator):
         sample_weight : array-like (n,), optional
             The bound of each row's multiplier; 1 without it.
         """
-        check_settings(self)
-        check_positive("nu", self.nu)
-        if self.nu > 1:
-            raise refuse("nu", "must be at most 1: it is a share of the rows", repr(self.nu))
+        self._check_parameters()
         with self._fitting():
             batch = self._open_rows(X)
             weight = read_weights(sample_weight, batch.table.n_rows, HOST)
             weight = np.ones((batch.table.n_rows,)) if weight is None else weight
-            matrix = self._matrix(batch)
+            kernel, matrix = self._make_matrix(batch)
             dtype = accumulator_dtype(batch.place)
             upper = from_host(weight, batch.place, dtype)
             start = from_host(fill(weight, self.nu * float(weight.sum())), batch.place, dtype)
             zero = batch.place.xp.zeros_like(upper)
             problem = DualProblem(zero, zero, upper, start)
-            solution = self._solve(matrix, problem)
+            solution = self._solve(kernel, matrix, problem)
             # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
             rho = -float(find_offset(batch.place.xp, solution.beta, solution.gradient, problem))
             self.offset_, self.intercept_ = rho, np.asarray([-rho])
-            self._keep(matrix, to_host(solution.beta), 1.0, 0.0)
+            self._keep(kernel, matrix, problem, solution)
         return self
+
+    def _check_parameters(self) -> None:
+        check_shared(self)
+        check_number("nu", self.nu, 0.0, 1.0, closed="right")
 
     def score_samples(self, X: Any) -> Array:
         """Return the unshifted score (n,) of rows: larger is more usual."""

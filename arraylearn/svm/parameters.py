@@ -1,9 +1,9 @@
-"""What the support vector estimators ask of their parameters."""
+"""Parameters of the support vector estimators: checks, and what the solvers are given."""
 
 from __future__ import annotations
 
 import logging
-import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,15 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_flags
-from arraylearn.checks import refuse
+from arraylearn.checks import check_choice, check_number, check_whole, refuse
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.rows import KernelMatrix
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = [
-    "check_choice",
     "check_memory",
-    "check_positive",
-    "check_settings",
-    "check_symmetric",
+    "check_price",
+    "check_shared",
     "class_factors",
     "is_precomputed",
     "make_matrix",
@@ -29,42 +27,28 @@ __all__ = [
 ]
 
 _log = logging.getLogger("arraylearn.svm")
-_STRIP_ROWS = 1024
+_STRIP_ROWS = 1024  # rows of a precomputed kernel whose symmetry is checked at a time
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the choices."""
-    if value not in choices:
-        raise refuse(name, f"must be one of {', '.join(map(repr, choices))}", repr(value))
+def check_shared(estimator: Any) -> None:
+    """Check the parameters that all support vector estimators have."""
+    check_number("tol", estimator.tol, 0.0, closed="neither")
+    check_whole("max_iter", estimator.max_iter, -1)
+    check_number("cache_size", estimator.cache_size, 0.0, closed="neither")
+    if isinstance(estimator.gamma, str):
+        check_choice("gamma", estimator.gamma, ("scale", "auto"))
+    else:
+        check_number("gamma", estimator.gamma, 0.0)
 
 
-def check_settings(estimator: Any) -> None:
-    """Refuse impossible settings of the solver."""
-    if not _is_number(estimator.tol) or not 0 < estimator.tol < math.inf:
-        raise refuse("tol", "must be positive", repr(estimator.tol))
-    if not isinstance(estimator.max_iter, int) or estimator.max_iter < -1:
-        raise refuse("max_iter", "must be a number of steps, or -1 for no limit", repr(estimator.max_iter))
-    if not _is_number(estimator.cache_size) or not 0 < estimator.cache_size < math.inf:
-        raise refuse("cache_size", "must be a positive number of megabytes", repr(estimator.cache_size))
-    gamma = estimator.gamma
-    if isinstance(gamma, str):
-        check_choice("gamma", gamma, ("scale", "auto"))
-    elif not _is_number(gamma) or not 0 <= gamma < math.inf:
-        raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
-
-
-def check_positive(name: str, value: object) -> None:
-    """Refuse anything but a positive number."""
-    if not _is_number(value) or not value > 0:  # type: ignore[operator]
-        raise refuse(name, "must be a positive number", repr(value))
-
-
-def _is_number(value: object) -> bool:
-    return hasattr(value, "__float__") and not isinstance(value, bool | str) and not hasattr(value, "__len__")
+def check_price(value: Any) -> None:
+    """Raise unless `C` is positive; infinity is allowed."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0:
+        raise refuse("C", "must be a positive number, or inf", repr(value))
 
 
 def make_settings(estimator: Any) -> Settings:
-    """Translate the estimator's parameters for the solvers."""
+    """Make the settings of the solvers from the estimator's parameters."""
     report = estimator.verbose if callable(estimator.verbose) else None
     if estimator.verbose and report is None:
         report = _log_progress
@@ -77,31 +61,31 @@ def _log_progress(n_steps: int, gap: float) -> None:
 
 
 def make_matrix(estimator: Any, place: Place, x: Array) -> tuple[Kernel, KernelMatrix]:
-    """Make the kernel of these rows and its matrix, after the checks that need the rows."""
+    """Check that memory suffices for the rows, and make their kernel and its matrix."""
     is_matrix = is_precomputed(estimator.kernel)
     if is_matrix:
-        check_symmetric(place, x)
+        _check_symmetric(place, x)
     n_bytes = 16 * x.shape[0]
     check_memory(n_bytes, estimator.cache_size, "a pair of kernel rows", "Raise it, or fit fewer rows.")
-    gamma = _factor(estimator.kernel, estimator.gamma, place, x)
+    gamma = _gamma(estimator.kernel, estimator.gamma, place, x)
     kernel = as_kernel(estimator.kernel, gamma=gamma, degree=estimator.degree, coef0=float(estimator.coef0))
     return kernel, KernelMatrix(place, x, None if is_matrix else kernel.gram)
 
 
-def _factor(kernel: object, gamma: Any, place: Place, x: Array) -> float:
-    """Return gamma as a number; for "scale" the host waits for the variance once."""
+def _gamma(kernel: object, gamma: Any, place: Place, x: Array) -> float:
+    """Return gamma as a number; "scale" costs one sync."""
     if gamma == "auto":
         return 1.0 / int(x.shape[1])
     if gamma != "scale":
         return float(gamma)
     if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
-        return 1.0  # of no use to the kernel at hand
+        return 1.0  # this kernel has no gamma, or one of its own
     wide = place.xp.astype(x, accumulator_dtype(place), copy=False)
     return float(resolve_gamma(place.xp, wide, gamma))
 
 
-def check_symmetric(place: Place, matrix: Array) -> None:
-    """Refuse a precomputed kernel that is not a symmetric square matrix; the host waits once."""
+def _check_symmetric(place: Place, matrix: Array) -> None:
+    """Raise unless a precomputed kernel is a symmetric square matrix: one sync."""
     xp = place.xp
     n = matrix.shape[0]
     if matrix.shape[1] != n:
@@ -124,7 +108,7 @@ def check_symmetric(place: Place, matrix: Array) -> None:
 
 
 def check_memory(n_bytes: int, cache_size: float, what: str, remedy: str) -> None:
-    """Refuse work that needs more memory than `cache_size` allows."""
+    """Raise if something needs more memory than `cache_size` allows."""
     if n_bytes > cache_size * (1 << 20):
         raise MemoryBudgetError(
             f"{what} takes {n_bytes / (1 << 20):.0f} MB; `cache_size` allows {cache_size:g} MB. {remedy}"
@@ -132,14 +116,14 @@ def check_memory(n_bytes: int, cache_size: float, what: str, remedy: str) -> Non
 
 
 def is_precomputed(kernel: object) -> bool:
-    """Whether rows are kernel values already."""
+    """Whether `X` holds kernel values instead of rows."""
     return kernel == "precomputed" or isinstance(kernel, Precomputed)
 
 
 def class_factors(class_weight: dict[Any, float] | str | None, classes: Any, codes: Any, weight: Any) -> Any:
-    """Return the factor of C of each class, on the host.
+    """Return the factor of C of each class (k,), on the host.
 
-    "balanced" is the total weight over the number of classes and the weight of the class.
+    For "balanced", the total weight over k times the weight of the class; 0 for a class without weight.
     """
     k = classes.shape[0]
     factors = np.ones((k,), dtype=np.float64)

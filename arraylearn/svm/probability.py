@@ -1,4 +1,4 @@
-r"""Probabilities of decision values: Platt's sigmoid by cross-validation, coupled over pairs of classes."""
+"""Probabilities from decision values: Platt's sigmoids by cross-validation, and their coupling over pairs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.svm.rows import KernelMatrix, product
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.solve import SolverName
+from arraylearn.svm.kernel_matrix import KernelMatrix, product
+from arraylearn.svm.margins import solve_tasks
+from arraylearn.svm.solvers.stages import SolverName
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import Task
-from arraylearn.svm.train import solve_tasks
 
 __all__ = ["Sigmoids", "calibrate", "couple", "fit_sigmoids", "squash"]
 
 Host = Any  # a NumPy array
 
 _FOLDS = 5
-_MOST_STEPS = 100
-_HALVINGS = 12
-_CLIP = 1e-7  # as LIBSVM: no pair is certain
+_MOST_STEPS = 100  # of Newton's method
+_HALVINGS = 12  # step sizes 1, 1/2, 1/4, ... that are tried in each step
+_CLIP = 1e-7  # least probability of either class of a pair, as in LIBSVM
 
 
 class Sigmoids(NamedTuple):
@@ -44,15 +44,15 @@ def squash(xp: Namespace, sigmoids: Sigmoids, decisions: Array) -> Array:
 def fit_sigmoids(xp: Namespace, decisions: Array, is_positive: Array, is_used: Array) -> Sigmoids:
     """Fit the sigmoid of each row of decision values by maximum likelihood with Platt's targets.
 
-    Newton's method with backtracking, all tasks at once and without a wait (Lin, Lin and Weng, A note on
+    Newton's method with backtracking, for all tasks at once and without a sync (Lin, Lin and Weng, A note on
     Platt's probabilistic outputs for support vector machines, 2007).
 
     Parameters
     ----------
     decisions : float array (p, m)
-        Decision values of rows that took no part in their training.
+        Decision values of rows that were not trained on.
     is_positive, is_used : bool array (p, m)
-        The side of each row, and whether it belongs to the task.
+        Whether each row is of the positive class, and whether it belongs to the task.
     """
     weight = xp.astype(is_used, decisions.dtype)
     positive = xp.astype(is_positive & is_used, decisions.dtype)
@@ -64,7 +64,7 @@ def fit_sigmoids(xp: Namespace, decisions: Array, is_positive: Array, is_used: A
     sizes = 0.5 ** xp.arange(_HALVINGS, dtype=decisions.dtype, device=array_api_compat.device(decisions))
 
     def loss(slopes: Array, shifts: Array) -> Array:
-        """Return the negative log likelihood (p, s) of s candidates each (p, s)."""
+        """Return the negative log likelihood (p, s) of s candidates per task."""
         exponent = decisions[:, None, :] * slopes[:, :, None] + shifts[:, :, None]
         bend = xp.log1p(xp.exp(-xp.abs(exponent)))
         rest = xp.where(exponent >= 0, target[:, None, :], target[:, None, :] - 1.0) * exponent
@@ -146,7 +146,10 @@ def calibrate(
     is_linear: bool,
     random_state: RandomState,
 ) -> Sigmoids:
-    """Fit the sigmoid of each task to decision values of five-fold cross-validation, as one batch."""
+    """Fit the sigmoid of each task to decision values of five-fold cross-validation.
+
+    The parameters are those of `arraylearn.svm.margins.solve_tasks`; `random_state` seeds the folds.
+    """
     rng = as_generator(random_state)
     folds = [_folds(task, bound, rng) for task in tasks]
     parts = [
@@ -174,7 +177,7 @@ def calibrate(
 
 
 def _folds(task: Task, bound: Host, rng: Any) -> Host:
-    """Deal the rows of a task to folds, each side evenly, so that no fold trains on one side alone."""
+    """Return the fold of each row of a task, with the rows of either class spread evenly over the folds."""
     fold = np.zeros(task.rows.shape, dtype=np.int64)
     for side in (-1.0, 1.0):
         members = ((task.sign == side) & (bound[task.rows] > 0)).nonzero()[0]

@@ -1,4 +1,4 @@
-"""One class as the sphere of Tax and Duin."""
+"""Support vector data description: one class as the sphere of Tax and Duin."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.checks import refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.dual import DualProblem, find_offset
-from arraylearn.svm.machine import Machine
-from arraylearn.svm.parameters import check_positive, check_settings, is_precomputed
-from arraylearn.svm.rows import KernelMatrix
+from arraylearn.svm.decision import Machine
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.parameters import check_price, check_shared, is_precomputed
+from arraylearn.svm.solvers.dual import DualProblem, find_offset
 from arraylearn.svm.unlabelled import OneClassEstimator, fill
 from arraylearn.weights import read_weights
 
@@ -104,9 +104,7 @@ class SVDD(OneClassEstimator):
         sample_weight : array-like (n,), optional
             Factors of C, row by row.
         """
-        check_settings(self)
-        if self.C is not None:
-            check_positive("C", self.C)
+        self._check_parameters()
         with self._fitting():
             batch = self._open_rows(X)
             n = batch.table.n_rows
@@ -115,24 +113,30 @@ class SVDD(OneClassEstimator):
             bound = weight * (2.0 / float(weight.sum()) if self.C is None else min(float(self.C), 1e12))
             if bound.sum() < 1.0 - 1e-12:
                 raise refuse("C", f"must be at least 1 / n = {1 / weight.sum():.4g} (weights count)", self.C)
-            self._fit_sphere(batch, self._matrix(batch), bound)
+            kernel, matrix = self._make_matrix(batch)
+            self._fit_sphere(kernel, matrix, bound)
         return self
 
-    def _fit_sphere(self, batch: Batch, matrix: KernelMatrix, bound: Host) -> None:
-        xp, dtype = batch.place.xp, accumulator_dtype(batch.place)
-        wide = matrix.of_dtype(dtype)
-        diagonal = xp.linalg.diagonal(wide.x) if wide.cross is None else self.kernel_.diagonal(xp, wide.x)
-        upper = from_host(bound, batch.place, dtype)
-        start = from_host(fill(bound, 1.0), batch.place, dtype)
+    def _check_parameters(self) -> None:
+        check_shared(self)
+        if self.C is not None:
+            check_price(self.C)
+
+    def _fit_sphere(self, kernel: Kernel, matrix: KernelMatrix, bound: Host) -> None:
+        """Solve the dual and set the fitted attributes."""
+        xp, dtype = matrix.place.xp, accumulator_dtype(matrix.place)
+        diagonal = kernel.diagonal(xp, matrix.of_dtype(dtype).x)
+        upper = from_host(bound, matrix.place, dtype)
+        start = from_host(fill(bound, 1.0), matrix.place, dtype)
         problem = DualProblem(0.5 * diagonal, xp.zeros_like(upper), upper, start)
-        solution = self._solve(matrix, problem)
+        solution = self._solve(kernel, matrix, problem)
         # on the sphere K_ii - 2 (K beta)_i + |a|^2 = R^2, and there the gradient K_ii / 2 - (K beta)_i is the
         # equality's multiplier
         offset = float(find_offset(xp, solution.beta, solution.gradient, problem))
         square_center = float(xp.sum(solution.beta * (problem.linear - solution.gradient)))
         square_radius = max(2.0 * offset + square_center, 0.0)
         self.radius_, self.offset_ = math.sqrt(square_radius), -square_radius
-        self._keep(matrix, to_host(solution.beta), -2.0, square_center)
+        self._keep(kernel, matrix, problem, solution, scale=-2.0, intercept=square_center)
 
     @property
     def center_(self) -> Host:
@@ -164,10 +168,11 @@ class SVDD(OneClassEstimator):
         return self._signs(-self.offset_ - self._square_distances(batch), batch)
 
     def _square_distances(self, batch: Batch) -> Array:
+        """Return the squared distance (n,) of rows to the centre, in the space of the kernel."""
         if is_precomputed(self.kernel):
             raise ValueError(
                 "distances to the centre need the kernel of each row with itself, which a precomputed kernel "
-                "between rows and training rows does not tell. Use a kernel object, or OneClassSVM."
+                "between rows and training rows does not contain. Use a kernel object, or OneClassSVM."
             )
         model: Machine = self._model_at(batch.place)
         xp = batch.place.xp

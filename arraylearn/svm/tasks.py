@@ -1,4 +1,4 @@
-"""Classes to two-class tasks, one against one or one against all, and their results to one layout."""
+"""Two-class tasks of several classes, one against one or one against all, and their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = [
     "Task",
     "TaskResult",
     "class_tasks",
-    "lay_out",
+    "lay_out_pairs",
+    "lay_out_tasks",
     "pair_tasks",
     "rescale_start",
     "restart",
@@ -25,28 +26,28 @@ Host = Any  # a NumPy array
 class Task(NamedTuple):
     """A two-class problem on some of the rows."""
 
-    rows: Host  # (m,) int64, ascending
-    sign: Host  # (m,) +1.0 or -1.0
+    rows: Host  # (m,): positions among all rows, int64, ascending
+    sign: Host  # (m,): +1.0 or -1.0
 
 
 class TaskResult(NamedTuple):
     """A solved task, on the host."""
 
-    beta: Host  # (m,) signed multipliers
-    slack: Host  # (m,)
+    beta: Host  # (m,): signed multipliers
+    slack: Host  # (m,): how far each row is beyond its margin, at least 0
     intercept: float
-    objective: float
+    objective: float  # of the dual
     margin: float  # width 2 / ||w||
-    gap: float
-    n_iter: int
-    is_converged: bool
-    is_stalled: bool
+    gap: float  # remaining violation of the optimality conditions
+    n_iter: int  # steps
+    is_converged: bool  # whether the gap is within the tolerance
+    is_stalled: bool  # whether rounding kept the gap above the tolerance
 
 
 def pair_tasks(codes: Host, n_classes: int) -> list[Task]:
-    """Make a task of every pair of classes i < j; class i is positive, but for two classes class 1 is."""
+    """Make a task of every pair of classes i < j. Class i is positive; of two classes, class 1 is."""
     if n_classes == 2:
-        return [Task((codes >= 0).nonzero()[0], 2.0 * codes - 1.0)]
+        return [Task(np.arange(codes.shape[0]), 2.0 * codes - 1.0)]
     tasks = []
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
@@ -59,8 +60,8 @@ def class_tasks(codes: Host, n_classes: int) -> list[Task]:
     """Make a task of every class against all others; the class is positive."""
     if n_classes == 2:
         return pair_tasks(codes, n_classes)
-    everyone = (codes >= 0).nonzero()[0]
-    return [Task(everyone, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
+    all_rows = np.arange(codes.shape[0])
+    return [Task(all_rows, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
 
 
 def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
@@ -89,15 +90,15 @@ def _take(start: Host, is_giving: Host, bound: Host, surplus: float) -> None:
 
 
 class LastFit(NamedTuple):
-    """What a warm start begins from."""
+    """The solved tasks from which a warm start begins."""
 
     tasks: list[Task]
-    betas: list[Host]
-    bound: Host
+    betas: list[Host]  # per task (m,): signed multipliers
+    bound: Host  # (n,): the C of each row
 
 
 def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] | None:
-    """Carry the multipliers of the last fit over, where its tasks had the same rows."""
+    """Return starts from the last fit; None, which is a start at 0, unless its tasks had the same rows."""
     if last is None or math.isinf(bound.max()) or len(last.tasks) != len(tasks):
         return None
     pairs = list(zip(last.tasks, tasks, strict=True))
@@ -117,15 +118,22 @@ def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
     return table[:, 0] if len(tasks) == 1 else table
 
 
-def lay_out(codes: Host, tasks: list[Task], results: list[TaskResult], n_paired: int) -> Host:
-    """Lay the multipliers of all rows out: a row per task, or LIBSVM's k - 1 rows for pairs of k classes."""
-    if not n_paired:
-        table = np.zeros((len(tasks), codes.shape[0]))
-        for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
-            table[p, task.rows] = result.beta
-        return table
-    table = np.zeros((n_paired - 1, codes.shape[0]))
-    pairs = [(i, j) for i in range(n_paired) for j in range(i + 1, n_paired)]
+def lay_out_tasks(codes: Host, tasks: list[Task], results: list[TaskResult]) -> Host:
+    """Return the multipliers (p, n) of all rows, a row per task; 0 where a row is not part of it."""
+    table = np.zeros((len(tasks), codes.shape[0]))
+    for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
+        table[p, task.rows] = result.beta
+    return table
+
+
+def lay_out_pairs(codes: Host, tasks: list[Task], results: list[TaskResult]) -> Host:
+    """Return the multipliers (k - 1, n) of all rows in LIBSVM's layout for pairs of k classes.
+
+    A row of class i has k - 1 multipliers, those of its pairs with the other classes in ascending order.
+    """
+    k = int(codes.max()) + 1
+    table = np.zeros((k - 1, codes.shape[0]))
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
     for (i, j), task, result in zip(pairs, tasks, results, strict=True):
         is_first = codes[task.rows] == i
         table[j - 1, task.rows[is_first]] = result.beta[is_first]

@@ -7,13 +7,13 @@ import warnings
 import pytest
 
 from tests.contract.checks import over_checks
-from tests.contract.estimators import SUBJECTS
+from tests.contract.estimators import CHECKED
 
-_EXPECTED = {repr(subject.make()): subject.expected_failures for subject in SUBJECTS}
+_EXPECTED = {repr(subject.make()): subject.expected_failures for subject in CHECKED}
 
 
 @pytest.mark.filterwarnings("default")
-@over_checks([subject.make() for subject in SUBJECTS], lambda estimator: _EXPECTED.get(repr(estimator), {}))
+@over_checks([subject.make() for subject in CHECKED], lambda estimator: _EXPECTED.get(repr(estimator), {}))
 def test_scikit_learn_check(estimator, check):
     with warnings.catch_warnings():
         # the checks fit odd data on purpose: one row per class, constant columns

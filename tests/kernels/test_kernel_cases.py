@@ -1,4 +1,4 @@
-"""Every kernel case on every rung: equal to NumPy, native equal to portable, and no host wait."""
+"""Every kernel case on every rung: equal to NumPy, native equal to portable, and no sync."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_precomputed(rung, dtype):
     x = rung.from_host(rows(0, 4, 4), dtype)
     assert gram(x, kernel="precomputed") is x
     assert_close(Precomputed().diagonal(rung.load(), x), np.diagonal(rows(0, 4, 4)), dtype=dtype)
-    with pytest.raises(ValueError, match="stands alone"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         Precomputed() + Linear()
     with pytest.raises(ValueError, match="`Y` must be None"):
         gram(x, x + 1, kernel="precomputed")
@@ -286,12 +286,12 @@ def test_lists_and_integers_come_back_as_numpy():
         (lambda: gram([[1.0]], [[1.0, 2.0]]), r"`Y` must have as many columns as `X` \(1\); got 2"),
         (lambda: gram([1.0]), "`X` must have the axes"),
         (lambda: gram([[1.0]], gamma="big"), "`gamma` must be 'scale', 'auto'"),
-        (lambda: gram([[1.0]], gamma=-1.0), "`gamma` must be finite and not negative; got -1.0"),
-        (lambda: gram([[1.0]], width=0.0), "`width` must be positive"),
+        (lambda: gram([[1.0]], gamma=-1.0), "`gamma` must be a finite number of at least 0; got -1.0"),
+        (lambda: gram([[1.0]], width=0.0), "`width` must be a finite number above 0"),
         (lambda: gram([[1.0]], width=1.0, gamma=1.0), "`width` is for the gaussian kernel"),
         (lambda: gram([[1.0]], kernel="poly", degree=1.5), "`degree` must be an integer"),
         (lambda: Gaussian(), "either `gamma` or `width`"),
-        (lambda: -1 * Linear(), "`factor` must be finite and not negative"),
+        (lambda: -1 * Linear(), "`factor` must be a finite number of at least 0"),
     ],
 )
 def test_refusals(call, message):

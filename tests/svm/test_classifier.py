@@ -153,7 +153,7 @@ def test_wine_one_vs_one_and_one_vs_all(kernel):
 def test_circular_votes_go_to_the_largest_sum():
     # the central triangle between three classes: every class wins one pair
     decisions = np.array([[0.2, -0.5, 0.1], [-0.2, 0.5, -0.9]])
-    from arraylearn.svm.machine import one_vs_rest_scores
+    from arraylearn.svm.decision import one_vs_rest_scores
 
     scores = one_vs_rest_scores(al.backend.namespace.HOST.xp, decisions, 3)
     votes = np.round(scores)
@@ -234,6 +234,17 @@ def test_warm_start_and_progress():
     np.testing.assert_allclose(clf.fit(X, y).decision_function(X), reference.decision_function(X), atol=5e-3)
 
 
+def test_only_a_warm_start_keeps_the_last_fit():
+    X, y = two_class_data("overlapping")
+    clf = al.SVC(warm_start=True).fit(X, y)
+    assert clf.last_fit_.betas[0].nonzero()[0].tolist() == sorted(clf.support_)
+    assert not hasattr(clf.set_params(warm_start=False).fit(X, y), "last_fit_")
+    clf.set_params(warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="number of classes"):
+        clf.fit(X, np.zeros(len(y)))
+    assert not hasattr(clf, "last_fit_")
+
+
 def test_verbose_logs(caplog):
     X, y = two_class_data("moons")
     with caplog.at_level(logging.INFO, logger="arraylearn.svm"):
@@ -241,7 +252,7 @@ def test_verbose_logs(caplog):
     assert "steps, gap" in caplog.text
 
 
-def test_indefinite_kernel_converges_or_says_so():
+def test_indefinite_kernel_converges_or_warns():
     X, y = two_class_data("overlapping")
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
@@ -256,15 +267,15 @@ def test_indefinite_kernel_converges_or_says_so():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"C": 0.0}, "`C` must be a positive number; got 0.0"),
+        ({"C": 0.0}, "`C` must be a positive number, or inf; got 0.0"),
         ({"C": -1.0}, "`C` must be a positive number"),
         ({"C": float("nan")}, "`C` must be a positive number"),
-        ({"tol": 0.0}, "`tol` must be positive"),
+        ({"tol": 0.0}, "`tol` must be a finite number above 0"),
         ({"gamma": -1.0}, "`gamma` must be"),
-        ({"gamma": "wide"}, "`gamma` must be one of"),
+        ({"gamma": "wide"}, "`gamma` must be 'scale' or 'auto'"),
         ({"kernel": "cubic"}, "`kernel` must be one of"),
-        ({"multiclass": "ovr"}, "`multiclass` must be one of 'ovo', 'ova'"),
-        ({"solver": "smo"}, "`solver` must be one of"),
+        ({"multiclass": "ovr"}, "`multiclass` must be 'ovo' or 'ova'"),
+        ({"solver": "smo"}, "`solver` must be 'auto', "),
         ({"solver": "interior"}, "linear kernel only"),
         ({"max_iter": -5}, "`max_iter` must be"),
         ({"cache_size": 0}, "`cache_size` must be"),

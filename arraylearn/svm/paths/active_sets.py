@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.decomposition import decompose
-from arraylearn.svm.dual import classification_problem, find_offset
 from arraylearn.svm.paths.moving_factor import MovingFactor, Solver
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.paths.shared_products import Request, Routine, run_side_by_side
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.solvers.decomposition import decompose
+from arraylearn.svm.solvers.dual import classification_problem, find_offset
+from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.svm.tasks import rescale_start
 
 __all__ = ["Point", "follow_paths"]

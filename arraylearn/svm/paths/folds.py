@@ -16,11 +16,11 @@ from arraylearn.backend.ops import reads_are_free, scratch
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.batched import solve_columns
-from arraylearn.svm.machine import one_vs_rest_scores
+from arraylearn.svm.decision import one_vs_rest_scores
 from arraylearn.svm.parameters import make_settings
 from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
+from arraylearn.svm.solvers.batched import solve_columns
 from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
 
 __all__ = ["judge_svc_folds"]

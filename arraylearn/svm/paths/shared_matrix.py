@@ -6,7 +6,7 @@ from typing import Any
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.rows import WholeMatrix
+from arraylearn.svm.kernel_matrix import WholeMatrix
 
 __all__ = ["CHUNK_ROWS", "SharedMatrix"]
 

@@ -1,4 +1,4 @@
-"""Rows of a kernel matrix, computed when they are needed and kept within a budget of memory."""
+"""Kernel matrices that need not fit in memory: blocks on request, and a cache of whole rows."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ import array_api_compat
 from arraylearn._typing import Array
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops import combine_rows, gather_block, scratch, small_products
+from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.quadratic import combine_rows, gather_block, small_products
 
 __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 
-_ROWS_AT_ONCE = 256
-_CELLS_AT_ONCE = 500_000
-_DIAGONAL_ROWS = 64
+_ROWS_AT_ONCE = 256  # kernel rows that are computed in one call
+_CELLS_AT_ONCE = 500_000  # kernel values that a product computes in one call
+_DIAGONAL_ROWS = 64  # size of the blocks whose diagonals are kept
+_EMPTY = -1  # in place of a row's position: the slot holds no row
 
 
 class KernelMatrix(NamedTuple):
-    """A kernel matrix that is never formed: any block of it can be asked for.
+    """The kernel matrix (n, n) between n rows, of which blocks are computed on request."""
 
-    `cross` takes two blocks of rows of `x` to the matrix between them. For a precomputed kernel `x` is the
-    matrix itself and `cross` is None.
-    """
-
-    place: Place
-    x: Array  # (n, d), or the precomputed (n, n)
-    cross: Callable[[Any, Array, Array], Array] | None
+    place: Place  # where it is computed
+    x: Array  # (n, d) rows, or the precomputed matrix (n, n)
+    cross: Callable[[Any, Array, Array], Array] | None  # (xp, rows, rows) -> values; None: `x` is the matrix
 
     @property
     def n(self) -> int:
         """The number of rows."""
         return int(self.x.shape[0])
+
+    def all_rows(self) -> Array:
+        """Return the positions (n,) of all rows."""
+        return self.place.xp.arange(self.n, dtype=self.place.xp.int64, device=self.place.device)
 
     def of_dtype(self, dtype: Any) -> KernelMatrix:
         """Return the same matrix, computed in another float dtype."""
@@ -45,12 +47,12 @@ class KernelMatrix(NamedTuple):
         return self._replace(x=rows if self.cross else self.place.xp.take(rows, idx, axis=1))
 
     def rows(self, idx: Array) -> Array:
-        """Return whole rows."""
+        """Return whole rows (m, n)."""
         some = self.place.xp.take(self.x, idx, axis=0)
         return self.cross(self.place.xp, some, self.x) if self.cross else some
 
     def diagonal(self) -> Array:
-        """Return the values (n,) of each row with itself, from small blocks along the diagonal."""
+        """Return the kernel value (n,) of each row with itself, from small blocks along the diagonal."""
         xp = self.place.xp
         if self.cross is None:
             return xp.linalg.diagonal(self.x)
@@ -68,7 +70,7 @@ class KernelMatrix(NamedTuple):
 
 
 def product(matrix: KernelMatrix, row_idx: Array | None, column_idx: Array, weights: Array) -> Array:
-    """Multiply some rows (None: all) of the matrix, at some columns, by weights, in strips."""
+    """Return ``K[row_idx][:, column_idx] @ weights``, in strips; all rows where `row_idx` is None."""
     xp = matrix.place.xp
     wide = matrix.of_dtype(weights.dtype)
     n = matrix.n if row_idx is None else row_idx.shape[0]
@@ -84,12 +86,21 @@ def product(matrix: KernelMatrix, row_idx: Array | None, column_idx: Array, weig
 
 
 class KernelRows:
-    """A ring buffer of kernel rows: new rows overwrite the oldest.
+    """A cache of kernel rows, as a ring buffer: new rows overwrite the oldest.
+
+    Rows that are missing are computed into adjacent slots. Of six slots, where rows 7, 8 and 3 are requested
+    and `next` is the slot after the last one written::
+
+        before   | 4 | 2 | 9 | 7 | 5 | 1 |     rows 8 and 3 are missing
+                                   ^ next
+        after    | 4 | 2 | 9 | 7 | 8 | 3 |     rows 5 and 1 are overwritten, next is the first slot
+
+    A requested row in one of the slots to be overwritten counts as missing too: it is computed again.
 
     Parameters
     ----------
     matrix : KernelMatrix
-        What the rows are rows of.
+        The matrix whose rows are kept.
     dtype : dtype
         The float dtype in which rows are computed and kept.
     n_slots : int
@@ -98,39 +109,38 @@ class KernelRows:
 
     def __init__(self, matrix: KernelMatrix, dtype: Any, n_slots: int) -> None:
         self.source = matrix
-        self.n_computed = 0
         self._clear(dtype, n_slots)
 
     def _clear(self, dtype: Any, n_slots: int) -> None:
-        """Begin with an empty store."""
+        """Empty the cache, and give it a dtype and a number of slots."""
         matrix = self.source
         self.matrix = matrix.of_dtype(dtype)
         self.n_slots = min(n_slots, matrix.n)
         self.dtype = dtype
-        self._store: Array = None  # so that the memory of the last one can be lent again
+        self._store: Array = None  # frees the old buffer before the new one is allocated
         device = array_api_compat.device(matrix.x)
         self._store = scratch(matrix.place.xp, (self.n_slots, matrix.n), dtype, device)
         self._slot_of: dict[int, int] = {}
-        self._row_in: list[int] = [-1] * self.n_slots
+        self._row_in: list[int] = [_EMPTY] * self.n_slots
         self._next = 0
 
     def widened(self) -> KernelRows:
-        """Return a store in the accumulator's dtype, of the same size in bytes: this one, from now on."""
+        """Change to the accumulator's dtype, within the same memory, and return the cache itself."""
         wide = accumulator_dtype(self.matrix.place)
         if self.dtype != wide:
             self._clear(wide, max(2, self.n_slots // 2))
         return self
 
     def fetch(self, rows: list[int]) -> Array:
-        """Make sure that these rows are in the store and return their slots."""
+        """Compute the rows that are missing, and return the slots of all."""
         missing = [row for row in rows if row not in self._slot_of]
         if missing:
-            self._compute(self._claim(rows, missing))
+            self._compute(*self._claim(rows, missing))
         slots = [self._slot_of[row] for row in rows]
         return self._index(slots)
 
     def _claim(self, rows: list[int], missing: list[int]) -> tuple[list[int], int]:
-        """Choose adjacent slots for the missing rows; wanted rows that stand there are computed again."""
+        """Return the rows to compute, and the first of the adjacent slots for them."""
         wanted = set(rows)
         start = self._next
         while True:
@@ -142,8 +152,8 @@ class KernelRows:
                 return missing, start
             missing = missing + again
 
-    def _compute(self, claim: tuple[list[int], int]) -> None:
-        missing, start = claim
+    def _compute(self, missing: list[int], start: int) -> None:
+        """Compute rows into the slots from `start` on."""
         for row in self._row_in[start : start + len(missing)]:
             self._slot_of.pop(row, None)
         idx = self._index(missing)
@@ -154,9 +164,9 @@ class KernelRows:
             self._row_in[start + k] = row
             self._slot_of[row] = start + k
         self._next = start + len(missing)
-        self.n_computed += len(missing)
 
     def _index(self, positions: list[int]) -> Array:
+        """Return positions as an array on the device."""
         return from_host(positions, self.matrix.place, self.matrix.place.xp.int64)
 
     def block(self, slots: Array, idx: Array) -> Array:
@@ -168,18 +178,18 @@ class KernelRows:
         return combine_rows(self.matrix.place.xp, self._store, slots, weights)
 
     def exact_product(self, row_idx: Array | None, column_idx: Array, weights: Array) -> Array:
-        """Multiply rows of the matrix by weights in the accumulator's dtype, without the store."""
+        """Multiply rows of the matrix by weights in the accumulator's dtype, computed anew."""
         wide = self.matrix.place.xp.astype(weights, accumulator_dtype(self.matrix.place))
         return product(self.source, row_idx, column_idx, wide)
 
 
 class WholeMatrix(KernelRows):
-    """All rows of a kernel matrix that is in memory already: nothing is computed or copied.
+    """The rows of a kernel matrix that is in memory as a whole: a row's slot is its position.
 
     Parameters
     ----------
     place : Place
-        Where the matrix lives.
+        Where the matrix is.
     matrix : array (n, n)
         The kernel matrix.
     dtype : dtype
@@ -191,11 +201,10 @@ class WholeMatrix(KernelRows):
         self.matrix = self.source.of_dtype(dtype)
         self.n_slots = self.source.n
         self.dtype = dtype
-        self.n_computed = 0
         self._store = self.matrix.x
 
     def widened(self) -> KernelRows:
-        """Return a store of rows in the accumulator's dtype; the matrix itself is not copied."""
+        """Return a cache of rows in the accumulator's dtype, with half as many slots as there are rows."""
         wide = accumulator_dtype(self.matrix.place)
         return self if self.dtype == wide else KernelRows(self.source, wide, max(2, self.n_slots // 2))
 

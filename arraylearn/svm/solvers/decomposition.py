@@ -1,8 +1,13 @@
 """Working-set decomposition: a large dual problem, solved a few hundred rows at a time.
 
-Each outer step takes the rows that violate optimality most, keeps part of the last working set, fetches
-their kernel rows, improves the small problem (`arraylearn.backend.ops.solve_box_block`), and brings the
-gradient of all rows up to date. The host reads one packed array per step: it decides which rows come next.
+Each outer step
+
+1. chooses the rows that violate optimality most, and part of the last working set;
+2. fetches their kernel rows, computed or cached;
+3. improves the small problem between them (`arraylearn.backend.ops.quadratic.solve_box_block`);
+4. updates the gradient of all rows.
+
+The host reads one packed array per outer step, from which it chooses the next working set.
 """
 
 from __future__ import annotations
@@ -12,43 +17,45 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import put, solve_box_block, top_k
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
-from arraylearn.svm.progress import Progress
-from arraylearn.svm.rows import KernelMatrix, KernelRows
-from arraylearn.svm.settings import Settings
+from arraylearn.backend.ops.order import top_k
+from arraylearn.backend.ops.quadratic import put, solve_box_block
+from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["decompose", "make_rows"]
 
-_LEAST_SET = 384  # rows in a working set
-_MOST_SET = 768
+_LEAST_SET = 384  # fewest rows in a working set
+_MOST_SET = 768  # most rows in a working set at first
+_LIMIT_SET = 4096  # most rows where convergence is slow and many rows are free
 _PAIRS_PER_ROW = 1.5  # pair steps per row of the working set before a Newton step
-_LIMIT_SET = 4096  # where progress is slow and many rows are free
-_PATIENCE = 50  # outer steps without any progress after which rounding is to blame
-_STALLED = 1e-3  # share of the gap that the inner problem is solved to, once it stopped moving
+_INNER_SHARE = 0.2  # the inner problem is solved to this share of the gap,
+_EXACT_SHARE = 1e-3  # or to this one after an inner solve that changed nothing
+_PATIENCE = 50  # outer steps without an improvement after which the solve counts as stalled by rounding
+_LARGE_BOUND = 1000.0  # from this bound on, kernel rows are kept in float64
 
 
 class _Reading(NamedTuple):
     """What the host reads in one outer step."""
 
-    highest: float
-    lowest: float
-    n_free: int
-    n_steps: int
-    rising: list[int]  # rows that may rise, most violating first
-    falling: list[int]
-    old_is_free: list[bool]  # of the last working set
+    highest: float  # largest gradient of multipliers that may rise
+    lowest: float  # smallest gradient of multipliers that may fall
+    n_free: int  # multipliers strictly inside their box
+    n_steps: int  # pair steps so far
+    rising: list[int]  # rows that may rise and violate optimality, the worst first
+    falling: list[int]  # rows that may fall and violate optimality, the worst first
+    old_is_free: list[bool]  # whether each row of the last working set is free
     change: float  # largest move of the last inner solve
     objective: float
 
 
 def decompose(rows: KernelRows, problem: DualProblem, settings: Settings) -> DualSolution:
-    """Solve one dual problem; the start's kernel products are computed if it is not zero."""
+    """Solve one dual problem; a start other than zero costs its kernel products."""
     return _Decomposition(rows, problem, settings).run()
 
 
 class _Decomposition:
-    """One solve: the state on the device, and the few numbers the host knows of it."""
+    """One solve: the point and its gradient on the device, the working set on the host."""
 
     def __init__(self, rows: KernelRows, problem: DualProblem, settings: Settings) -> None:
         self.rows, self.problem, self.settings = rows, problem, settings
@@ -58,24 +65,25 @@ class _Decomposition:
         self.gradient = self._exact_gradient()
         self.set_idx: Array = self._index([])
         self.set_rows: list[int] = []
-        self.block: Array = None
-        self.change: Array = self.xp.sum(self.beta[:0])
-        self.n_steps: Array = self.xp.sum(self.set_idx)
-        self.size = min(_LEAST_SET, rows.n_slots)
-        self.most = _MOST_SET
-        self.share = 0.2  # of the gap: how far the inner problem is solved
-        self.gaps: list[float] = []
-        self.progress = Progress(_PATIENCE)
-        self.grown_at = 0
-        self.n_refreshed = 0
+        self.block: Array = None  # kernel matrix of the last working set
+        self.change: Array = self.xp.sum(self.beta[:0])  # 0-d: largest move of the last inner solve
+        self.n_steps: Array = self.xp.sum(self.set_idx)  # 0-d: pair steps so far
+        self.size = min(_LEAST_SET, rows.n_slots)  # of the next working set
+        self.most = _MOST_SET  # limit of the size
+        self.share = _INNER_SHARE  # of the gap, to which the inner problem is solved
+        self.gaps: list[float] = []  # after each outer step
+        self.stall_rule = StallRule(_PATIENCE)
+        self.grown_at = 0  # outer step at which the limit of the size was last raised
+        self.n_refreshed = 0  # how often the gradient was computed anew
 
     def run(self) -> DualSolution:
+        """Take outer steps until the tolerance, the limit of steps or the precision is reached."""
         while True:
             reading = self._read()
             gap = reading.highest - reading.lowest
             if self.settings.report is not None:
                 self.settings.report(reading.n_steps, gap)
-            is_stalled = self.progress.is_stalled(gap, reading.objective)
+            is_stalled = self.stall_rule.is_stalled(gap, reading.objective)
             if not gap > self.settings.tol and not is_stalled:
                 exact = self._check()
                 if not exact > self.settings.tol:
@@ -90,17 +98,18 @@ class _Decomposition:
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
                 return self._solution(reading, float(highest - lowest), is_stalled=is_stalled)
             self._adapt(reading, gap)
-            self._step(self._choose(reading, gap), gap)
+            self._step(self._choose(reading), gap)
 
     def _solution(self, reading: _Reading, gap: float, *, is_stalled: bool) -> DualSolution:
+        """Return the current point as the result."""
         is_converged = gap <= self.settings.tol
         is_stalled = is_stalled and not is_converged
         return DualSolution(self.beta, self.gradient, gap, reading.n_steps, is_converged, is_stalled)
 
-    # ---- what the host learns
+    # ---- reading the state
 
     def _read(self) -> _Reading:
-        """Read the state of the solve: the one wait of an outer step."""
+        """Read the state of the solve: the one sync of an outer step."""
         xp, problem = self.xp, self.problem
         may_rise, may_fall = self.beta < problem.upper, self.beta > problem.lower
         k = min(max(2, self.size // 2), self.beta.shape[0])
@@ -109,9 +118,9 @@ class _Decomposition:
         is_free = may_rise & may_fall
         dtype = self.gradient.dtype
         n_free = xp.sum(xp.astype(is_free, dtype))
-        spoilt = 0.0 * xp.sum(self.gradient)  # NaN where a kernel value was not finite
+        nan_flag = 0.0 * xp.sum(self.gradient)  # NaN if a kernel value was not finite, else 0
         value = objective(xp, self.beta, self.gradient, problem)
-        change = xp.astype(self.change, dtype) + spoilt
+        change = xp.astype(self.change, dtype) + nan_flag
         head = xp.stack([n_free, xp.astype(self.n_steps, dtype), change, value])
         old_is_free = xp.astype(xp.take(is_free, self.set_idx, axis=0), dtype)
         ids = (xp.astype(rising, dtype), xp.astype(falling, dtype))
@@ -134,11 +143,11 @@ class _Decomposition:
         )
 
     def _is_stuck(self, reading: _Reading) -> bool:
-        """Whether the inner solver no longer moves, even when asked to be exact."""
+        """Whether the inner solver no longer changes the point, even at its smallest tolerance."""
         if not self.set_rows or reading.change > 0:
             return False
-        if self.share > _STALLED:
-            self.share = _STALLED
+        if self.share > _EXACT_SHARE:
+            self.share = _EXACT_SHARE
             return False
         refuse_nan(0.0 * float(self.xp.sum(self.block)))
         return True
@@ -146,7 +155,7 @@ class _Decomposition:
     # ---- the next working set
 
     def _adapt(self, reading: _Reading, gap: float) -> None:
-        """Let the working set hold the free rows, and more where progress is slow."""
+        """Fit the size of the working set to the number of free rows; raise its limit if progress is slow."""
         self.gaps.append(gap)
         n_outer = len(self.gaps)
         is_slow = n_outer >= 9 and gap > 0.5 * min(self.gaps[-9:-4])
@@ -155,8 +164,8 @@ class _Decomposition:
         wanted = max(_LEAST_SET, min(self.most, int(1.3 * reading.n_free)))
         self.size = min(wanted, self.rows.n_slots, self.beta.shape[0])
 
-    def _choose(self, reading: _Reading, gap: float) -> list[int]:
-        """Take the worst violators of either side, then the free rows of the last set, then its others."""
+    def _choose(self, reading: _Reading) -> list[int]:
+        """Choose the worst violators of either side, then free rows of the last set, then its others."""
         n_each = max(1, self.size // (4 if self.set_rows else 2))
         chosen = dict.fromkeys(reading.rising[:n_each] + reading.falling[:n_each])
         for wanted in (True, False):
@@ -167,9 +176,10 @@ class _Decomposition:
                     chosen[row] = None
         return list(chosen)
 
-    # ---- moves
+    # ---- the step
 
     def _step(self, chosen: list[int], gap: float) -> None:
+        """Solve the problem between the chosen rows, and update the point and the gradient of all rows."""
         xp, problem = self.xp, self.problem
         self.set_rows, self.set_idx = chosen, self._index(chosen)
         slots = self.rows.fetch(chosen)
@@ -198,7 +208,10 @@ class _Decomposition:
     # ---- exactness
 
     def _check(self) -> float:
-        """Return the gap from float64 gradients of the rows that decide it; where they disagree, of all."""
+        """Return the gap, with float64 gradients of the rows that decide it.
+
+        Where these differ too much from the gradients so far, all are computed anew.
+        """
         xp = self.xp
         support = self._support()
         idx = self._index(list(dict.fromkeys(self._nearest(64))))
@@ -214,7 +227,7 @@ class _Decomposition:
         return float(highest - lowest)
 
     def _nearest(self, k: int) -> list[int]:
-        """Rows of either side whose gradients are nearest to deciding the gap."""
+        """Return the k rows of either side with the most extreme gradients."""
         xp = self.xp
         k = min(k, self.beta.shape[0])
         _, rising = top_k(xp, xp.where(self.beta < self.problem.upper, self.gradient, -math.inf), k)
@@ -223,23 +236,24 @@ class _Decomposition:
         return found
 
     def _refresh(self) -> None:
-        """Compute the gradient anew in float64; where float32 rows keep failing, keep float64 ones."""
+        """Compute the gradient anew in float64; the second time, change to float64 kernel rows too."""
         self.gradient = self._exact_gradient()
         self.n_refreshed += 1
         if self.n_refreshed == 2:
             self.rows = self.rows.widened()
 
     def _sharpen(self) -> bool:
-        """Go on with float64 rows where float32 ones have come to their end; False where they are that."""
+        """Change from float32 to float64 kernel rows; return False if they are float64 already."""
         if self.rows.dtype == accumulator_dtype(self.place):
             return False
         self.gradient = self._exact_gradient()
         self.rows = self.rows.widened()
         self.size = min(self.size, self.rows.n_slots)
-        self.progress, self.set_rows, self.set_idx = Progress(_PATIENCE), [], self._index([])
+        self.stall_rule, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
         return True
 
     def _exact_gradient(self) -> Array:
+        """Return the gradient of all rows, computed anew in the accumulator's dtype."""
         support = self._support()
         if support.shape[0] == 0:
             return self.problem.linear
@@ -247,17 +261,18 @@ class _Decomposition:
         return self.problem.linear - self.rows.exact_product(None, support, weights)
 
     def _support(self) -> Array:
-        """Read which rows have a multiplier."""
+        """Return the rows whose multiplier is not 0: one sync."""
         return self._index(to_host(self.beta).nonzero()[0])
 
     def _index(self, positions: Any) -> Array:
+        """Return positions as an array on the device."""
         return from_host(positions, self.place, self.xp.int64)
 
 
 def make_rows(matrix: KernelMatrix, bound: float, settings: Settings) -> KernelRows:
-    """Make the store of rows: float32 where the multipliers are small enough for its rounding."""
+    """Make the cache of kernel rows: float32 where `bound`, the largest multiplier, allows its rounding."""
     xp = matrix.place.xp
     wide = accumulator_dtype(matrix.place)
-    dtype = wide if not bound < 1000 else xp.float32
+    dtype = xp.float32 if bound < _LARGE_BOUND else wide
     row_bytes = matrix.n * (4 if dtype == xp.float32 else 8)
     return KernelRows(matrix, dtype, max(2, settings.cache_bytes // row_bytes))

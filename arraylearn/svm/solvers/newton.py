@@ -1,10 +1,11 @@
-r"""The linear kernel in its few columns: Newton's method on a hinge whose corner is rounded less and less.
+r"""Newton's method for the linear kernel, in the primal variables, on a smoothed hinge loss.
 
-A ridge :math:`\delta` on the kernel's diagonal makes the primal smooth. With a point :math:`v = (w, b)` go
-the multipliers :math:`\beta_i = \operatorname{clip}((p_i - x_i^T w - b)/\delta,\, l_i,\, u_i)`; the free ones
-belong to rows in a band of width :math:`\delta (u - l)`, and at the minimum the optimality conditions of the
-problem without the ridge are violated by no more than two such widths. The band therefore shrinks until
-that is within the tolerance. Rows far from it keep their bound and take no part in a step.
+A ridge :math:`\delta` on the kernel's diagonal makes the primal smooth. A point :math:`v = (w, b)` belongs to
+the multipliers :math:`\beta_i = \operatorname{clip}((p_i - x_i^T w - b)/\delta,\, l_i,\, u_i)`. The free ones
+are those of rows in a band of width :math:`\delta (u - l)` around the margin, and at the minimum the
+optimality conditions of the problem without the ridge are violated by at most two such widths. The band
+therefore shrinks until that is within the tolerance. Rows far from the band keep the bound they are at and
+are left out of the steps.
 
 Newton's method for linear machines goes back to S. S. Keerthi, D. DeCoste (A modified finite Newton method
 for fast solution of large scale linear SVMs, JMLR 2005).
@@ -19,55 +20,55 @@ import array_api_compat
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops import minimize_smoothed
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes, find_offset
-from arraylearn.svm.settings import Settings
+from arraylearn.backend.ops.smoothed import minimize_smoothed
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, find_offset
+from arraylearn.svm.solvers.stopping import Settings
 
-__all__ = ["solve_smoothed"]
+__all__ = ["solve_newton"]
 
 Host = Any  # a NumPy array
 
-_FIRST_BAND = 0.2  # of the spread of the gradients
-_SHRINK = 0.1
-_LAST_BAND = 0.25  # of the tolerance
-_NEAR = 2.0  # old bands around the new one within which rows take part
-_WORTH_LEAVING = 0.7  # share of the rows: where more take part, all do
-_MOST_STEPS = 100  # for one width of the band
+_FIRST_BAND = 0.2  # width of the first band, as a share of the spread of the gradients
+_SHRINK = 0.1  # factor from one width of the band to the next
+_LAST_BAND = 0.25  # width of the last band, as a share of the tolerance
+_NEAR = 2.0  # rows within this many old widths of the new band are active
+_MOST_ACTIVE = 0.7  # share of the rows; where more would be active, all are
+_MOST_STEPS = 100  # in one visit
 _MOST_VISITS = 40
 
 
-class _Level(NamedTuple):
-    """The rows that take part for one width of the band."""
+class _ActiveRows(NamedTuple):
+    """The rows that Newton steps with one width of the band are about."""
 
-    rows: Array  # (m, d + 1)
+    rows: Array  # (m, d + 1): with a column of ones
     target: Array  # (m,)
-    lower: Array
-    upper: Array
-    pull: Array  # (d + 1,): what the others contribute, and the sum of all
-    fixed: Array | None = None  # (n,): multipliers of the others
-    is_out: Array | None = None  # (n,)
+    lower: Array  # (m,)
+    upper: Array  # (m,)
+    pull: Array  # (d + 1,): constant part of the gradient, from the other rows and the sum of multipliers
+    fixed: Array | None = None  # (n,): multipliers of the other rows, 0 for the active ones; None: all active
+    is_out: Array | None = None  # (n,): whether a row is not active; None: all active
 
 
 class _Visit(NamedTuple):
-    """What the host reads after some steps."""
+    """What the host reads after some Newton steps."""
 
     n_steps: int
-    is_settled: bool
-    is_near: Host  # (n,): rows for a band of the next width
-    is_fixed: bool  # whether the rows that took no part stay at their bounds
+    is_settled: bool  # whether the minimum for this width of the band is reached
+    is_near: Host  # (n,): rows to be active with a band of the next width
+    is_fixed: bool  # whether the rows that are not active belong at the bounds they are at
 
 
-def solve_smoothed(place: Place, x: Array, problem: DualProblem, settings: Settings) -> DualSolution:
+def solve_newton(place: Place, x: Array, problem: DualProblem, settings: Settings) -> DualSolution:
     """Solve one dual problem with the linear kernel on rows `x`, every bound finite.
 
-    The host waits once per visit: some Newton steps with one band. What the steps do not settle (a tolerance
-    below the rounding of the dtype) is returned as not converged.
+    One sync per visit, which is some Newton steps with one width of the band. A problem whose tolerance is
+    below the rounding of the dtype is returned as not converged.
     """
-    return _Smoothing(place, x, problem, settings).run()
+    return _NewtonSolve(place, x, problem, settings).run()
 
 
-class _Smoothing:
-    """One solve: rows with a column of ones, the point, and the band."""
+class _NewtonSolve:
+    """One solve: the rows with a column of ones, and the current point (d + 1,)."""
 
     def __init__(self, place: Place, x: Array, problem: DualProblem, settings: Settings) -> None:
         xp = place.xp
@@ -83,44 +84,46 @@ class _Smoothing:
         gradient = problem.linear - self.x @ direction
         offset = find_offset(xp, problem.start, gradient, problem)
         self.point = xp.concat([direction, xp.reshape(offset, (1,))])
-        self.everyone = _Level(self.rows, problem.linear, problem.lower, problem.upper, self.sum_pull)
+        self.all_rows = _ActiveRows(self.rows, problem.linear, problem.lower, problem.upper, self.sum_pull)
         spread = xp.max(gradient) - xp.min(gradient)
         width = xp.max(problem.upper - problem.lower)
         self.spread, self.width = to_host(xp.stack([spread, width])).tolist()
 
     def run(self) -> DualSolution:
+        """Shrink the band, visit by visit, until the tolerance or the limit of steps is reached."""
         narrowest = _LAST_BAND * self.settings.tol
         band = max(_FIRST_BAND * self.spread, narrowest)
         limit = math.inf if self.settings.max_iter < 0 else self.settings.max_iter
-        level, n_steps, n_here, before = self.everyone, 0, 0, self.point
+        active, n_steps, n_here, before = self.all_rows, 0, 0, self.point
         for _ in range(_MOST_VISITS):
             following = max(_SHRINK * band, narrowest)
-            visit = self._visit(level, band, following, int(min(limit - n_steps, _MOST_STEPS)))
+            visit = self._visit(active, band, following, int(min(limit - n_steps, _MOST_STEPS)))
             n_steps, n_here = n_steps + visit.n_steps, n_here + visit.n_steps
             if self.settings.report is not None:
                 self.settings.report(n_steps, self._solution(band, n_steps).gap)
             is_over = n_steps >= limit or visit.n_steps == 0 or n_here >= 4 * _MOST_STEPS
-            if not visit.is_fixed:  # a row left out wants to move: all rows, from where they last agreed
-                level, self.point = self.everyone, before
+            if not visit.is_fixed:  # a row that was left out would move: repeat the visit with all rows
+                active, self.point = self.all_rows, before
             elif visit.is_settled and band > narrowest:
-                level, before, band, n_here = self._near(visit.is_near, following), self.point, following, 0
+                active, before = self._near(visit.is_near, following), self.point
+                band, n_here = following, 0
             elif visit.is_settled or is_over:
                 break
         return self._solution(band, n_steps)
 
     def _beta(self, band: float) -> tuple[Array, Array]:
-        """Return the multipliers that the point stands for, and what is left of the targets."""
+        """Return the multipliers that belong to the point, and the residuals of the targets."""
         xp, problem = self.place.xp, self.problem
         residual = problem.linear - self.rows @ self.point
         beta = xp.minimum(xp.maximum(residual / (band / self.width), problem.lower), problem.upper)
         return beta, residual
 
-    def _visit(self, level: _Level, band: float, following: float, max_steps: int) -> _Visit:
-        """Take steps with one band and read how they went: one wait."""
+    def _visit(self, active: _ActiveRows, band: float, following: float, max_steps: int) -> _Visit:
+        """Move the point by Newton steps with one width of the band, and read the outcome: one sync."""
         xp, problem = self.place.xp, self.problem
         ridge = band / self.width
         self.point, n_steps, is_settled = minimize_smoothed(
-            xp, *level[:5], self.point, ridge=ridge, max_steps=max_steps
+            xp, *active[:5], self.point, ridge=ridge, max_steps=max_steps
         )
         beta, residual = self._beta(band)
         near = _NEAR * band
@@ -129,18 +132,18 @@ class _Smoothing:
         )
         parts = [xp.stack([xp.astype(n_steps, beta.dtype), xp.astype(is_settled, beta.dtype)])]
         parts.append(xp.astype(is_near, beta.dtype))
-        if level.fixed is not None:  # rows that took no part stay at their bounds
-            parts.append(xp.astype((beta != level.fixed) & level.is_out, beta.dtype))
+        if active.fixed is not None:
+            parts.append(xp.astype((beta != active.fixed) & active.is_out, beta.dtype))
         read = to_host(xp.concat(parts))
         n = beta.shape[0]
         return _Visit(int(read[0]), bool(read[1]), read[2 : n + 2] > 0, not read[n + 2 :].any())
 
-    def _near(self, is_near: Host, band: float) -> _Level:
-        """Leave out the rows that a band cannot reach."""
+    def _near(self, is_near: Host, band: float) -> _ActiveRows:
+        """Return the rows near a band as the active ones; the others keep the bound they are at."""
         xp, problem = self.place.xp, self.problem
         positions = is_near.nonzero()[0]
-        if positions.shape[0] > _WORTH_LEAVING * is_near.shape[0]:
-            return self.everyone
+        if positions.shape[0] > _MOST_ACTIVE * is_near.shape[0]:
+            return self.all_rows
         idx = from_host(positions, self.place, xp.int64)
         beta, _ = self._beta(band)
         is_out = from_host(~is_near, self.place)
@@ -149,10 +152,10 @@ class _Smoothing:
             xp.take(values, idx, axis=0)
             for values in (self.rows, problem.linear, problem.lower, problem.upper)
         )
-        return _Level(rows, target, lower, upper, self.sum_pull - fixed @ self.rows, fixed, is_out)
+        return _ActiveRows(rows, target, lower, upper, self.sum_pull - fixed @ self.rows, fixed, is_out)
 
     def _solution(self, band: float, n_steps: int) -> DualSolution:
-        """Make the sum exact by the free multipliers, and measure the gap."""
+        """Correct the sum of the multipliers by the free ones, and measure the gap: one sync."""
         xp, problem = self.place.xp, self.problem
         beta, _ = self._beta(band)
         is_free = (beta > problem.lower) & (beta < problem.upper)

@@ -9,23 +9,23 @@ from sklearn.datasets import make_classification
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import (
+from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.quadratic import (
     combine_rows,
     gather_block,
     inverse_curvature_roots,
     pair_steps,
     project,
     put,
-    scratch,
     solve_box_block,
 )
 from arraylearn.kernels import Gaussian, Linear
-from arraylearn.svm import interior
-from arraylearn.svm.decomposition import decompose, make_rows
-from arraylearn.svm.dual import classification_problem
-from arraylearn.svm.interior import solve_linear
-from arraylearn.svm.rows import KernelMatrix, KernelRows, product
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows, product
+from arraylearn.svm.solvers import interior
+from arraylearn.svm.solvers.decomposition import decompose, make_rows
+from arraylearn.svm.solvers.dual import classification_problem
+from arraylearn.svm.solvers.interior import solve_linear
+from arraylearn.svm.solvers.stopping import Settings
 from tests.backends.assertions import assert_close
 
 

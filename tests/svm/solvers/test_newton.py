@@ -10,10 +10,10 @@ from sklearn import svm as libsvm
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import minimize_smoothed
-from arraylearn.svm.dual import DualProblem, classification_problem
-from arraylearn.svm.settings import Settings
-from arraylearn.svm.smoothed import solve_smoothed
+from arraylearn.backend.ops.smoothed import minimize_smoothed
+from arraylearn.svm.solvers.dual import DualProblem, classification_problem
+from arraylearn.svm.solvers.newton import solve_newton
+from arraylearn.svm.solvers.stopping import Settings
 from tests.svm.problems import TWO_CLASS_NAMES, two_class_data
 
 
@@ -83,7 +83,7 @@ def test_a_linear_machine_on_every_rung(rung, C):
     is_wide = "float64" in rung.float_dtypes
     place, x, problem = stated(rung, X, y, C if is_wide else 0.1)
     tol = 1e-3 if is_wide else 2e-2
-    found = solve_smoothed(place, x, problem, Settings(tol=tol))
+    found = solve_newton(place, x, problem, Settings(tol=tol))
     assert found.is_converged
     beta = rung.to_host(found.beta).astype(np.float64)
     assert abs(beta.sum()) <= 1e-4 * C
@@ -100,7 +100,7 @@ def test_waits_per_visit(rung):
     X, y = two_class_data("overlapping")
     place, x, problem = stated(rung, X[:200], y[:200], 1.0)
     before = rung.counts()["syncs"]
-    found = solve_smoothed(place, x, problem, Settings())
+    found = solve_newton(place, x, problem, Settings())
     n_visits = int(np.ceil(found.n_iter / 6))  # a device takes six Newton steps, then the host looks once
     # each visit reads once, and sends the rows near the next band once; first and last look besides
     assert rung.counts()["syncs"] - before <= 3 * n_visits + 3
@@ -127,7 +127,7 @@ def test_a_sum_other_than_zero_and_fixed_rows():
     start[5:23] = 1.0
     problem = DualProblem(np.zeros(60), np.zeros(60), upper, start)
     place = al.backend.namespace.HOST
-    found = solve_smoothed(place, x, problem, Settings(tol=1e-6))
+    found = solve_newton(place, x, problem, Settings(tol=1e-6))
     assert found.is_converged
     assert found.beta.sum() == pytest.approx(18.0)
     assert not found.beta[:5].any()

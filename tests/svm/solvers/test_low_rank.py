@@ -8,8 +8,8 @@ import pytest
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.kernels import Gaussian, Polynomial
-from arraylearn.svm.low_rank import factor_low_rank
-from arraylearn.svm.rows import KernelMatrix
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.low_rank import factor_low_rank
 from tests.svm.problems import two_class_data
 
 

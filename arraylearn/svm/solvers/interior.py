@@ -16,9 +16,10 @@ from array_api_compat import device as _device
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.ops import cholesky, small_products, solve_triangular
-from arraylearn.svm.dual import DualProblem, DualSolution, extremes
-from arraylearn.svm.settings import Settings
+from arraylearn.backend.ops.linear import cholesky, solve_triangular
+from arraylearn.backend.ops.quadratic import small_products
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes
+from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["solve_linear"]
 
@@ -91,7 +92,7 @@ def _solve_linear(place: Place, x: Array, problem: DualProblem, settings: Settin
 
 
 def _read(xp: Namespace, *numbers: Array) -> list[float]:
-    """Read 0-d numbers on the host: the one wait of a step."""
+    """Read 0-d numbers on the host: the one sync of a step."""
     read: list[float] = to_host(xp.stack(list(numbers))).tolist()
     return read
 

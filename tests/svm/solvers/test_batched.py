@@ -9,8 +9,8 @@ from sklearn.datasets import make_classification
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.svm.batched import solve_columns
-from arraylearn.svm.settings import Settings
+from arraylearn.svm.solvers.batched import solve_columns
+from arraylearn.svm.solvers.stopping import Settings
 
 PRICES = (0.1, 1.0, 10.0)
 

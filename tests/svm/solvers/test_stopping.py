@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import arraylearn as al
-from arraylearn.svm.progress import Progress
+from arraylearn.svm.solvers.stopping import Settings, StallRule
 from tests.backends import rungs
 from tests.svm.problems import two_class_data
 
@@ -69,8 +69,19 @@ def test_float32_rows_give_way_to_float64_ones():
     assert clf.converged_.all()
 
 
-def test_progress_is_a_better_gap_or_a_larger_objective():
-    watch = Progress(3)
+def test_a_better_gap_or_a_larger_objective_is_no_stall():
+    watch = StallRule(3)
     assert not any(watch.is_stalled(gap, 1.0) for gap in (8.0, 4.0, 2.0, 1.0))
     assert not any(watch.is_stalled(5.0, value) for value in (1.1, 1.2, 1.3, 1.4))
     assert [watch.is_stalled(0.95, 1.4) for _ in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("max_iter", "at_most_5", "after_3", "steps_of_10_rows"),
+    [(-1, 5, -1, 10_000_000), (7, 5, 4, 7), (2, 2, 0, 2), (0, 0, 0, 0)],
+)
+def test_limits_of_steps(max_iter, at_most_5, after_3, steps_of_10_rows):
+    settings = Settings(max_iter=max_iter)
+    assert settings.at_most(5).max_iter == at_most_5
+    assert settings.after(3).max_iter == after_3
+    assert settings.step_limit(10) == steps_of_10_rows

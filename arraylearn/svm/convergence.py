@@ -1,4 +1,4 @@
-"""What to say of problems that were not solved to the tolerance."""
+"""The warning for problems that were not solved to the tolerance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["warn_unfinished"]
 
 
 class Outcome(Protocol):
-    """How a solve ended."""
+    """How a solve ended: a `TaskResult` or a `DualSolution`."""
 
     @property
     def gap(self) -> float: ...
@@ -26,7 +26,7 @@ class Outcome(Protocol):
 
 
 def warn_unfinished(estimator: Any, outcomes: Sequence[Outcome]) -> None:
-    """Warn of problems whose gap stayed above `tol`: by how much, why, and what to do."""
+    """Warn if the gap of a problem stayed above `tol`: how large it is, why, and what to do."""
     unfinished = [outcome for outcome in outcomes if not outcome.is_converged]
     if not unfinished:
         return

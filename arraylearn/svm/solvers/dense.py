@@ -1,0 +1,158 @@
+"""Dense solver: many small dual problems as one batch, each with its whole kernel matrix in memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, solve_box_block
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.stopping import Settings, StallRule
+
+__all__ = ["StepMatrix", "solve_blocks", "solve_dense"]
+
+# Rounds after which steps from narrow matrices have reached what their precision allows.
+_NARROW_ROUNDS = 8
+# Rounds without an improvement after which a problem counts as stalled by rounding.
+_PATIENCE = 20
+
+
+class StepMatrix(NamedTuple):
+    """The matrices from which steps are computed; their dtype may be narrower than that of the gaps."""
+
+    matrix: Array  # (b, m, m): kernel values
+    roots: Array  # (b, m, m): inverse square roots of the curvatures of all pairs
+
+
+def solve_dense(
+    matrix: KernelMatrix, members: Sequence[Array], problems: Sequence[DualProblem], settings: Settings
+) -> list[DualSolution]:
+    """Solve small problems, each on its own rows of the matrix, in batches that fit `cache_bytes`.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Of all rows.
+    members : sequence of int64 arrays (m,)
+        The rows that each problem is about.
+    problems : sequence of DualProblem
+        Arrays of shape (m,).
+    settings : Settings
+        When to stop.
+    """
+    xp = matrix.place.xp
+    m = max(idx.shape[0] for idx in members)
+    dtype = problems[0].linear.dtype
+    per_batch = max(1, settings.cache_bytes // (3 * 8 * m * m))
+    wide = matrix.of_dtype(dtype)
+    solutions: list[DualSolution] = []
+    for first in range(0, len(members), per_batch):
+        some = range(first, min(first + per_batch, len(members)))
+        blocks = [_padded(xp, wide.block(members[k], members[k]), m) for k in some]
+        batch = [DualProblem(*(_padded(xp, part, m) for part in problems[k])) for k in some]
+        stacked = DualProblem(*(xp.stack(list(parts)) for parts in zip(*batch, strict=True)))
+        found = solve_blocks(matrix.place, xp.stack(blocks), stacked, settings)
+        for k, solution in zip(some, found, strict=True):
+            n = members[k].shape[0]
+            solutions.append(solution._replace(beta=solution.beta[:n], gradient=solution.gradient[:n]))
+    return solutions
+
+
+def solve_blocks(
+    place: Place,
+    matrix: Array,
+    problem: DualProblem,
+    settings: Settings,
+    *,
+    narrow: StepMatrix | None = None,
+) -> list[DualSolution]:
+    """Solve a batch of dual problems; solved ones leave the batch. One sync per round, for all problems.
+
+    Parameters
+    ----------
+    place : Place
+        Where the arrays are.
+    matrix : array (b, m, m)
+        Kernel matrices in the accumulator's dtype, padded with rows whose bounds are both 0.
+    problem : DualProblem
+        Arrays of shape (b, m).
+    settings : Settings
+        When to stop.
+    narrow : StepMatrix, optional
+        The same matrices in a narrower dtype, for the steps of the first rounds. Gaps are always measured
+        with `matrix`.
+    """
+    xp = place.xp
+    solutions: dict[int, DualSolution] = {}
+    active = list(range(matrix.shape[0]))  # positions in the original batch of the problems left
+    beta = problem.start
+    n_steps = xp.zeros((len(active),), dtype=xp.int64, device=place.device)
+    before: list[int | None] = [None] * len(active)  # steps after the round before
+    stall_rules = [StallRule(_PATIENCE) for _ in active]
+    limit = settings.step_limit(beta.shape[1])
+    is_narrow = narrow is not None
+    step_matrix = narrow or StepMatrix(matrix, inverse_curvature_roots(xp, matrix))
+    for n_rounds in itertools.count():
+        gradient = problem.linear - xp.matmul(matrix, beta[..., None])[..., 0]
+        highest, lowest = extremes(xp, beta, gradient, problem)
+        value = objective(xp, beta, gradient, problem)
+        gaps, objectives, taken = _read(place, highest - lowest, value, n_steps)
+        refuse_nan(*gaps)
+        if settings.report is not None:
+            settings.report(sum(taken), max(gaps))
+        is_open = []
+        for k, which in enumerate(active):
+            is_converged = not gaps[k] > settings.tol
+            has_stopped = taken[k] == before[k] and not is_narrow
+            is_stalled = stall_rules[which].is_stalled(gaps[k], objectives[k]) or has_stopped
+            if not (is_converged or is_stalled or taken[k] >= limit):
+                is_open.append(k)
+                continue
+            solutions[which] = DualSolution(
+                beta[k, :], gradient[k, :], gaps[k], taken[k], is_converged, is_stalled and not is_converged
+            )
+        if not is_open:
+            break
+        if len(is_open) < len(active):
+            idx = from_host(is_open, place, xp.int64)
+            active, taken = ([some[k] for k in is_open] for some in (active, taken))
+            before = [before[k] for k in is_open]
+            matrix, beta, gradient, n_steps, *rest = (
+                xp.take(values, idx, axis=0)
+                for values in (matrix, beta, gradient, n_steps, *problem, *step_matrix)
+            )
+            problem, step_matrix = DualProblem(*rest[:4]), StepMatrix(*rest[4:])
+        has_stopped = any(now == then for now, then in zip(taken, before, strict=True))
+        if is_narrow and (n_rounds >= _NARROW_ROUNDS or has_stopped):
+            step_matrix, is_narrow = StepMatrix(matrix, inverse_curvature_roots(xp, matrix)), False
+        before = [*taken]
+        beta, more = solve_box_block(
+            xp, step_matrix.matrix, gradient, beta, problem.lower, problem.upper,
+            tol=0.9 * settings.tol, max_steps=beta.shape[1], roots=step_matrix.roots,
+        )  # fmt: skip
+        n_steps = n_steps + more
+    return [solutions[k] for k in sorted(solutions)]
+
+
+def _read(
+    place: Place, gaps: Array, values: Array, n_steps: Array
+) -> tuple[list[float], list[float], list[int]]:
+    """Read the gaps, objectives and step counts of all problems in one copy: the one sync of a round."""
+    read = to_host(place.xp.stack([gaps, values, place.xp.astype(n_steps, gaps.dtype)])).tolist()
+    return read[0], read[1], [int(count) for count in read[2]]
+
+
+def _padded(xp: Namespace, values: Array, m: int) -> Array:
+    """Append zeros so that every axis has length `m`."""
+    for axis in range(values.ndim):
+        shape = (*values.shape[:axis], m - values.shape[axis], *values.shape[axis + 1 :])
+        if shape[axis]:
+            zeros = xp.zeros(shape, dtype=values.dtype, device=array_api_compat.device(values))
+            values = xp.concat([values, zeros], axis=axis)
+    return values
