@@ -17,9 +17,8 @@ from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.tree.clouds import CloudsReport
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
-from arraylearn.tree.pruning.alpha import AlphaChoice
-from arraylearn.tree.pruning.cost_complexity import CostComplexityPath
-from arraylearn.tree.pruning.report import PruningReport, PruningStep, Size
+from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
+from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 

@@ -18,8 +18,7 @@ from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
-from arraylearn.tree.pruning.descent import Sample
-from arraylearn.tree.pruning.held_out import read_sample
+from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
