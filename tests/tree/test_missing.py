@@ -98,9 +98,7 @@ def test_direction_is_learned(rung, splitter, label, branch):
 
 
 @SPLITTERS
-@pytest.mark.parametrize(
-    "known", [[1, 1, 1], [1, 2, 3]]
-)  # one bin; the last of several bins
+@pytest.mark.parametrize("known", [[1, 1, 1], [1, 2, 3]])  # one bin; the last of several bins
 def test_direction_may_part_known_from_missing(rung, splitter, known):
     X, y = [[value] for value in (*known, NAN, NAN)], ["a"] * 3 + ["b"] * 2
     tree = fit(rung, X, y, missing="direction", splitter=splitter)
