@@ -35,8 +35,8 @@ def rules_from_tree(tree: Any) -> tuple[Rule, ...]:
     -------
     tuple of Rule
         The conjunction of the branches that lead to each leaf, and the leaf's most frequent class; leaves
-        that no training row reached are left out. Most accurate first, then by coverage. Together they
-        decide as the tree does, but for missing values, which meet no literal.
+        that no training row reached, or none with known values, are left out. Most accurate first, then by
+        coverage. Together they decide as the tree does, but for missing values, which meet no literal.
 
     Examples
     --------
@@ -76,6 +76,9 @@ def leaf_rules(tree: Tree, schema: Schema) -> list[CodedRule]:
                 branches = host.category_branch[start : start + n_values[column]].tolist()
                 path.append(_category_condition(column, [v for v, b in enumerate(branches) if b == branch]))
             node = parent
+        if any(one.relation == ">" and one.value == math.inf for one in path):
+            continue  # a leaf of missing values, which meet no literal
+        path = [one for one in path if one.value != math.inf]
         weight, code = sum(counts[leaf]), counts[leaf].index(max(counts[leaf]))
         found.append((tuple(reversed(path)), code, counts[leaf][code] / weight, weight))
     found.sort(key=lambda one: (-one[2], -one[3]))
