@@ -78,7 +78,7 @@ def _grow_and_prune(problem: OneAgainstRest, order: Array, live: LiveRows, at: i
 
 def optimize_rules(problem: OneAgainstRest, live: LiveRows, rules: list[Conditions]) -> list[Conditions]:
     """Revise each rule once, learn rules for the rows not covered, and delete those that do not save bits."""
-    xp, everything = problem.place.xp, live
+    xp, all_live = problem.place.xp, live
     masks = [satisfies_all(xp, problem.candidates, one) for one in rules]
     later = _later_rules(xp, masks, problem.candidates.n_rows, problem.place)
     order = shuffle_rows(problem.place, problem.target, problem.rng)
@@ -99,7 +99,7 @@ def optimize_rules(problem: OneAgainstRest, live: LiveRows, rules: list[Conditio
             chosen += rules[at + 1 :]  # no positive row is left for them: `clean_up` decides
             break
     chosen += learn_further(problem, live, chosen, counts)
-    return clean_up(problem, everything, chosen)
+    return clean_up(problem, all_live, chosen)
 
 
 def _later_rules(xp: Namespace, masks: list[Array], n_rows: int, place: Place) -> list[Array]:
