@@ -17,9 +17,8 @@ from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.tree.clouds import CloudsReport
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
-from arraylearn.tree.pruning.alpha import AlphaChoice
-from arraylearn.tree.pruning.cost_complexity import CostComplexityPath
-from arraylearn.tree.pruning.report import PruningReport, PruningStep, Size
+from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
+from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 
@@ -47,7 +46,9 @@ def _check_nodes(fields: Fields) -> None:
     fields.refuse("there must be a root", unless=kind.shape[0])
     feature = fields.array("feature", "int32", "t", low=-1, high=fields.sizes["d"] - 1)
     _check_kinds(fields, kind, feature)
-    fields.array("threshold impurity gain", "float", "t")
+    # infinity: known values go left, missing ones right
+    fields.array("threshold", "float", "t", low=float(np.finfo(np.float64).min), is_finite=False)
+    fields.array("impurity gain", "float", "t")
     fields.array("counts probability", "float", "t k", low=0)
     n_branches = _check_links(fields, kind)
     branches = fields.array("category_branch", "int32", "v", low=0)

@@ -47,9 +47,8 @@ from arraylearn.table import Column, Schema
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.clouds import CloudsReport
 from arraylearn.tree.nodes import Surrogates, Tree
-from arraylearn.tree.pruning.alpha import AlphaChoice
-from arraylearn.tree.pruning.cost_complexity import CostComplexityPath
-from arraylearn.tree.pruning.report import PruningReport, PruningStep, Size
+from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
+from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 
 __all__ = ["ESTIMATORS", "ESTIMATOR_TAGS", "RECORDS", "RECORD_TAGS", "check_estimator"]
 

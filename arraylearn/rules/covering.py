@@ -1,4 +1,4 @@
-"""Sequential covering: rules for one class after the other, each grown on what the ones before left over."""
+"""Sequential covering: rules for one class after the other, each grown on the rows not covered yet."""
 
 from __future__ import annotations
 
@@ -6,37 +6,31 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, to_host
-from arraylearn.rules.blocks import Layout, lay_out
-from arraylearn.rules.candidates import Candidates, Target, prepare
-from arraylearn.rules.foil import Gain
-from arraylearn.rules.grow import Grown, Growth, Weight, grow_rule, weigh
-from arraylearn.rules.optimize import Conditions, mask_of
-from arraylearn.rules.pool import lay_out_again, open_blocks, restrict
-from arraylearn.table import Table
+from arraylearn.backend.namespace import Place
+from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies_all
+from arraylearn.rules.literals.grow_rule import GrownRule, RuleGrowth, grow_rule
+from arraylearn.rules.literals.live_rows import LiveRows, all_rows_in_blocks, lay_out_again, restrict
+from arraylearn.rules.literals.row_blocks import lay_out
+from arraylearn.rules.literals.score_literals import Gain
+from arraylearn.rules.literals.target import Counts, Target, Weight, weigh
+from arraylearn.rules.rule import CodedRule, Conditions
+from arraylearn.rules.training_rows import TrainingRows, default_class
 
-__all__ = ["CoveringSettings", "default_class", "learn_covering"]
+__all__ = ["CoveringSettings", "learn_covering"]
 
 
 class CoveringSettings(NamedTuple):
     """How sequential covering learns."""
 
     gain: Gain
-    must_gain: bool
-    min_accuracy: float
-    min_coverage: float
-    max_literals: int | None
+    must_gain: bool  # as in `RuleGrowth`
+    min_accuracy: float  # a rule of less accuracy ends the rules of its class
+    min_coverage: float  # least weight of positive rows that a rule covers
+    max_literals: int | None  # per rule
     max_rules: int | None  # per class
 
 
-def learn_covering(
-    place: Place,
-    table: Table,
-    codes: Array,
-    class_weights: list[float],
-    weights: Array | None,
-    settings: CoveringSettings,
-) -> tuple[list[tuple[Conditions, int]], int]:
+def learn_covering(rows: TrainingRows, settings: CoveringSettings) -> tuple[list[CodedRule], int]:
     """Learn rules for every class, in the order of the classes.
 
     Each class starts from all rows: those of the class that none of its rules covers yet are what the next
@@ -50,80 +44,58 @@ def learn_covering(
     default : int
         The most frequent class of the rows that no rule covers; of all rows, where there are none.
     """
+    place = rows.place
     xp = place.xp
-    candidates = prepare(place, table)
+    candidates = prepare(place, rows.table)
     layout = lay_out(place, candidates, candidates.lists)
-    rules: list[tuple[Conditions, int]] = []
-    is_covered = xp.zeros((table.n_rows,), dtype=xp.bool, device=place.device)
-    for code, class_weight in enumerate(class_weights):
-        if class_weight <= 0 or class_weight == sum(class_weights):
+    rules: list[CodedRule] = []
+    is_covered = xp.zeros((candidates.n_rows,), dtype=xp.bool, device=place.device)
+    for code, class_weight in enumerate(rows.class_weights):
+        if class_weight <= 0 or class_weight == sum(rows.class_weights):
             continue
-        target = Target(codes == code, weights)
-        for conditions, mask in _cover_class(place, candidates, layout, target, settings):
+        target = Target(rows.codes == code, rows.weights)
+        live = all_rows_in_blocks(place, candidates, layout, target)
+        for conditions, mask in _cover_class(place, candidates, live, target, settings):
             rules.append((conditions, code))
             is_covered = is_covered | mask
-    return rules, default_class(place, codes, is_covered, weights, class_weights)
+    return rules, default_class(rows, is_covered)
 
 
 def _cover_class(
-    place: Place, candidates: Candidates, layout: Layout, target: Target, settings: CoveringSettings
+    place: Place, candidates: Candidates, live: LiveRows, target: Target, settings: CoveringSettings
 ) -> Iterator[tuple[Conditions, Array]]:
     """Learn the rules of a class, and which rows (n,) each of them matches."""
     xp = place.xp
-    growth = Growth(
+    growth = RuleGrowth(
         settings.gain, settings.must_gain, least=settings.min_coverage, max_literals=settings.max_literals
     )
-    pool = open_blocks(place, candidates, layout, target)
-    weight = weigh(xp, target, [pool.is_live])[0]
-    share = _share(weight[:2])
+    counts = weigh(xp, target, [live.is_live])[0].counts
+    share = counts.accuracy
     for _ in range(settings.max_rules or candidates.n_rows):
-        grown = grow_rule(xp, candidates, pool, target, growth, weight=weight)
+        grown = grow_rule(xp, candidates, live, target, growth, counts=counts)
         conditions, accuracy = _shortest(grown)
         if not conditions or accuracy <= share or accuracy < settings.min_accuracy:
             return
-        mask = mask_of(xp, candidates, conditions)
+        mask = satisfies_all(xp, candidates, conditions)
         yield conditions, mask
-        taken = _taken(xp, target, mask & pool.is_live, grown.counts[len(conditions) - 1])
-        positive, covered, n_rows = taken
-        weight = Weight(weight.positive - positive, weight.covered - covered, weight.n_rows - n_rows)
-        pool = restrict(xp, candidates, pool, ~mask, weight.n_rows)
-        pool = lay_out_again(place, candidates, pool)
+        gone = _weigh_covered(xp, target, mask & live.is_live, grown.counts[len(conditions) - 1])
+        counts = Counts(counts.positive - gone.counts.positive, counts.covered - gone.counts.covered)
+        live = restrict(xp, candidates, live, ~mask, live.size - gone.n_rows)
+        live = lay_out_again(place, candidates, live)
 
 
-def _taken(xp: Namespace, target: Target, gone: Array, counts: tuple[float, float]) -> Weight:
-    """Weigh the rows that a rule takes; without weights its counts tell, with weights the host waits."""
+def _weigh_covered(xp: Namespace, target: Target, is_covered: Array, counts: Counts) -> Weight:
+    """Weigh the live rows that a rule covers: with weights one sync, without them the counts are known."""
     if target.weights is None:
-        return Weight(*counts, int(counts[1]))
-    return weigh(xp, target, [gone])[0]
+        return Weight(counts, int(counts.covered))
+    return weigh(xp, target, [is_covered])[0]
 
 
-def _share(counts: tuple[float, float]) -> float:
-    return counts[0] / counts[1] if counts[1] > 0 else 0.0
-
-
-def _shortest(grown: Grown) -> tuple[Conditions, float]:
-    """Cut the literals at the end that brought nothing."""
+def _shortest(grown: GrownRule) -> tuple[Conditions, float]:
+    """Cut off the last literals that did not raise the accuracy, and return the accuracy."""
     if not grown.counts:
         return (), 0.0
-    accuracy = [_share(counts) for counts in grown.counts]
+    accuracy = [counts.accuracy for counts in grown.counts]
     best = max(accuracy)
     length = next(i for i, value in enumerate(accuracy) if value >= best - 1e-12) + 1
     return grown.conditions[:length], best
-
-
-def default_class(
-    place: Place, codes: Array, is_covered: Array, weights: Array | None, class_weights: list[float]
-) -> int:
-    """Choose the heaviest class of the uncovered rows; the host waits once."""
-    xp = place.xp
-    k = len(class_weights)
-    line = xp.arange(k, dtype=codes.dtype, device=place.device)
-    is_class = (codes[:, None] == line[None, :]) & ~is_covered[:, None]
-    if weights is None:
-        sums = xp.sum(xp.astype(is_class, xp.int64), axis=0)
-    else:
-        sums = xp.sum(xp.astype(is_class, weights.dtype) * weights[:, None], axis=0)
-    left: list[float] = to_host(sums).tolist()
-    if max(left) <= 0:
-        left = class_weights
-    return left.index(max(left))

@@ -1,4 +1,4 @@
-"""Rules from a decision tree: one per leaf, without the literals that do not help, in order of trust."""
+"""Rules from a decision tree: one per leaf, without the literals that do not help, the best first."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.rules.candidates import Candidates, prepare, satisfies
-from arraylearn.rules.classifier import Rows, state_rule
+from arraylearn.rules.base import state_rule
+from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies
 from arraylearn.rules.match import compile_rules, first_rule, match_rows
 from arraylearn.rules.resolve import class_weights_by_rule
-from arraylearn.rules.rule import Condition, Relation, Rule
+from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
+from arraylearn.rules.training_rows import TrainingRows
 from arraylearn.table import Schema
 from arraylearn.tree.nodes import LEAF, NUMERIC, Tree, tree_on_host
 
 __all__ = ["leaf_rules", "pessimistic_error", "post_prune", "rules_from_tree"]
 
-Conditions = tuple[Condition, ...]
 # The normal quantile of a confidence of 25 %, C4.5's default.
 _QUANTILE = 0.6744897501960817
 
@@ -35,8 +35,8 @@ def rules_from_tree(tree: Any) -> tuple[Rule, ...]:
     -------
     tuple of Rule
         The conjunction of the branches that lead to each leaf, and the leaf's most frequent class; leaves
-        that no training row reached are left out. Most accurate first, then by coverage. Together they
-        decide as the tree does, but for missing values, which meet no literal.
+        that no training row reached, or none with known values, are left out. Most accurate first, then by
+        coverage. Together they decide as the tree does, but for missing values, which meet no literal.
 
     Examples
     --------
@@ -54,28 +54,31 @@ def rules_from_tree(tree: Any) -> tuple[Rule, ...]:
     return tuple(state_rule(conditions, labels[code], tree.schema_) for conditions, code in found)
 
 
-def leaf_rules(tree: Tree, schema: Schema) -> list[tuple[Conditions, int]]:
-    """Return the conditions and the class of each leaf, in order of trust."""
+def leaf_rules(tree: Tree, schema: Schema) -> list[CodedRule]:
+    """Return the conditions and the class of each leaf, the most accurate first, then by coverage."""
     host = tree_on_host(tree)
-    lines = {name: getattr(host, name).tolist() for name in ("kind", "feature", "threshold", "parent")}
+    kinds, parents, features = host.kind.tolist(), host.parent.tolist(), host.feature.tolist()
     first, counts = host.first_child.tolist(), host.counts.tolist()
     n_values = dict(zip(schema.nominal_idx, schema.n_values, strict=True))
     found = []
-    for leaf, kind in enumerate(lines["kind"]):
+    for leaf, kind in enumerate(kinds):
         if kind != LEAF or sum(counts[leaf]) <= 0:
             continue
         path: list[Condition] = []
         node = leaf
-        while (parent := lines["parent"][node]) >= 0:
-            branch, column = node - first[parent], lines["feature"][parent]
-            if lines["kind"][parent] == NUMERIC:
+        while (parent := parents[node]) >= 0:
+            branch, column = node - first[parent], features[parent]
+            if kinds[parent] == NUMERIC:
                 relation: Relation = "<=" if branch == 0 else ">"
-                path.append(Condition(column, relation, float(lines["threshold"][parent])))
+                path.append(Condition(column, relation, float(host.threshold[parent])))
             else:
                 start = int(host.map_start[parent])
                 branches = host.category_branch[start : start + n_values[column]].tolist()
                 path.append(_category_condition(column, [v for v, b in enumerate(branches) if b == branch]))
             node = parent
+        if any(one.relation == ">" and one.value == math.inf for one in path):
+            continue  # a leaf of missing values, which meet no literal
+        path = [one for one in path if one.value != math.inf]
         weight, code = sum(counts[leaf]), counts[leaf].index(max(counts[leaf]))
         found.append((tuple(reversed(path)), code, counts[leaf][code] / weight, weight))
     found.sort(key=lambda one: (-one[2], -one[3]))
@@ -101,14 +104,12 @@ def pessimistic_error(wrong: float, covered: float) -> float:
     return (rate + z2 / (2 * covered) + _QUANTILE * math.sqrt(spread)) / (1 + z2 / covered)
 
 
-def post_prune(
-    rows: Rows, rules: list[tuple[Conditions, int]], schema: Schema
-) -> list[tuple[Conditions, int]]:
+def post_prune(rows: TrainingRows, rules: list[CodedRule], schema: Schema) -> list[CodedRule]:
     """Drop the literals of each rule that do not lower its pessimistic error, then order and clean the rules.
 
     Parameters
     ----------
-    rows : Rows
+    rows : TrainingRows
         Training rows.
     rules : list of (conditions, class)
         From `leaf_rules`.
@@ -140,7 +141,7 @@ def post_prune(
 
 
 def _shorten(
-    rows: Rows, candidates: Candidates, conditions: Conditions, code: int
+    rows: TrainingRows, candidates: Candidates, conditions: Conditions, code: int
 ) -> tuple[Conditions, float, float]:
     """Drop one literal after the other while that does no harm; return the rest, its error and coverage."""
     xp = rows.place.xp
@@ -164,11 +165,11 @@ def _count_without_each(
     if n:
         is_broken = xp.astype(~xp.stack(masks), xp.int8)
         n_broken = xp.sum(is_broken, axis=0, dtype=xp.int64)
-        # rows that break one condition only come in when it goes; those that break none are there anyway
-        line = xp.where(n_broken == 0, n, xp.where(n_broken == 1, xp.argmax(is_broken, axis=0), n + 1))
+        # group i < n: covered once condition i is dropped; n: covered anyway; n + 1: breaks two or more
+        group = xp.where(n_broken == 0, n, xp.where(n_broken == 1, xp.argmax(is_broken, axis=0), n + 1))
     else:
-        line = xp.zeros(is_right.shape, dtype=xp.int64, device=place.device)
-    table = ops.histogram(xp, line * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
+        group = xp.zeros(is_right.shape, dtype=xp.int64, device=place.device)
+    table = ops.histogram(xp, group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
     sums = to_host(xp.reshape(table, (n + 2, 2))).tolist()
     right, covered = float(sums[n][1]), float(sum(sums[n]))
     without = [(right + float(sums[i][1]), covered + float(sum(sums[i]))) for i in range(n)]

@@ -1,4 +1,4 @@
-"""Match a whole rule set against all rows at once: one bit per rule, one table of bit masks per column."""
+"""Match a rule set against all rows at once: one bit per rule, one table of bit masks per column."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.rules.rule import Condition
+from arraylearn.rules.rule import Conditions
 from arraylearn.table import Schema, Table
 
 __all__ = ["Matcher", "compile_rules", "fired", "first_rule", "match_rows"]
 
-# Bits of an int64 that are used: the sign stays 0, and the lowest bit can be taken out by subtraction.
+# Bits of an int64 that are used: the sign stays 0, so that ``word & -word`` is the lowest bit.
 WORD = 62
 # More edges than this do not fit the bins of `ops.bin_columns`.
 _MOST_EDGES = 32_000
 
 
 class Matcher(NamedTuple):
-    """A rule set as arrays: for each value of each column, which rules it does not rule out."""
+    """A rule set as arrays: for each value of each column, the rules that a row with it may match.
+
+    ::
+
+        rules   bit 0: age <= 30    bit 1: age > 20 and hair = red    bit 2: hair = red
+        masks   age:  up to 20  101 | 20 to 30  111 | above 30  110 | missing  100
+                hair: dark      001 | red       111 |                 missing  001
+        a row (25, red) matches 111 & 111: all; (40, dark) matches 110 & 001: none
+    """
 
     masks: Array  # (n_cells, n_words) int64
     offsets: Array  # (d, 1) int64: first cell of each column used, numeric ones first
@@ -42,7 +50,7 @@ class Matcher(NamedTuple):
         return int(self.all_rules.shape[0])
 
 
-def compile_rules(place: Place, rules: Sequence[tuple[Condition, ...]], schema: Schema) -> Matcher:
+def compile_rules(place: Place, rules: Sequence[Conditions], schema: Schema) -> Matcher:
     """Turn conjunctions into tables of bit masks at `place`."""
     numeric, nominal = _columns_used(rules, schema)
     edges = [_edges(rules, schema.numeric_idx[j]) for j in numeric]
@@ -81,18 +89,18 @@ def _words(mask: int, n_words: int) -> list[int]:
     return [(mask >> (WORD * word)) & ((1 << WORD) - 1) for word in range(n_words)]
 
 
-def _columns_used(rules: Sequence[tuple[Condition, ...]], schema: Schema) -> tuple[list[int], list[int]]:
+def _columns_used(rules: Sequence[Conditions], schema: Schema) -> tuple[list[int], list[int]]:
     used = {condition.column for rule in rules for condition in rule}
     numeric = [j for j, column in enumerate(schema.numeric_idx) if column in used]
     nominal = [j for j, column in enumerate(schema.nominal_idx) if column in used]
     return numeric, nominal
 
 
-def _edges(rules: Sequence[tuple[Condition, ...]], column: int) -> list[float]:
+def _edges(rules: Sequence[Conditions], column: int) -> list[float]:
     return sorted({float(one.value) for rule in rules for one in rule if one.column == column})
 
 
-def _numeric_masks(rules: Sequence[tuple[Condition, ...]], column: int, edges: list[float]) -> list[int]:
+def _numeric_masks(rules: Sequence[Conditions], column: int, edges: list[float]) -> list[int]:
     """For each bin of a column, and for missing: the bits of the rules that it rules out."""
     at_most, beyond = [0] * (len(edges) + 2), [0] * (len(edges) + 2)
     anything = 0
@@ -115,7 +123,7 @@ def _numeric_masks(rules: Sequence[tuple[Condition, ...]], column: int, edges: l
     return [at_most[i] | beyond[i] for i in range(n_bins)] + [anything]
 
 
-def _nominal_masks(rules: Sequence[tuple[Condition, ...]], column: int, n_values: int) -> list[int]:
+def _nominal_masks(rules: Sequence[Conditions], column: int, n_values: int) -> list[int]:
     """For each category of a column, and for missing: the bits of the rules that it rules out."""
     forbidden = [0] * (n_values + 1)
     for position, rule in enumerate(rules):
@@ -147,7 +155,7 @@ def match_rows(xp: Namespace, matcher: Matcher, table: Table) -> Array:
     Returns
     -------
     int64 array (n, n_words)
-        Bit ``i % 62`` of word ``i // 62`` says whether rule i matches. A missing value meets no condition.
+        Bit ``i % 62`` of word ``i // 62`` is set where rule i matches. A missing value meets no condition.
     """
     d = matcher.offsets.shape[0]
     if d == 0:

@@ -10,7 +10,7 @@ from arraylearn.backend.selector import choose_place
 from arraylearn.rules.match import compile_rules, match_rows
 from arraylearn.rules.resolve import weigh_matches
 from arraylearn.rules.rule import Rule, find_scalar, resolve_rule
-from arraylearn.rules.text import parse_rule, parse_rules
+from arraylearn.rules.rule_text import parse_rule, parse_rules
 from arraylearn.table import encode_labels, learn_schema, read_table
 from arraylearn.weights import read_weights
 

@@ -12,7 +12,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.match import Matcher, compile_rules, fired, first_rule, match_rows
-from arraylearn.rules.rule import Condition
+from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.table import Schema, Table
 
 __all__ = [
@@ -31,19 +31,19 @@ CONFLICTS: tuple[Conflict, ...] = ("first", "strictest", "vote")
 
 
 class RuleModel(NamedTuple):
-    """A rule set, ready to decide; rules stand in the order of decision, the default last."""
+    """A rule set as arrays; rules stand in the order in which they decide, the default last."""
 
     matcher: Matcher
-    codes: Array  # (r + 1,) int64: the class of each
+    codes: Array  # (r + 1,) int64: the class of each rule
     probability: Array  # (r + 1, k): shares of the classes among the rows that it decides
     votes: Array  # (r, k): 1 for the rule's class
     prior: Array  # (k,)
-    order: tuple[int, ...]  # position of each in the list of rules; the default not included
+    order: tuple[int, ...]  # position of each rule in ``rules_``; without the default
     is_vote: bool
 
 
-def order_rules(rules: Sequence[tuple[Condition, ...]], conflict: Conflict) -> tuple[int, ...]:
-    """Return the order in which rules are asked: as they stand, or those with most conditions first."""
+def order_rules(rules: Sequence[Conditions], conflict: Conflict) -> tuple[int, ...]:
+    """Return the order in which rules decide: as they stand, or those with most conditions first."""
     positions = range(len(rules))
     if conflict == "strictest":
         return tuple(sorted(positions, key=lambda i: -len(rules[i])))
@@ -53,7 +53,7 @@ def order_rules(rules: Sequence[tuple[Condition, ...]], conflict: Conflict) -> t
 def class_weights_by_rule(
     xp: Namespace, position: Array, codes: Array, n_rules: int, n_classes: int, weights: Array | None
 ) -> Array:
-    """Weigh the classes (n_rules + 1, k) of the rows that each rule, or at last none, decides."""
+    """Weigh the classes (n_rules + 1, k) of the rows that each rule, and last the default, decides."""
     keys = position * n_classes + codes
     counts = ops.histogram(xp, keys, (n_rules + 1) * n_classes, weights)
     return xp.reshape(counts, (n_rules + 1, n_classes))
@@ -61,7 +61,7 @@ def class_weights_by_rule(
 
 def make_model(
     place: Place,
-    rules: Sequence[tuple[tuple[Condition, ...], int]],
+    rules: Sequence[CodedRule],
     default: int,
     schema: Schema,
     counts: list[list[float]],
@@ -73,7 +73,7 @@ def make_model(
     Parameters
     ----------
     place : Place
-        Where it shall be.
+        Where the model is put.
     rules : sequence of (conditions, class)
         In their own order.
     default : int
@@ -85,7 +85,7 @@ def make_model(
     prior : k numbers
         Weights of the classes.
     conflict : {"first", "strictest", "vote"}
-        Who decides.
+        What decides where several rules fire.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def make_model(
     k = len(prior)
     order = order_rules([conditions for conditions, _ in rules], conflict)
     codes = [rules[i][1] for i in order]
-    probability = [_shares(line, code) for line, code in zip(counts, [*codes, default], strict=True)]
+    probability = [_shares(weights, code) for weights, code in zip(counts, [*codes, default], strict=True)]
     votes = [[1.0 if c == code else 0.0 for c in range(k)] for code in codes]
     dtype = accumulator_dtype(place)
     return RuleModel(
@@ -112,7 +112,7 @@ def make_model(
 def _shares(weights: list[float], code: int) -> list[float]:
     smoothed = [weight + 1.0 for weight in weights]
     smoothed[code] = max(smoothed)
-    # where classes tie the rule's own must come out first
+    # the rule's own class wins a tie
     smoothed[code] *= 1.0 + 1e-6
     total = sum(smoothed)
     return [weight / total for weight in smoothed]

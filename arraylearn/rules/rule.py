@@ -1,4 +1,4 @@
-"""Literals and rules: what a rule says, as values that compare, print and parse the same on every backend."""
+"""Literals and rules, as values that compare, print and parse the same on every backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from typing import Literal as Choice
 
 from arraylearn.table import Schema
 
-__all__ = ["Condition", "Literal", "Relation", "Rule", "find_contradiction", "resolve_rule", "sort_literals"]
+__all__ = [
+    "UNKNOWN",
+    "CodedRule",
+    "Condition",
+    "Conditions",
+    "Literal",
+    "Relation",
+    "Rule",
+    "find_contradiction",
+    "find_scalar",
+    "resolve_rule",
+    "sort_literals",
+]
 
 Relation = Choice["=", "in", "<=", ">"]
 RELATIONS: tuple[Relation, ...] = ("=", "in", "<=", ">")
@@ -52,7 +64,7 @@ class Literal:
             object.__setattr__(self, "value", _check_threshold(self.value))
 
     def __str__(self) -> str:
-        from arraylearn.rules.text import format_literal
+        from arraylearn.rules.rule_text import format_literal
 
         return format_literal(self)
 
@@ -95,7 +107,7 @@ class Rule:
         object.__setattr__(self, "literals", tuple(self.literals))
 
     def __str__(self) -> str:
-        from arraylearn.rules.text import format_rule
+        from arraylearn.rules.rule_text import format_rule
 
         return format_rule(self)
 
@@ -104,11 +116,17 @@ class Rule:
 
 
 class Condition(NamedTuple):
-    """A literal in the terms of a schema: what the kernels compute with."""
+    """A literal with columns and categories as numbers of a schema, as the kernels need it."""
 
     column: int  # position in the input
     relation: Relation
-    value: Any  # code, tuple of codes, or threshold
+    value: Any  # code (UNKNOWN: no row has it), tuple of codes, or threshold
+
+
+Conditions = tuple[Condition, ...]
+CodedRule = tuple[Conditions, int]  # and the position of the class among the labels
+# Position of a category or label that is not among the known ones.
+UNKNOWN = -1
 
 
 def sort_literals(literals: Iterable[Literal], schema: Schema) -> tuple[Literal, ...]:
@@ -118,7 +136,7 @@ def sort_literals(literals: Iterable[Literal], schema: Schema) -> tuple[Literal,
 
 
 def find_contradiction(literals: Iterable[Literal]) -> str | None:
-    """Say which literals of a conjunction exclude each other, or None."""
+    """Describe the literals of a conjunction that exclude each other; None where there are none."""
     by_column: dict[str, list[Literal]] = {}
     for literal in literals:
         by_column.setdefault(literal.column, []).append(literal)
@@ -136,7 +154,7 @@ def _is_nominal(literal: Literal) -> bool:
     return literal.relation in ("=", "in")
 
 
-def resolve_rule(rule: Rule, schema: Schema) -> tuple[tuple[Condition, ...], list[str]]:
+def resolve_rule(rule: Rule, schema: Schema) -> tuple[Conditions, list[str]]:
     """Translate a rule to conditions on a schema.
 
     Parameters
@@ -182,17 +200,17 @@ def _resolve_literal(literal: Literal, schema: Schema, rule: Rule) -> tuple[Cond
         return Condition(position, literal.relation, literal.value), True
     values = literal.value if literal.relation == "in" else (literal.value,)
     codes = [find_scalar(value, column.domain or ()) for value in values]
-    found = tuple(sorted(code for code in codes if code >= 0))
+    found = tuple(sorted(code for code in codes if code != UNKNOWN))
     if literal.relation == "in":
-        return Condition(position, "in", found), -1 not in codes
-    return Condition(position, "=", codes[0]), codes[0] >= 0
+        return Condition(position, "in", found), UNKNOWN not in codes
+    return Condition(position, "=", codes[0]), codes[0] != UNKNOWN
 
 
 def find_scalar(value: Any, known: Iterable[Any]) -> int:
-    """Return the position of a category or label among the known ones, by value or by its text; -1: none."""
+    """Return the position of a category or label among the known ones, by value or by text; or UNKNOWN."""
     values = list(known)
     for position, candidate in enumerate(values):
         if candidate == value and isinstance(candidate, bool) == isinstance(value, bool):
             return position
     texts = [str(candidate) for candidate in values]
-    return texts.index(str(value)) if str(value) in texts else -1
+    return texts.index(str(value)) if str(value) in texts else UNKNOWN

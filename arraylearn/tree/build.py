@@ -251,9 +251,12 @@ class Builder:
         level["bottleneck"][at] = priority
 
     def _real_thresholds(self, slot: Any, is_numeric: Any, threshold: Any) -> Any:
+        """Turn bins into edges; a cut after the last bin, known against missing values, is at infinity."""
         if self.rows.edges is not None and bool(np.any(is_numeric)):
             bins = np.astype(np.where(is_numeric, threshold, 0.0), np.int64)
-            threshold = self.rows.edges[np.where(is_numeric, slot, 0), bins]
+            last = self.rows.edges.shape[1] - 1
+            edge = self.rows.edges[np.where(is_numeric, slot, 0), np.minimum(bins, last)]
+            threshold = np.where(bins > last, np.inf, edge)
         return np.where(is_numeric, threshold, 0.0)
 
     def _record_maps(self, splits: Splits, is_split: Any, heaviest: Any) -> Any:

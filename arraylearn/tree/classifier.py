@@ -1,4 +1,4 @@
-"""The decision tree classifier: the door to the tree room."""
+"""The decision tree classifier."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
-from arraylearn.tree.pruning.descent import Sample
-from arraylearn.tree.pruning.held_out import read_sample
+from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
 from arraylearn.tree.split import Rule
@@ -45,17 +44,17 @@ class DecisionTreeClassifier(FittedTree):
         "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a function
         ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
     splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling"}
-        How thresholds are found: "exact" looks at every value (presorted lists), "hist" at the edges of
-        quantile bins, also where nodes have become small. "clouds" (Gini only) estimates the gain between the
+        Which thresholds are scored: "exact" all of them (presorted lists), "hist" the edges of quantile bins,
+        in small nodes too. "clouds" (Gini only) estimates the gain between the
         quantiles and searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes
-        the best quantile; both look at every value of small nodes. "auto" is "exact" up to half a million
+        the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to half a million
         rows, then "hist".
     n_bins : int
         Number of bins or intervals per column, at most 32766.
     nominal : {"multiway", "binary"}
         Splits by category: one branch for each, or two sets.
     missing : {"fractional", "surrogate", "direction", "known_fraction"}
-        What becomes of a row whose value is missing. "fractional": it goes down every branch with a part of
+        Where a row whose value is missing goes. "fractional": it goes down every branch with a part of
         its weight. "direction": each split learns a side for it. "known_fraction": the most frequent branch.
         "surrogate": the branch of the split on another column that agrees best, then the most frequent one.
         Except for "direction", the measure counts the known rows and is weighted by their share.
@@ -68,9 +67,9 @@ class DecisionTreeClassifier(FittedTree):
     max_leaf_nodes : int, optional
         Greatest number of leaves; the splits of the largest weight times measure are kept (best first).
     min_gain : float
-        Least value of the measure. Splits that gain nothing are made by default: they may help further down.
+        Least value of the measure. Splits that gain nothing are made by default: splits below them may gain.
     max_features : int, float, {"sqrt", "log2"}, optional
-        Number (or share) of the columns that each node looks at, drawn at random.
+        Number (or share) of the columns that each node may split by, drawn at random.
     class_weight : dict, "balanced", optional
         Weights of the classes.
     penalize_thresholds : bool
@@ -83,7 +82,7 @@ class DecisionTreeClassifier(FittedTree):
     pruning : {"reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"}, optional
         How the grown tree is cut back; see `arraylearn.tree.pruning`.
     raise_subtrees : bool
-        Besides, let a node make room for its largest branch where that is better (C4.5); for "reduced_error",
+        Whether a node may also be replaced by its largest branch (C4.5); for "reduced_error",
         "pessimistic" and "confidence".
     confidence : float
         For "confidence": CF, the probability that the error rate is above the limit, in (0, 0.5]; or with
@@ -91,11 +90,11 @@ class DecisionTreeClassifier(FittedTree):
     confidence_limit : {"c45", "normal"}
         Upper limit of the error rate as C4.5 has it, or the plain normal approximation.
     penalty : float
-        For "pessimistic": errors that each leaf is charged.
+        For "pessimistic": errors added to each leaf.
     alpha : float, optional
         For "cost_complexity": price of a leaf, at least 0; default: by cross-validation.
     alpha_risk : {"impurity", "error"}
-        For "cost_complexity": what a leaf is charged besides.
+        For "cost_complexity": the risk of a leaf, to which its price is added.
     alpha_folds : int
         Folds of that cross-validation.
     alpha_standard_errors : float
@@ -103,7 +102,8 @@ class DecisionTreeClassifier(FittedTree):
     validation_fraction : float
         For "reduced_error": share of the rows held out, where `fit` is given none.
     significance : float, optional
-        Splits stop where a chi-square test finds branches and classes independent at this level, in (0, 1).
+        A node is not split where a chi-square test at this level, in (0, 1), does not reject that branches
+        and classes are independent.
     random_state : int, Generator, optional
         For `max_features`, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
@@ -118,7 +118,7 @@ class DecisionTreeClassifier(FittedTree):
     classes_ : array (c,)
         The class labels.
     clouds_report_ : CloudsReport
-        For the CLOUDS splitters: how many intervals there were and how many survived.
+        For the CLOUDS splitters: how many intervals there were, and how many were searched.
     feature_importances_ : array (d,)
         Share of each column in the total decrease of the impurity.
     pruning_report_ : PruningReport

@@ -1,4 +1,4 @@
-"""Cutting: a new tree in which some nodes are leaves and what hung below them is gone."""
+"""Cutting: a new tree in which some nodes are leaves and the nodes below them are dropped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.namespace import locate
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import HOST, locate
 from arraylearn.tree.nodes import LEAF, Surrogates, Tree, tree_at, tree_on_host
 
-__all__ = ["collapse", "cut_at", "leaf_errors", "subtree_sums"]
+__all__ = ["collapse", "count_errors", "cut_at", "subtree_sums"]
 
 
 def cut_at(tree: Tree, becomes_leaf: Any) -> Tree:
@@ -20,7 +21,7 @@ def cut_at(tree: Tree, becomes_leaf: Any) -> Tree:
     tree : Tree
         Any tree; it stays as it is.
     becomes_leaf : bool array (t,)
-        Which nodes; those below one of them are dropped whatever their entry says. On the host.
+        Which nodes; those below one of them are dropped in any case. On the host.
 
     Returns
     -------
@@ -31,7 +32,7 @@ def cut_at(tree: Tree, becomes_leaf: Any) -> Tree:
     old = tree_on_host(tree)
     is_inner = (old.kind != LEAF) & ~becomes_leaf
     is_kept = np.ones(old.n_nodes, dtype=np.bool)
-    # parents come first: level by level, a node stays if its parent stays and still branches
+    # parents come first: a node stays if its parent stays and is not a leaf
     for nodes in _levels(old):
         if int(nodes[0]) > 0:
             parent = old.parent[nodes]
@@ -84,7 +85,7 @@ def subtree_sums(tree: Tree, values: Any) -> Any:
     total = np.where(tree.kind == LEAF, values, 0.0)
     for nodes in reversed(_levels(tree)[1:]):
         parent = tree.parent[nodes]
-        # children stand side by side: one run per parent
+        # siblings are neighbours: one run per parent
         first = np.concat((np.ones(1, dtype=np.bool), parent[1:] != parent[:-1]))
         starts = np.nonzero(first)[0]
         running = np.concat((np.zeros(1), np.cumulative_sum(total[nodes])))
@@ -93,13 +94,13 @@ def subtree_sums(tree: Tree, values: Any) -> Any:
     return total
 
 
-def leaf_errors(tree: Tree) -> Any:
-    """Weight (t,) of the training rows outside the majority class of each node of a host tree."""
-    return np.sum(tree.counts, axis=1) - np.max(tree.counts, axis=1)
+def count_errors(xp: Namespace, counts: Array) -> Array:
+    """Weight (...) of the rows outside the most frequent class, of class weights (..., c)."""
+    return xp.sum(counts, axis=-1) - xp.max(counts, axis=-1)
 
 
 def collapse(tree: Tree, tolerance: float = 1e-3) -> Tree:
     """Cut every subtree that makes no fewer training errors than a leaf in its place, as C4.5 does."""
     old = tree_on_host(tree)
-    errors = leaf_errors(old)
+    errors = count_errors(HOST.xp, old.counts)
     return cut_at(tree, (old.kind != LEAF) & (subtree_sums(old, errors) >= errors - tolerance))

@@ -1,4 +1,4 @@
-"""What a fitted tree can tell: predictions, paths, importances."""
+"""A fitted tree: predictions, paths, importances."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class FittedTree(ArrayClassifier):
         return self._deliver_labels(codes, batch, spread)
 
     def classify(self, batch: Batch) -> tuple[Array, SecondTry | None]:
-        """Return class codes, and what to do where values are missing; the host does not wait."""
+        """Return class codes, and how to correct them where values are missing; no sync."""
         place, walker = batch.place, self._walker_at(batch.place)
         leaves = find_leaves(place, walker, batch.table, not walker.spreads)
         codes = place.xp.take(walker.label, leaves, axis=0)
@@ -173,7 +173,7 @@ class FittedTree(ArrayClassifier):
         return walker
 
     def _where_missing(self, batch: Batch, compute: Callable[[Any], Array]) -> SecondTry | None:
-        """Say what to do with rows (on the host) that need more than a default branch; None if none can."""
+        """Compute rows with missing values again; None where every node has a default branch."""
         if not self._walker_at(batch.place).spreads:
             return None
 

@@ -1,4 +1,4 @@
-"""Class histograms of binned features: what a tree has to know of the rows of all its nodes."""
+"""Class histograms of binned features, for all nodes of a level at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def count_classes(
         keys = xp.astype(nodes, xp.int64) * n_classes + xp.astype(codes, xp.int64)
     counts = ops.paired_histogram(xp, bins, keys, n_bins, n_nodes * n_classes, weights)
     counts = xp.reshape(counts, (bins.shape[0], n_nodes, n_classes, n_bins))
-    # a view where the library has them: bins stay contiguous, which is what sums over bins and classes like
+    # a view where the library has views: bins stay contiguous, for fast sums over bins and classes
     return xp.permute_dims(counts, (1, 0, 3, 2))
 
 

@@ -10,21 +10,21 @@ from arraylearn.backend.namespace import Place, is_array, locate, move, supports
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.transfer import copy_together
 
-__all__ = ["LEAF", "NOMINAL", "NUMERIC", "Surrogates", "Tree", "tree_at", "tree_on_host"]
+__all__ = ["LEAF", "NOMINAL", "NUMERIC", "Surrogates", "Tree", "check_tree", "tree_at", "tree_on_host"]
 
 # Values of `Tree.kind`.
 LEAF, NUMERIC, NOMINAL = 0, 1, 2
-# Whole numbers up to here are exact in float32, in which a device without float64 sends them.
+# Integers up to here are exact in float32, the dtype of copies from a device without float64.
 _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Surrogates(NamedTuple):
-    """Stand-ins for a missing value, best first: arrays (t, s) over nodes and ranks."""
+    """Splits used where the value for a node's own split is missing, best first: arrays (t, s)."""
 
     feature: Array  # int32: column of the table, -1 where there is no further surrogate
     kind: Array  # int8: NUMERIC or NOMINAL
     threshold: Array  # float: values up to it go to `low_branch`
-    low_branch: Array  # int32: 0, or 1 where the surrogate runs the other way
+    low_branch: Array  # int32: 0, or 1 where the surrogate sends low values to branch 1
     map_start: Array  # int32: where the branches of the categories begin in `Tree.category_branch`
     agreement: Array  # float: share of the rows, known in both, that both send the same way
 
@@ -48,7 +48,7 @@ class Tree(NamedTuple):
     parent: Array  # (t,) int32: -1 for the root
     depth: Array  # (t,) int32
     counts: Array  # (t, c) float: weight of the training rows by class
-    probability: Array  # (t, c) float: class shares; those of the parent where no row came
+    probability: Array  # (t, c) float: class shares; those of the parent where a node has no row
     impurity: Array  # (t,) float
     gain: Array  # (t,) float: value of the measure for the split, 0 for a leaf
     surrogates: Surrogates | None = None
@@ -79,6 +79,15 @@ class Tree(NamedTuple):
         return tree_at(self, choose_place(locate(self.kind), backend))
 
 
+def check_tree(tree: Any) -> Tree:
+    """Raise unless `tree` is a tree: a frequent mistake is the estimator in place of its `tree_`."""
+    if isinstance(tree, Tree):
+        return tree
+    raise TypeError(
+        f"`tree` must be a Tree, the `tree_` of a fitted DecisionTreeClassifier; got {type(tree).__name__}."
+    )
+
+
 def tree_at(tree: Tree, place: Place) -> Tree:
     """Bring a tree to a place."""
     moved: Tree = _map_fields(tree, lambda field: move(field, place))
@@ -86,7 +95,7 @@ def tree_at(tree: Tree, place: Place) -> Tree:
 
 
 def tree_on_host(tree: Tree) -> Tree:
-    """Copy a tree to the host; on a GPU the host waits here, once."""
+    """Copy a tree to the host; on a GPU one sync."""
     place = locate(tree.kind)
     if place.library == "numpy":
         return tree

@@ -1,4 +1,4 @@
-"""Rows down a finished tree: leaves, class distributions and paths."""
+"""Rows sent down a finished tree: the leaf of each, or its shares of several leaves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Walker", "find_leaves", "leaf_shares", "make_walker"]
 
 
 class Walker(NamedTuple):
-    """A tree in the form in which rows go down fast."""
+    """A tree with what the descent of rows looks up, prepared once."""
 
     tree: Tree
     slot: Array  # (t,) int64: position of the node's column among those of its kind; 0 for a leaf
     cut: Array  # (t,) float: threshold, inf for a leaf
-    child: Array  # (t,) int64: first child; a leaf names itself
+    child: Array  # (t,) int64: first child; of a leaf: itself
     label: Array  # (t,) int64: the most probable class
-    n_levels: int
+    n_levels: int  # below the root
     is_numeric: bool  # whether there are thresholds only
     spreads: bool  # whether missing values need more than a default branch
 
@@ -124,7 +124,7 @@ def _branch_by(
 
 
 def has_missing(place: Place, table: Table) -> Array:
-    """Tell whether any value is missing, as a 0-d bool."""
+    """Whether any value is missing, as a 0-d bool array."""
     xp = place.xp
     found = xp.zeros((), dtype=xp.bool, device=place.device)
     if table.n_rows and table.numeric.shape[1]:
@@ -133,13 +133,13 @@ def has_missing(place: Place, table: Table) -> Array:
 
 
 def find_missing(place: Place, table: Table) -> Array:
-    """Tell which rows (n,) have a missing value."""
+    """Mask (n,) of the rows with a missing value."""
     xp = place.xp
     return xp.any(xp.isnan(table.numeric), axis=1) | xp.any(table.codes < 0, axis=0)
 
 
 def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[Any, Array, Array]:
-    """Send rows with missing values down by shares or surrogates; the host waits at each level.
+    """Send rows with missing values down by shares or surrogates; one sync per level.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[
         here = xp.take(rows_on, from_host(entry, place), axis=0)
         branch, is_missing = branch_of(place, walker, table, node, here)
         if tree.surrogates is not None:
-            branch, is_missing = _ask_surrogates(place, walker, table, node, here, branch, is_missing)
+            branch, is_missing = _apply_surrogates(place, walker, table, node, here, branch, is_missing)
         default = xp.astype(xp.take(tree.default_branch, node, axis=0), xp.int64)
         branch = xp.where(is_missing, xp.maximum(default, 0), branch)
         n_branches = xp.astype(xp.take(tree.n_branches, node, axis=0), xp.int64)
@@ -189,7 +189,7 @@ def _known_weight(place: Place, walker: Walker, weight: Array, parent: Array) ->
     return place.xp.where(total > 0, total, 1.0)
 
 
-def _ask_surrogates(
+def _apply_surrogates(
     place: Place, walker: Walker, table: Table, node: Array, rows: Array, branch: Array, is_missing: Array
 ) -> tuple[Array, Array]:
     """Take the branch of the best surrogate whose value is known."""

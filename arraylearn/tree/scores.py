@@ -17,12 +17,12 @@ __all__ = ["score_thresholds", "threshold_scores"]
 
 
 class Sides(NamedTuple):
-    """Class counts below and above each threshold, and what follows from them."""
+    """Class counts below and above each threshold, and their sums."""
 
     left: Array  # (..., t, c)
     right: Array  # (..., t, c)
     total: Array  # (..., 1, c)
-    n_left: Array  # (..., t); 1 stands in for 0 here and below, so that nothing is divided by 0
+    n_left: Array  # (..., t); here and below 0 is replaced by 1, as a divisor
     n_right: Array  # (..., t)
     n_total: Array  # (..., 1)
 
@@ -58,7 +58,7 @@ def _sides(xp: Namespace, counts: Array) -> tuple[Array, Array]:
 
 
 def _drift(sides: Sides) -> tuple[Array, Array]:
-    """By how much the left side's shares of classes differ from the node's, and those of the node."""
+    """Difference of the shares of classes on the left side and in the node, and those of the node."""
     # equal shares are the same quotient, rounded alike: independence gives exactly 0
     share = sides.total / sides.n_total[..., None]
     return sides.left / sides.n_left[..., None] - share, share
@@ -86,7 +86,7 @@ def _entropy(xp: Namespace, sides: Sides) -> Array:
 
 def _gain_ratio(xp: Namespace, sides: Sides) -> Array:
     p, q = sides.n_left / sides.n_total, sides.n_right / sides.n_total
-    # 1 stands in for an empty side: the split information of no split does not matter
+    # an empty side has the size 1: the result is masked by `score_thresholds`
     information = -(p * xp.log2(p) + q * xp.log2(q))
     return _entropy(xp, sides) / xp.where(information > 0, information, 1.0)
 
@@ -113,7 +113,7 @@ _TWO_WAY: dict[str, Callable[[Namespace, Sides], Array]] = {
 }
 
 
-# ---- the door
+# ---- the public function
 
 
 def threshold_scores(hist: Any, measure: str = "gini") -> Array:

@@ -1,4 +1,4 @@
-"""Checks of the tree's parameters: argument, rule, what arrived."""
+"""Checks of the parameters of a tree, and numbers of rows and columns from shares of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+from arraylearn.checks import check_choice, check_number, check_whole, refuse
 from arraylearn.measures import MEASURES
 
 __all__ = ["check_settings", "count_features", "share_of"]
@@ -20,56 +21,30 @@ _CHOICES = {
 
 def check_settings(estimator: Any) -> None:
     """Raise for a parameter that a tree cannot work with."""
-    if not callable(estimator.measure):
-        _check_choice("measure", estimator.measure, tuple(MEASURES), " or a function on counts")
+    measure = estimator.measure
+    if not callable(measure) and not (isinstance(measure, str) and measure in MEASURES):
+        listed = ", ".join(map(repr, MEASURES))
+        raise refuse("measure", f"must be one of {listed} or a function on counts", repr(measure))
     for name, choices in _CHOICES.items():
-        _check_choice(name, getattr(estimator, name), choices)
+        check_choice(name, getattr(estimator, name), choices)
     if estimator.missing == "surrogate" and estimator.nominal == "multiway":
         raise ValueError(
-            "`missing` must not be 'surrogate' where `nominal` is 'multiway': a surrogate stands in for a "
-            "split into two. Use nominal='binary', or another policy."
+            "`missing` must not be 'surrogate' where `nominal` is 'multiway': a surrogate replaces a split "
+            "into two. Use nominal='binary', or another policy."
         )
-    _check_whole("max_depth", estimator.max_depth, 1)
-    _check_whole("max_leaf_nodes", estimator.max_leaf_nodes, 2)
-    _check_whole("n_bins", estimator.n_bins, 2)
-    if estimator.n_bins is None or estimator.n_bins > _MOST_BINS:
-        raise ValueError(f"`n_bins` must be an integer of 2 to {_MOST_BINS}; got {estimator.n_bins!r}.")
+    check_whole("max_depth", estimator.max_depth, 1, optional=True)
+    check_whole("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
+    check_whole("n_bins", estimator.n_bins, 2, _MOST_BINS)
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     if estimator.splitter in ("clouds", "clouds_sampling"):
-        if estimator.measure not in ("gini", "gini_gain"):
-            raise ValueError(f"`measure` must be 'gini' for the CLOUDS splitters; got {estimator.measure!r}.")
+        if measure not in ("gini", "gini_gain"):
+            raise refuse("measure", "must be 'gini' for the CLOUDS splitters", repr(measure))
         if estimator.missing == "direction":
             raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")
-    for name in ("min_samples_split", "min_samples_leaf"):
-        value = getattr(estimator, name)
-        if not _is_number(value) or not 0 < value < math.inf:
-            raise ValueError(
-                f"`{name}` must be a positive number (below 1: a share of all rows); got {value!r}."
-            )
-    if not _is_number(estimator.min_gain) or math.isnan(estimator.min_gain):
-        raise ValueError(f"`min_gain` must be a number; got {estimator.min_gain!r}.")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...], more: str = "") -> None:
-    if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(f"`{name}` must be one of {listed}{more}; got {value!r}.")
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"`{name}` must be None or an integer of at least {least}; got {value!r}.")
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    check_number("min_samples_split", estimator.min_samples_split, 0, closed="neither")
+    check_number("min_samples_leaf", estimator.min_samples_leaf, 0, closed="neither")
+    check_number("min_gain", estimator.min_gain)
 
 
 def share_of(amount: float, total: float) -> float:
@@ -81,15 +56,13 @@ def count_features(max_features: Any, n_columns: int) -> int | None:
     """Turn `max_features` into a number of columns; None for all."""
     if max_features is None:
         return None
-    if isinstance(max_features, str):
-        named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
-        _check_choice("max_features", max_features, tuple(named), ", a number or None")
+    named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
+    if isinstance(max_features, str) and max_features in named:
         return max(1, int(named[max_features]))
-    if isinstance(max_features, Integral) and not _is_flag(max_features) and int(max_features) >= 1:
+    is_number = isinstance(max_features, Real) and not isinstance(max_features, bool)
+    if is_number and isinstance(max_features, Integral) and int(max_features) >= 1:
         return int(max_features)
-    if _is_number(max_features) and 0 < max_features <= 1:
+    if is_number and 0 < max_features <= 1:
         return max(1, int(max_features * n_columns))
-    raise ValueError(
-        "`max_features` must be None, 'sqrt', 'log2', an integer of at least 1 or a share of (0, 1]; "
-        f"got {max_features!r}."
-    )
+    rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
+    raise refuse("max_features", rule, repr(max_features))

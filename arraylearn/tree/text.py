@@ -1,4 +1,4 @@
-"""Trees to look at: text in the styles of C4.5 and rpart, graphviz source, one rule per leaf."""
+"""Trees as text: in the styles of C4.5 and rpart, as graphviz source, and one rule per leaf."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _View(NamedTuple):
 
 
 def branch_condition(tree: Tree, schema: Schema, node: int, branch: int) -> str:
-    """Say in words what a branch of a node of a host tree asks, such as ``"age <= 41"``."""
+    """Write the condition of a branch of a node of a host tree, such as ``"age <= 41"``."""
     column = schema.columns[int(tree.feature[node])]
     if tree.kind[node] == NUMERIC:
         return f"{column.name} {'<=' if branch == 0 else '>'} {float(tree.threshold[node]):.6g}"

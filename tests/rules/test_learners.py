@@ -146,11 +146,14 @@ def test_no_rule_learned():
             al.SequentialCoveringClassifier(conflict="last"),
             "`conflict` must be 'first', 'strictest' or 'vote'",
         ),
-        (al.SequentialCoveringClassifier(max_rules=0), "`max_rules` must be a whole number of at least 1 or"),
-        (al.SequentialCoveringClassifier(min_accuracy=-1), "`min_accuracy` must be a number of at least 0"),
-        (al.RipperClassifier(rounds=1.5), "`rounds` must be a whole number of at least 0; got 1.5"),
-        (al.RipperClassifier(folds=1), "`folds` must be a whole number of at least 2; got 1"),
-        (al.RipperClassifier(smoothing="no"), "`smoothing` must be a number of at least 0; got 'no'"),
+        (al.SequentialCoveringClassifier(max_rules=0), "`max_rules` must be an integer of at least 1, or"),
+        (
+            al.SequentialCoveringClassifier(min_accuracy=-1),
+            "`min_accuracy` must be a finite number of at least 0",
+        ),
+        (al.RipperClassifier(rounds=1.5), "`rounds` must be an integer of at least 0; got 1.5"),
+        (al.RipperClassifier(folds=1), "`folds` must be an integer of at least 2; got 1"),
+        (al.RipperClassifier(smoothing="no"), "`smoothing` must be a finite number of at least 0; got 'no'"),
     ],
 )
 def test_bad_parameters(learner, message):
@@ -160,13 +163,13 @@ def test_bad_parameters(learner, message):
 
 
 @pytest.mark.rungs("counting")
-def test_waits_follow_literals_not_rows(rung):
-    waits = []
+def test_syncs_follow_literals_not_rows(rung):
+    syncs = []
     for n in (64, 128):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n, 6))
         y = (X[:, 0] > 0).astype(int)
         before = rung.counts()["syncs"]
         al.SequentialCoveringClassifier().fit(rung.from_host(X), y)
-        waits.append(rung.counts()["syncs"] - before)
-    assert waits[0] == waits[1] <= 30
+        syncs.append(rung.counts()["syncs"] - before)
+    assert syncs[0] == syncs[1] <= 30

@@ -1,4 +1,4 @@
-"""Rule sets matched by bit masks: against a loop over rules and rows, on every rung, without a wait."""
+"""Rule sets matched by bit masks: against a loop over rules and rows, on every rung, without a sync."""
 
 from __future__ import annotations
 

@@ -141,3 +141,15 @@ def test_measures_with_weights():
     assert measure_rules([], X, Y) == []
     with pytest.raises(ValueError, match="5 rows and `y` 4"):
         measure_rules(RULES, X, Y[:-1])
+
+
+def test_rules_of_a_tree_that_parts_known_from_missing_values(tmp_path):
+    """The cut after the last bin is at infinity: no literal, and a model file that can be read."""
+    x = np.column_stack([np.arange(12.0), np.tile([0.0, 1.0], 6)])
+    x[8:, 0] = np.nan
+    y = np.where(np.isnan(x[:, 0]), 2, x[:, 1]).astype(int)
+    tree = al.DecisionTreeClassifier(splitter="hist", missing="direction").fit(x, y)
+    assert tree.tree_.threshold[0] == np.inf
+    assert [str(rule) for rule in rules_from_tree(tree)] == ["x1 <= 0.5 -> 0", "x1 > 0.5 -> 1"]
+    al.save(tree, tmp_path / "tree")
+    np.testing.assert_array_equal(al.load(tmp_path / "tree").predict(x), y)

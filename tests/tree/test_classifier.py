@@ -197,16 +197,16 @@ def test_bad_settings_say_what_is_accepted():
     X, y = random_rows(10, 2, 2)
     for settings, message in (
         ({"measure": "gin"}, "`measure` must be one of"),
-        ({"splitter": "best"}, "`splitter` must be one of 'auto'"),
-        ({"nominal": "both"}, "`nominal` must be one of"),
-        ({"missing": "drop"}, "`missing` must be one of"),
+        ({"splitter": "best"}, "`splitter` must be 'auto'"),
+        ({"nominal": "both"}, "`nominal` must be 'multiway' or 'binary'"),
+        ({"missing": "drop"}, "`missing` must be 'fractional'"),
         ({"missing": "surrogate"}, "nominal='binary'"),
-        ({"max_depth": 0}, "`max_depth` must be None or an integer of at least 1"),
-        ({"max_leaf_nodes": 1}, "`max_leaf_nodes` must be None or an integer of at least 2"),
-        ({"min_samples_leaf": 0}, "`min_samples_leaf` must be a positive number"),
-        ({"min_gain": "x"}, "`min_gain` must be a number"),
+        ({"max_depth": 0}, "`max_depth` must be an integer of at least 1, or None"),
+        ({"max_leaf_nodes": 1}, "`max_leaf_nodes` must be an integer of at least 2, or None"),
+        ({"min_samples_leaf": 0}, "`min_samples_leaf` must be a finite number above 0"),
+        ({"min_gain": "x"}, "`min_gain` must be a finite number"),
         ({"max_features": 0}, "`max_features` must be"),
-        ({"max_features": "third"}, "`max_features` must be one of"),
+        ({"max_features": "third"}, "`max_features` must be None, 'sqrt'"),
     ):
         with pytest.raises(ValueError, match=message.replace("(", r"\(")):
             al.DecisionTreeClassifier(**settings).fit(X, y)

@@ -98,10 +98,10 @@ def test_direction_is_learned(rung, splitter, label, branch):
 
 
 @SPLITTERS
-def test_direction_may_part_known_from_missing(rung, splitter):
-    tree = fit(
-        rung, [[1], [1], [1], [NAN], [NAN]], ["a"] * 3 + ["b"] * 2, missing="direction", splitter=splitter
-    )
+@pytest.mark.parametrize("known", [[1, 1, 1], [1, 2, 3]])  # one bin; the last of several bins
+def test_direction_may_part_known_from_missing(rung, splitter, known):
+    X, y = [[value] for value in (*known, NAN, NAN)], ["a"] * 3 + ["b"] * 2
+    tree = fit(rung, X, y, missing="direction", splitter=splitter)
     grown = tree_on_host(tree.tree_)
     assert grown.kind.tolist() == [1, 0, 0]
     assert tree.predict(rows(rung, [[1], [NAN], [-5]])).tolist() == ["a", "b", "a"]

@@ -15,9 +15,8 @@ from arraylearn.backend.namespace import HOST
 from arraylearn.tree import pruning
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, tree_at, tree_on_host
-from arraylearn.tree.pruning.alpha import choose_alpha
-from arraylearn.tree.pruning.confidence import confidence_cuts
-from arraylearn.tree.pruning.errors import c45_limit, normal_limit
+from arraylearn.tree.pruning.confidence import c45_limit, confidence_cuts, normal_limit
+from arraylearn.tree.pruning.cost_complexity import choose_alpha
 from arraylearn.tree.pruning.independence import chi2_statistics
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds, sum_upward
 from arraylearn.tree.pruning.mdl import leaf_bits, split_bits
@@ -367,18 +366,24 @@ def test_bad_arguments():
         with pytest.raises(ValueError, match="`penalty` must be a finite number of at least 0; got"):
             pruning.prune_pessimistic(tree, penalty=wrong)
     for wrong in (0, 1, -0.1, 0.6, 2):
-        with pytest.raises(ValueError, match=r"`confidence` must be in \(0, 0.5\]; got"):
+        with pytest.raises(
+            ValueError, match=r"`confidence` must be a finite number above 0 and up to 0.5; got"
+        ):
             pruning.prune_confidence(tree, confidence=wrong)
     for wrong in (0, 1, 1.5):
-        with pytest.raises(ValueError, match=r"`confidence` must be in \(0, 1\); got"):
+        with pytest.raises(
+            ValueError, match=r"`confidence` must be a finite number above 0 and below 1; got"
+        ):
             pruning.prune_confidence(tree, confidence=wrong, limit="normal")
-        with pytest.raises(ValueError, match=r"`significance` must be in \(0, 1\); got"):
+        with pytest.raises(
+            ValueError, match=r"`significance` must be a finite number above 0 and below 1; got"
+        ):
             pruning.prune_chi2(tree, significance=wrong)
-    with pytest.raises(ValueError, match="`limit` must be one of 'c45', 'normal'; got 'exact'"):
+    with pytest.raises(ValueError, match="`limit` must be 'c45' or 'normal'; got 'exact'"):
         pruning.prune_confidence(tree, limit="exact")
     with pytest.raises(ValueError, match="`alpha` must be a finite number of at least 0; got -1"):
         pruning.prune_cost_complexity(tree, alpha=-1)
-    with pytest.raises(ValueError, match="`risk` must be one of 'impurity', 'error'; got 'loss'"):
+    with pytest.raises(ValueError, match="`risk` must be 'impurity' or 'error'; got 'loss'"):
         pruning.cost_complexity_path(tree, risk="loss")
     with pytest.raises(ValueError, match="`n_values` must have"):
         pruning.prune_mdl(tree, n_values=[])

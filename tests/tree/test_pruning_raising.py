@@ -13,7 +13,7 @@ from arraylearn.table import encode_labels, read_table
 from arraylearn.tree import pruning
 from arraylearn.tree.nodes import LEAF, NOMINAL, tree_on_host
 from arraylearn.tree.pruning.confidence import limited_errors
-from arraylearn.tree.pruning.descent import Sample
+from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.raising import prune_and_raise
 from tests.tree.small_trees import place_of
 
@@ -238,15 +238,15 @@ def test_held_out_rows_with_new_categories_and_without_some_classes(rung):
 def test_bad_settings():
     X, y = [[1.0], [2.0], [3.0]], [0, 1, 0]
     cases = {
-        "`pruning` must be one of None, 'confidence'": {"pruning": "hard"},
+        "`pruning` must be None, 'confidence'": {"pruning": "hard"},
         "`penalty` must be": {"penalty": -1},
-        r"`confidence` must be in \(0, 0.5\]": {"confidence": 1.0},
-        "`confidence_limit` must be one of": {"confidence_limit": "exact"},
+        r"`confidence` must be a finite number above 0 and up to 0.5": {"confidence": 1.0},
+        "`confidence_limit` must be 'c45' or 'normal'": {"confidence_limit": "exact"},
         "`alpha` must be": {"alpha": -0.1},
-        "`alpha_risk` must be one of": {"alpha_risk": "loss"},
+        "`alpha_risk` must be 'impurity' or 'error'": {"alpha_risk": "loss"},
         "`alpha_folds` must be an integer of at least 2": {"alpha_folds": 1},
-        r"`validation_fraction` must be in \(0, 1\)": {"validation_fraction": 1},
-        r"`significance` must be in \(0, 1\)": {"significance": 0},
+        r"`validation_fraction` must be a finite number above 0 and below 1": {"validation_fraction": 1},
+        r"`significance` must be a finite number above 0 and below 1": {"significance": 0},
         "`raise_subtrees` needs `pruning`": {"raise_subtrees": True, "pruning": "mdl"},
     }
     for message, settings in cases.items():

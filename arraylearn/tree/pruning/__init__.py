@@ -1,9 +1,9 @@
 """Pruning: a grown tree in, a smaller one out."""
 
-from arraylearn.tree.pruning.alpha import AlphaChoice
 from arraylearn.tree.pruning.apply import PRUNINGS
 from arraylearn.tree.pruning.confidence import prune_confidence
 from arraylearn.tree.pruning.cost_complexity import (
+    AlphaChoice,
     CostComplexityPath,
     cost_complexity_path,
     prune_cost_complexity,
@@ -12,8 +12,8 @@ from arraylearn.tree.pruning.held_out import count_held_out
 from arraylearn.tree.pruning.independence import prune_chi2
 from arraylearn.tree.pruning.mdl import prune_mdl
 from arraylearn.tree.pruning.pessimistic import prune_pessimistic
+from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, pruning_report
 from arraylearn.tree.pruning.reduced_error import prune_reduced_error
-from arraylearn.tree.pruning.report import PruningReport, PruningStep, pruning_report
 
 __all__ = [
     "PRUNINGS",

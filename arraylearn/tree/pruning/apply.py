@@ -1,4 +1,4 @@
-"""Growing and pruning in one go: what `fit` does where it was asked to prune."""
+"""Growing and pruning in one step: what `fit` of a tree does where pruning is set."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
+from arraylearn.checks import check_choice, check_number, check_whole, refuse
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import Tree, tree_on_host
-from arraylearn.tree.pruning.alpha import AlphaChoice, choose_alpha
-from arraylearn.tree.pruning.checks import check_choice, check_folds, check_inside, check_not_negative
 from arraylearn.tree.pruning.confidence import (
     LIMITS,
     SLACK,
@@ -23,19 +22,20 @@ from arraylearn.tree.pruning.confidence import (
     prune_confidence,
 )
 from arraylearn.tree.pruning.cost_complexity import (
+    AlphaChoice,
     Risk,
+    choose_alpha,
     cost_complexity_cuts,
     cost_complexity_path,
     prune_cost_complexity,
 )
-from arraylearn.tree.pruning.descent import Sample
-from arraylearn.tree.pruning.held_out import node_counts
+from arraylearn.tree.pruning.held_out import Sample, node_counts
 from arraylearn.tree.pruning.independence import prune_chi2
 from arraylearn.tree.pruning.mdl import mdl_cuts, prune_mdl
 from arraylearn.tree.pruning.pessimistic import charged_errors, pessimistic_cuts, prune_pessimistic
+from arraylearn.tree.pruning.pruning_report import PruningReport, pruning_report, report_cuts, size_of
 from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
 from arraylearn.tree.pruning.reduced_error import prune_reduced_error, reduced_error_cuts
-from arraylearn.tree.pruning.report import PruningReport, pruning_report, report_cuts, size_of
 
 __all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
 
@@ -46,12 +46,12 @@ PRUNINGS = {
     "pessimistic": prune_pessimistic,
     "reduced_error": prune_reduced_error,
 }
-# Those whose estimate of errors also judges raised subtrees.
+# Methods whose estimate of errors also applies to raised subtrees.
 RAISING = ("confidence", "pessimistic", "reduced_error")
 
 
 class Pruning(NamedTuple):
-    """How to prune."""
+    """How to prune: the parameters of the same names of `DecisionTreeClassifier`."""
 
     method: str | None = None  # a name of PRUNINGS
     raise_subtrees: bool = False
@@ -67,35 +67,32 @@ class Pruning(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """A pruned tree and how it came about."""
+    """A pruned tree, and what was done to it."""
 
     tree: Tree
     report: PruningReport
-    choice: AlphaChoice | None = None
+    choice: AlphaChoice | None = None  # where cross-validation chose `alpha`
 
 
 def check_pruning(pruning: Pruning, validation: Any = None) -> None:
-    """Refuse settings, and held-out rows, that no pruning can work with."""
-    if pruning.method is not None:
-        check_choice("pruning", pruning.method, (None, *PRUNINGS))
-    check_choice("confidence_limit", pruning.confidence_limit, tuple(LIMITS))
+    """Raise for settings, or held-out rows, that pruning cannot work with."""
+    check_choice("pruning", pruning.method, (None, *PRUNINGS))
+    check_choice("confidence_limit", pruning.confidence_limit, LIMITS)
     check_confidence(pruning.confidence, pruning.confidence_limit)
-    check_not_negative("penalty", pruning.penalty)
-    if pruning.alpha is not None:
-        check_not_negative("alpha", pruning.alpha)
+    check_number("penalty", pruning.penalty, 0)
+    check_number("alpha", pruning.alpha, 0, optional=True)
     check_choice("alpha_risk", pruning.alpha_risk, ("impurity", "error"))
-    check_folds("alpha_folds", pruning.alpha_folds)
-    check_not_negative("alpha_standard_errors", pruning.alpha_standard_errors)
-    check_inside("validation_fraction", pruning.validation_fraction, 0, 1)
-    if pruning.significance is not None:
-        check_inside("significance", pruning.significance, 0, 1)
+    check_whole("alpha_folds", pruning.alpha_folds, 2)
+    check_number("alpha_standard_errors", pruning.alpha_standard_errors, 0)
+    check_number("validation_fraction", pruning.validation_fraction, 0, 1, closed="neither")
+    check_number("significance", pruning.significance, 0, 1, closed="neither", optional=True)
     if pruning.raise_subtrees and pruning.method not in RAISING:
         listed = ", ".join(map(repr, RAISING))
-        raise ValueError(f"`raise_subtrees` needs `pruning` to be one of {listed}; got {pruning.method!r}.")
+        raise refuse("raise_subtrees", f"needs `pruning` to be one of {listed}", repr(pruning.method))
     if validation is not None and pruning.method != "reduced_error":
-        raise ValueError(f"`validation` needs `pruning` to be 'reduced_error'; got {pruning.method!r}.")
+        raise refuse("validation", "needs `pruning` to be 'reduced_error'", repr(pruning.method))
     if validation is not None and (not isinstance(validation, tuple) or len(validation) != 2):
-        raise ValueError(f"`validation` must be a tuple (X, y); got {type(validation).__name__}.")
+        raise refuse("validation", "must be a tuple (X, y)", type(validation).__name__)
 
 
 def grow_and_prune(
@@ -114,13 +111,13 @@ def grow_and_prune(
     sample : Sample
         The rows.
     grow : callable
-        Makes a tree of the rows with the weights given (n,), or None for 1 each; no weight: no row.
+        Grows a tree from the rows with weights (n,), None for 1 each; a row of weight 0 is left out.
     generator : numpy.random.Generator
         Draws the held-out rows and the folds.
     held_out : Sample, optional
         Rows for "reduced_error"; default: a part of the sample, which the tree is then not grown from.
     impurity : callable
-        What the nodes of the tree report.
+        Impurity of the nodes of a tree with raised subtrees.
     """
     if pruning.method == "reduced_error" and held_out is None:
         held = _draw_share(sample.codes, generator, pruning.validation_fraction)
@@ -167,12 +164,8 @@ def _choose_cuts(
         alpha = choice.alpha if choice is not None else pruning.alpha or 0.0
         return cost_complexity_cuts(tree, alpha=alpha, risk=pruning.alpha_risk)
     if pruning.method == "reduced_error" and held_out is not None:
-        return reduced_error_cuts(tree, node_counts(*_at(held_out, tree)))
+        return reduced_error_cuts(tree, node_counts(tree, held_out))
     return None
-
-
-def _at(sample: Sample, tree: Tree) -> tuple[Any, ...]:
-    return sample.place, tree, sample.schema, sample.table, sample.codes, sample.weights
 
 
 def _n_values(sample: Sample) -> list[int]:
@@ -181,7 +174,7 @@ def _n_values(sample: Sample) -> list[int]:
 
 
 def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
-    """Return errors to expect of leaves, and how many more a simpler tree may have."""
+    """Return the errors expected of leaves, and how many more a simpler tree may make."""
     if pruning.method == "confidence":
         options: Any = {"confidence": pruning.confidence, "limit": pruning.confidence_limit}
         slack = SLACK[pruning.confidence_limit]
@@ -192,7 +185,7 @@ def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
 
 
 def _shuffle(codes: Any, generator: Any) -> Any:
-    """Shuffle the rows, and put them class after class: equal steps take their part of each class."""
+    """Shuffle the rows, then sort them by class: every k-th row is then a stratified draw."""
     order = generator.permutation(codes.shape[0])
     return order[np.argsort(codes[order], stable=True)]
 
@@ -206,7 +199,7 @@ def _draw_share(codes: Any, generator: Any, share: float) -> Any:
 
 
 def _only(sample: Sample, stays: Any) -> Sample:
-    """Take the weight off the other rows."""
+    """Set the weights of the other rows to 0."""
     weights = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
     return sample._replace(weights=np.where(stays, weights, 0.0))
 
@@ -214,7 +207,7 @@ def _only(sample: Sample, stays: Any) -> Sample:
 def _cross_validate(
     pruning: Pruning, sample: Sample, grow: Callable[[Any], Tree], tree: Tree, generator: Any
 ) -> AlphaChoice | None:
-    """Grow a tree without each fold and see at which price of a leaf they do best on it."""
+    """Grow a tree without each fold, and choose the price of a leaf that does best on the folds."""
     n_folds = min(pruning.alpha_folds, sample.codes.shape[0])
     fold = np.zeros(sample.codes.shape[0], dtype=np.int64)
     fold[_shuffle(sample.codes, generator)] = np.arange(sample.codes.shape[0]) % n_folds
@@ -224,7 +217,7 @@ def _cross_validate(
         if not (np.any(rest.weights) and np.any(held.weights)):
             continue
         grown = grow(rest.weights)
-        folds.append((grown, node_counts(*_at(held, grown))))
+        folds.append((grown, node_counts(grown, held)))
     if not folds:
         return None
     path = cost_complexity_path(tree, risk=pruning.alpha_risk)

@@ -1,20 +1,104 @@
-"""Confidence pruning: a leaf is expected to make as many errors as its training errors leave possible."""
+"""Confidence pruning: the errors expected of a leaf are an upper limit of its error rate, times its rows."""
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import Any, Literal
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import Tree
-from arraylearn.tree.pruning.checks import check_choice, check_inside, check_tree
-from arraylearn.tree.pruning.errors import c45_limit, count_errors, normal_limit
+from arraylearn.checks import check_choice, check_number
+from arraylearn.tree.cut import count_errors, cut_at
+from arraylearn.tree.nodes import Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["LIMITS", "SLACK", "check_confidence", "confidence_cuts", "limited_errors", "prune_confidence"]
+__all__ = [
+    "LIMITS",
+    "SLACK",
+    "Limit",
+    "c45_limit",
+    "check_confidence",
+    "confidence_cuts",
+    "limited_errors",
+    "normal_limit",
+    "prune_confidence",
+]
 
 Limit = Literal["c45", "normal"]
+
+
+def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Array:
+    r"""Upper end of the interval of the error rate, times the rows: normal approximation.
+
+    The rate for which the observed one, :math:`f = (e + \frac12) / n` with half an error added for
+    continuity, lies at the edge of what is likely (Wilson):
+
+    .. math:: n\,\frac{f + \frac{z^2}{2n} + z\sqrt{\frac{f(1-f)}{n} + \frac{z^2}{4n^2}}}{1 + \frac{z^2}{n}},
+              \qquad z = \Phi^{-1}\bigl(\tfrac{1 + \text{level}}{2}\bigr)
+
+    Parameters
+    ----------
+    errors, total : float arrays (...)
+        Errors and rows of each leaf.
+    level : float
+        Probability that the rate lies inside the two-sided interval.
+
+    Returns
+    -------
+    float array (...)
+        Expected errors; 0 where there are no rows.
+    """
+    return _wilson(xp, errors + 0.5, total, NormalDist().inv_cdf((1 + level) / 2))
+
+
+def c45_limit(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
+    r"""Upper limit of the errors, as C4.5 computes it.
+
+    Without errors the exact binomial limit, :math:`n (1 - \text{tail}^{1/n})`; from one error on the normal
+    approximation with half an error added for continuity, :math:`z = \Phi^{-1}(1 - \text{tail})`; linear
+    between no error and one.
+
+    Parameters
+    ----------
+    errors, total : float arrays (...)
+        Errors and rows of each leaf.
+    tail : float
+        Probability that the rate is above the limit (C4.5's CF).
+
+    Returns
+    -------
+    float array (...)
+        Expected errors; 0 where there are no rows.
+
+    References
+    ----------
+    J. R. Quinlan, C4.5: Programs for Machine Learning, 1993, section 4.2.
+    """
+    has_rows = total > 0
+    safe = xp.where(has_rows, total, xp.ones_like(total))
+    none = safe * (1 - xp.exp(math.log(tail) / safe))
+    some = _from_one_error(xp, xp.maximum(errors, xp.ones_like(errors)), safe, tail)
+    one = _from_one_error(xp, xp.ones_like(errors), safe, tail)
+    # between no error and one: linear from `none` to `one`
+    limit = xp.where(errors < 1, none + errors * (one - none), some)
+    return xp.where(has_rows, limit, 0.0)
+
+
+def _from_one_error(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
+    limit = _wilson(xp, errors + 0.5, total, NormalDist().inv_cdf(1 - tail))
+    return xp.where(errors + 0.5 >= total, xp.maximum(total, errors), limit)
+
+
+def _wilson(xp: Namespace, errors: Array, total: Array, z: float) -> Array:
+    has_rows = total > 0
+    n = xp.where(has_rows, total, xp.ones_like(total))
+    rate = xp.minimum(errors / n, xp.ones_like(n))
+    spread = xp.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    limit = n * (rate + z * z / (2 * n) + z * spread) / (1 + z * z / n)
+    return xp.where(has_rows, limit, 0.0)
+
+
 LIMITS = {"c45": c45_limit, "normal": normal_limit}
 # A leaf may have this many errors more than the subtree that it replaces.
 SLACK = {"c45": 0.1, "normal": 1e-6}
@@ -25,12 +109,13 @@ def limited_errors(xp: Namespace, counts: Array, *, confidence: float, limit: Li
     return LIMITS[limit](xp, count_errors(xp, counts), xp.sum(counts, axis=-1), confidence)
 
 
-def check_confidence(confidence: float, limit: Limit) -> float:
-    """Refuse an unknown form of the limit, and a confidence outside of its range."""
-    check_choice("limit", limit, tuple(LIMITS))
+def check_confidence(confidence: float, limit: Limit) -> None:
+    """Raise for an unknown form of the limit, or a confidence outside of its range."""
+    check_choice("limit", limit, LIMITS)
     if limit == "c45":
-        return check_inside("confidence", confidence, 0, 0.5, closed=True)
-    return check_inside("confidence", confidence, 0, 1)
+        check_number("confidence", confidence, 0, 0.5, closed="right")
+    else:
+        check_number("confidence", confidence, 0, 1, closed="neither")
 
 
 def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c45") -> Tree:
@@ -72,7 +157,7 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
 
 def confidence_cuts(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c45") -> Any:
     """Choose the nodes (t,) that `prune_confidence` turns into leaves, on the host."""
-    confidence = check_confidence(confidence, limit)
+    check_confidence(confidence, limit)
     xp = locate(check_tree(tree).kind).xp
     cost = limited_errors(xp, tree.counts, confidence=confidence, limit=limit)
     return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[limit]))

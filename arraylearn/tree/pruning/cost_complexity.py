@@ -1,22 +1,33 @@
-"""Cost-complexity pruning: the nested trees that are best for each price of a leaf."""
+"""Cost-complexity pruning: the nested trees that are best for each price of a leaf, and a price for it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, accumulator_dtype, locate
+from arraylearn.backend import ops
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, to_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import LEAF, Tree
-from arraylearn.tree.pruning.checks import check_choice, check_not_negative, check_tree
-from arraylearn.tree.pruning.errors import count_errors
-from arraylearn.tree.pruning.levels import read_bounds
+from arraylearn.checks import check_choice, check_number
+from arraylearn.tree.cut import count_errors, cut_at
+from arraylearn.tree.nodes import LEAF, Tree, check_tree, tree_on_host
+from arraylearn.tree.pruning.levels import least_above, read_bounds
+from arraylearn.tree.pruning.reduced_error import held_out_errors
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links
 
-__all__ = ["CostComplexityPath", "cost_complexity_path", "prune_cost_complexity"]
+__all__ = [
+    "AlphaChoice",
+    "CostComplexityPath",
+    "Risk",
+    "choose_alpha",
+    "cost_complexity_cuts",
+    "cost_complexity_path",
+    "fold_errors",
+    "prune_cost_complexity",
+]
 
 Risk = Literal["impurity", "error"]
 
@@ -28,6 +39,21 @@ class CostComplexityPath(NamedTuple):
     impurities: Any  # of the leaves together; their error for ``risk="error"``
     n_leaves: Any
     n_nodes: Any
+
+
+class AlphaChoice(NamedTuple):
+    """A path with the errors of cross-validation: arrays (k,) on the host."""
+
+    path: CostComplexityPath
+    errors: Any  # share of the held-out rows that the trees of each price get wrong
+    standard_errors: Any
+    best: int  # position of the least error, the smallest tree among equals
+    chosen: int  # position of the smallest tree whose error is no more than some standard errors above
+
+    @property
+    def alpha(self) -> float:
+        """The chosen price."""
+        return float(self.path.ccp_alphas[self.chosen])
 
 
 def node_risk(place: Place, tree: Tree, risk: Risk) -> Array:
@@ -78,7 +104,7 @@ def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexi
 
 
 def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostComplexityPath:
-    """Sum the links up, weakest first, those of one price together; the host waits once."""
+    """Sum the links up, weakest first, those of one price together; one sync."""
     xp = place.xp
     is_leaf = xp.where(tree.kind == LEAF, xp.ones_like(cost), xp.zeros_like(cost))
     alpha, *steps, risk, leaf = read_together(place, *links, cost, is_leaf)
@@ -95,7 +121,7 @@ def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostCo
         for first, sign, step in zip(start, signs, steps, strict=True)
     ]
     alphas = np.concat((np.zeros(1), np.astype(alpha[is_last], np.float64)))
-    if alphas.shape[0] > 1 and alphas[1] <= rounding:  # splits that gain nothing go at once
+    if alphas.shape[0] > 1 and alphas[1] <= rounding:  # splits that gain nothing are pruned at any price
         alphas, columns = alphas[1:], [column[1:] for column in columns]
         alphas[0] = 0.0
     risks, n_leaves, n_nodes = columns
@@ -132,9 +158,73 @@ def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") 
 
 def cost_complexity_cuts(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Any:
     """Choose the nodes (t,) that `prune_cost_complexity` turns into leaves, on the host."""
-    alpha = check_not_negative("alpha", alpha)
+    check_number("alpha", alpha, 0)
     place = locate(check_tree(tree).kind)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
     (prices,) = read_together(place, links.alpha)
     rounding = 64 * float(np.finfo(prices.dtype).eps)
     return prices <= alpha * (1 + rounding) + rounding
+
+
+# ---- the price chosen by cross-validation
+
+
+def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
+    """Weight (k,) of the held-out rows that a tree gets wrong, pruned at each of the ascending prices (k,).
+
+    A node is a leaf of the pruned tree from its own price on, up to the least price of the nodes above it; so
+    the errors of all prices are one running sum.
+
+    Parameters
+    ----------
+    held_out : array (t, c)
+        Held-out rows by node and class, from `node_counts`.
+    """
+    place, bounds = locate(tree.kind), read_bounds(tree)
+    links = weakest_links(place, tree, len(bounds) - 1, node_risk(place, tree, risk))
+    old = tree_on_host(tree)
+    own = np.astype(to_host(links.alpha), np.float64)
+    above = least_above(HOST.xp, old.parent, bounds, own, np.inf)
+    begin = np.where(old.kind == LEAF, -np.inf, own)
+    errors = held_out_errors(HOST.xp, old.probability, np.astype(to_host(held_out), np.float64))
+    errors = np.where(begin < above, errors, 0.0)
+    first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
+    n = prices.shape[0] + 1
+    change = ops.histogram(HOST.xp, first, n, errors) - ops.histogram(HOST.xp, end, n, errors)
+    return np.cumulative_sum(change)[:-1]
+
+
+def choose_alpha(
+    path: CostComplexityPath, folds: Sequence[tuple[Tree, Any]], *, risk: Risk, standard_errors: float = 1.0
+) -> AlphaChoice:
+    r"""Choose the price of a leaf as rpart does.
+
+    Each tree of the path stands for the prices up to the next one, and is judged at their geometric mean
+    :math:`\sqrt{\alpha_k \alpha_{k+1}}`, the root alone at infinity. The smallest tree is chosen whose error
+    is at most `standard_errors` standard errors, :math:`\sqrt{p (1 - p) / n}`, above the least.
+
+    Parameters
+    ----------
+    path : CostComplexityPath
+        Of the tree grown from all rows.
+    folds : sequence of (Tree, array (t, c))
+        Trees grown without the rows of a fold, and those rows by node and class.
+
+    References
+    ----------
+    L. Breiman et al., Classification and Regression Trees, 1984, section 3.4; T. Therneau, E. Atkinson, "An
+    introduction to recursive partitioning using the RPART routines", section 4.
+    """
+    alphas = path.ccp_alphas
+    # finite: nodes that no price prunes have the price infinity
+    last = np.asarray([float(np.finfo(alphas.dtype).max)])
+    prices = np.concat((np.sqrt(alphas[:-1] * alphas[1:]), last))
+    wrong = sum(fold_errors(tree, held_out, prices, risk) for tree, held_out in folds)
+    total = sum(float(np.sum(to_host(held_out)[0])) for _, held_out in folds)
+    rate = np.clip(wrong / total, 0.0, 1.0)
+    spread = np.sqrt(rate * (1 - rate) / total)
+    least = float(np.min(rate))
+    best = int(np.nonzero(rate <= least + 1e-12)[0][-1])
+    limit = least + standard_errors * float(spread[best]) + 1e-12
+    chosen = int(np.nonzero(rate <= limit)[0][-1])
+    return AlphaChoice(path, rate, spread, best, chosen)

@@ -1,8 +1,8 @@
-"""Rows that the tree has not seen, counted at the nodes that they come by."""
+"""Labelled rows, and rows that the tree was not grown from counted at the nodes that they pass."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,36 +20,36 @@ from arraylearn.backend.namespace import (
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker
-from arraylearn.tree.pruning.descent import Sample
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
 from arraylearn.weights import read_weights
 
-__all__ = ["class_codes", "count_held_out", "node_counts", "read_sample"]
+__all__ = ["Sample", "class_codes", "count_held_out", "node_counts", "read_sample"]
 
 
-def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: Any, weights: Any) -> Array:
-    """Weight (t, c) of the rows of each class that come by each node.
+class Sample(NamedTuple):
+    """Labelled rows."""
 
-    Parameters
-    ----------
-    codes : int array (n,)
-        Class of each row, on the host.
-    weights : float array (n,), optional
-        Weight of each row, on the host; default: 1 each.
-    """
+    place: Place
+    schema: Schema
+    table: Table
+    codes: Any  # (n,) class of each row, on the host
+    weights: Any | None  # (n,) on the host; None: 1 each
+
+
+def node_counts(tree: Tree, sample: Sample) -> Array:
+    """Weight (t, c) of the rows of each class that pass each node."""
+    place, table, codes = sample.place, sample.table, sample.codes
     xp, c = place.xp, tree.n_classes
-    walker = make_walker(place, tree_on_host(tree), schema)
+    walker = make_walker(place, tree_on_host(tree), sample.schema)
     node = find_leaves(place, walker, table, not walker.spreads)
     dtype = accumulator_dtype(place)
-    weight = np.ones(codes.shape[0]) if weights is None else np.astype(weights, np.float64)
+    weight = np.ones(codes.shape[0]) if sample.weights is None else np.astype(sample.weights, np.float64)
     key = node * c + from_host(codes, place, xp.int64)
-    missing = _rows_to_spread(place, table) if walker.spreads else None
-    whole = weight
-    if missing is not None:
-        whole = np.where(missing, 0.0, weight)
-    counts = ops.histogram(xp, key, tree.n_nodes * c, from_host(whole, place, dtype))
-    if missing is not None:
-        rows = np.nonzero(missing)[0]
+    spreads = to_host(find_missing(place, table)) if walker.spreads else np.zeros(codes.shape[0], np.bool)
+    at_one_leaf = np.where(spreads, 0.0, weight)
+    counts = ops.histogram(xp, key, tree.n_nodes * c, from_host(at_one_leaf, place, dtype))
+    if bool(np.any(spreads)):
+        rows = np.nonzero(spreads)[0]
         entry, leaf, share = leaf_shares(place, walker, table, rows)
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
@@ -58,14 +58,8 @@ def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: A
     return sum_upward(xp, walker.tree, read_bounds(tree), counts)
 
 
-def _rows_to_spread(place: Place, table: Table) -> Any:
-    """Tell which rows miss a value, on the host; None where no row does."""
-    is_missing = to_host(find_missing(place, table))
-    return is_missing if bool(np.any(is_missing)) else None
-
-
 def class_codes(classes: Any, y: Any) -> Any:
-    """Find the labels `y` among the sorted `classes`, on the host; refuse those that are not there."""
+    """Find the labels `y` among the sorted `classes`, on the host; raise for others."""
     values = to_host(y) if is_array(y) else from_host(y, HOST)
     if values.ndim != 1:
         raise ValueError(f"`y` must have one axis; got the shape {values.shape}.")
@@ -83,14 +77,14 @@ def class_codes(classes: Any, y: Any) -> Any:
 
 
 def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
-    """Count held-out rows of each class at the nodes that they come by.
+    """Count held-out rows of each class at the nodes that they pass.
 
     Parameters
     ----------
     model : DecisionTreeClassifier
         Fitted.
     X : array-like or data frame (n, d)
-        Rows that the tree has not seen. Categories that it has not seen either count as missing values.
+        Rows that the tree was not grown from. Categories that `fit` has not met count as missing values.
     y : array-like (n,)
         Their classes, among those of the model; it need not have all of them.
     sample_weight : array-like (n,), optional
@@ -99,7 +93,7 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
     Returns
     -------
     float array (t, c)
-        Where the prediction computes; the first row holds all of them.
+        At the place where predictions are computed. The first row is the root, which all of them pass.
 
     Examples
     --------
@@ -110,11 +104,11 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
     [[2.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
     sample = read_sample(model, X, y, sample_weight)
-    return node_counts(sample.place, model.model_, sample.schema, sample.table, sample.codes, sample.weights)
+    return node_counts(model.model_, sample)
 
 
 def read_sample(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sample:
-    """Read labelled rows in the columns and classes of an estimator that knows them."""
+    """Read labelled rows by the schema and the classes of an estimator."""
     batch = model._open(X)
     codes = class_codes(model.classes_, y)
     if codes.shape[0] != batch.table.n_rows:

@@ -1,4 +1,4 @@
-"""Stopping by a test: a split that chance explains, and all that grew below it, is taken back."""
+"""Chi-square test: a split that may be due to chance is cut, with all nodes below it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
+from arraylearn.checks import check_number
 from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import LEAF, Tree
-from arraylearn.tree.pruning.checks import check_inside, check_tree
+from arraylearn.tree.nodes import LEAF, Tree, check_tree
 
 __all__ = ["chi2_statistics", "prune_chi2"]
 
@@ -17,7 +17,7 @@ __all__ = ["chi2_statistics", "prune_chi2"]
 def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
     """Chi-square statistic and degrees of freedom (t,) of the splits; 0 for leaves.
 
-    A branch without rows, and a class that the node does not have, count for nothing.
+    Branches without rows, and classes that the node does not have, are left out.
     """
     t = tree.n_nodes
     parent = xp.astype(tree.parent[1:], xp.int64)
@@ -36,7 +36,7 @@ def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
 
 
 def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
-    """Find what a statistic of 0, 1, 2, ... degrees of freedom exceeds by chance that often."""
+    """Critical values of statistics of 0, 1, 2, ... degrees of freedom; 0 for none."""
     from scipy.special import chdtri
 
     widest = int(to_host(place.xp.max(tree.n_branches)))
@@ -46,7 +46,7 @@ def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
 
 
 def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
-    r"""Cut where the branches of a split and the classes could as well be independent.
+    r"""Cut the splits whose branches are not significantly associated with the classes.
 
     .. math:: \chi^2 = \sum_{b, c} \frac{(n_{bc} - n_b n_c / n)^2}{n_b n_c / n}
               \quad\text{with } (B - 1)(C - 1) \text{ degrees of freedom}
@@ -78,7 +78,7 @@ def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
     >>> prune_chi2(tree, significance=0.05).n_nodes, prune_chi2(tree, significance=0.01).n_nodes
     (3, 1)
     """
-    significance = check_inside("significance", significance, 0, 1)
+    check_number("significance", significance, 0, 1, closed="neither")
     place = locate(check_tree(tree).kind)
     xp = place.xp
     statistic, freedom = chi2_statistics(xp, tree)

@@ -1,4 +1,4 @@
-"""One pass over the levels of a tree, from the leaves to the root or back, all nodes of a level at once."""
+"""Passes over the levels of a tree, from the leaves to the root or back, all nodes of a level at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upward"]
 
-# Costs that differ by less than this are equal: sums come in another order on other devices.
+# Costs that differ by less than this are equal: the order of summation differs between devices.
 TIE = 1e-6
 
 
 def read_bounds(tree: Tree) -> tuple[int, ...]:
-    """Find where each level begins, and where the last one ends; the host waits here, once."""
+    """Find where each level begins, and where the last one ends; one sync."""
     depth = to_host(tree.depth)
     wanted = np.arange(int(depth[-1]) + 2, dtype=depth.dtype)
     return tuple(np.searchsorted(depth, wanted, side="left").tolist())
@@ -33,7 +33,7 @@ def sum_children(xp: Namespace, parent: Array, bounds: Sequence[int], level: int
 
 
 def sum_upward(xp: Namespace, tree: Tree, bounds: Sequence[int], values: Array) -> Array:
-    """Sum values (t, ...) of the leaves below each node; what inner nodes have themselves is left out."""
+    """Sum the values (t, ...) of the leaves below each node; the values of inner nodes are not used."""
     below, parts = None, []
     for level in reversed(range(len(bounds) - 1)):
         nodes = slice(bounds[level], bounds[level + 1])
@@ -57,7 +57,7 @@ def choose_cuts(
     split_cost: Array | None = None,
     slack: float = TIE,
 ) -> Array:
-    r"""Choose the nodes at which a leaf costs no more than what hangs below, that being pruned already.
+    r"""Choose the nodes at which a leaf costs no more than the subtree, which is pruned already.
 
     .. math:: K(t) = \min\bigl(\ell(t),\; s(t) + \sum_{u \in \mathrm{children}(t)} K(u)\bigr)
 
@@ -68,7 +68,7 @@ def choose_cuts(
     leaf_cost : float array (t,)
         :math:`\ell`, the cost of each node as a leaf.
     split_cost : float array (t,), optional
-        :math:`s`, what a split costs besides its children; default: nothing.
+        :math:`s`, the cost of a split besides its children; default: 0.
     slack : float
         A leaf may cost this much more.
 

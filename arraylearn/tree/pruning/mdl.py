@@ -1,4 +1,4 @@
-"""Pruning by description length: the tree that, with its exceptions, takes the fewest bits to tell."""
+"""Pruning by description length: the tree that takes the fewest bits, its exceptions included."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import NOMINAL, NUMERIC, Tree
-from arraylearn.tree.pruning.checks import check_tree
-from arraylearn.tree.pruning.errors import count_errors
+from arraylearn.tree.cut import count_errors, cut_at
+from arraylearn.tree.nodes import NOMINAL, NUMERIC, Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
 
 
 def leaf_bits(xp: Namespace, counts: Array) -> Array:
-    """Bits (t,) to tell a leaf with class weights (t, c): that it is one, its class, its exceptions."""
+    """Bits (t,) to state a leaf with class weights (t, c): that it is one, its class, its exceptions."""
     n_classes = counts.shape[-1]
     total, errors = xp.sum(counts, axis=-1), count_errors(xp, counts)
     which_rows = xp.log2(total + 1) + _log2_choose(xp, total, errors)
@@ -26,7 +24,7 @@ def leaf_bits(xp: Namespace, counts: Array) -> Array:
 
 
 def split_bits(place: Place, tree: Tree, n_values: Sequence[int]) -> Array:
-    """Bits (t,) to tell a split: that it is one, its column, its threshold or its set of categories."""
+    """Bits (t,) to state a split: that it is one, its column, its threshold or its set of categories."""
     xp, dtype = place.xp, accumulator_dtype(place)
     total = xp.astype(xp.sum(tree.counts, axis=-1), dtype)
     threshold = xp.log2(xp.maximum(total - 1, xp.ones_like(total)))
@@ -40,12 +38,12 @@ def split_bits(place: Place, tree: Tree, n_values: Sequence[int]) -> Array:
 
 
 def _log2_choose(xp: Namespace, n: Array, k: Array) -> Array:
-    """Binary logarithm of the number of sets of k among n, also between whole numbers."""
+    """Binary logarithm of the number of sets of k among n, also for n and k that are not integers."""
     return (_log_gamma(xp, n + 1) - _log_gamma(xp, k + 1) - _log_gamma(xp, n - k + 1)) / math.log(2)
 
 
 def _log_gamma(xp: Namespace, x: Array) -> Array:
-    """Logarithm of the gamma function from 1 on: Stirling's series seven steps up (error below 1e-10)."""
+    """Logarithm of the gamma function from 1 on: Stirling's series at x + 7 (error below 1e-10)."""
     product = x
     for step in range(1, 7):
         product = product * (x + step)

@@ -1,4 +1,4 @@
-"""Pessimistic pruning: every leaf is charged some errors more than it made."""
+"""Pessimistic pruning: some errors are added to those of every leaf."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import Tree
-from arraylearn.tree.pruning.checks import check_not_negative, check_tree
-from arraylearn.tree.pruning.errors import count_errors
+from arraylearn.checks import check_number
+from arraylearn.tree.cut import count_errors, cut_at
+from arraylearn.tree.nodes import Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["charged_errors", "pessimistic_cuts", "prune_pessimistic"]
 
 
 def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
-    """Errors (t,) of nodes with class weights (t, c) as leaves, each charged `penalty`."""
+    """Errors (t,) of nodes with class weights (t, c) as leaves, with `penalty` added to each."""
     return count_errors(xp, counts) + penalty
 
 
 def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
-    r"""Cut a subtree where a leaf has no more errors, each leaf being charged r more than it made.
+    r"""Cut a subtree where a leaf has no more errors, with r errors added to each leaf.
 
     .. math:: e(t) + r \le \sum_{u \in \mathrm{leaves}(t)} \bigl(e(u) + r\bigr)
 
@@ -35,7 +34,7 @@ def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
     Returns
     -------
     Tree
-        At the place of `tree`. Subtrees are looked at from below, pruned as they are by then.
+        At the place of `tree`. Subtrees are judged from the leaves up, after those below them are pruned.
 
     References
     ----------
@@ -54,7 +53,7 @@ def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
 
 def pessimistic_cuts(tree: Tree, *, penalty: float = 0.5) -> Any:
     """Choose the nodes (t,) that `prune_pessimistic` turns into leaves, on the host."""
-    penalty = check_not_negative("penalty", penalty)
+    check_number("penalty", penalty, 0)
     xp = locate(check_tree(tree).kind).xp
     cost = charged_errors(xp, tree.counts, penalty=penalty)
     return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))

@@ -1,4 +1,4 @@
-"""Subtree raising: a node makes room for its largest branch where that is better (C4.5)."""
+"""Subtree raising: a node is replaced by its largest branch where that is better (C4.5)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ import numpy as np
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.measures import IMPURITIES
+from arraylearn.tree.cut import count_errors
 from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import Walker, make_walker
-from arraylearn.tree.pruning.descent import Entries, Sample, enter, keep_at, send_down, tally
-from arraylearn.tree.pruning.errors import count_errors
-from arraylearn.tree.pruning.layout import Layout, children_of, find_levels, lay_out, sum_children_of
+from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.levels import TIE
-from arraylearn.tree.pruning.report import PruningStep, size_of_layout
+from arraylearn.tree.pruning.pruning_report import PruningStep, size_of_shape
+from arraylearn.tree.pruning.row_parts import RowParts, keep_at, send_down, start_at_root, tally
+from arraylearn.tree.pruning.tree_shape import (
+    children_of,
+    find_levels,
+    make_tree,
+    shape_of,
+    sum_children_of,
+)
 
 __all__ = ["Estimate", "prune_and_raise"]
 
@@ -29,7 +36,7 @@ class _Frame(NamedTuple):
     """Subtrees to be pruned, level by level from below."""
 
     levels: list[Any]  # nodes of each level, the first one the roots of the subtrees
-    entries: list[list[Entries]]  # of each sample, what is at the nodes of each level
+    parts: list[list[RowParts]]  # of each sample, the parts of rows at the nodes of each level
 
 
 def prune_and_raise(
@@ -41,10 +48,10 @@ def prune_and_raise(
     held_out: Sample | None = None,
     impurity: Any = IMPURITIES["entropy"],
 ) -> tuple[Tree, list[PruningStep]]:
-    """Prune from below; each node stays, turns into a leaf or makes room for its largest branch.
+    """Prune from the leaves up; each node stays, turns into a leaf or is replaced by its largest branch.
 
-    A raised branch takes the rows of the whole node, and is pruned again with them. All nodes of a level are
-    judged at once; the rows go down at their place, what becomes of the nodes is decided on the host.
+    A raised branch gets all rows of the node, and is pruned again with them. All nodes of a level are judged
+    at once; rows are sent down at their place, decisions about nodes are made on the host.
 
     Parameters
     ----------
@@ -59,14 +66,14 @@ def prune_and_raise(
     held_out : Sample, optional
         Rows for the estimate, beside the training rows.
     impurity : callable
-        What the nodes of the new tree report.
+        Impurity of the nodes of the new tree.
 
     Returns
     -------
     tree : Tree
         At the place of the old one.
     steps : list of PruningStep
-        The levels at which something happened.
+        The levels at which nodes were cut or raised.
     """
     if tree.surrogates is not None:
         raise ValueError(
@@ -76,7 +83,7 @@ def prune_and_raise(
     samples = [training] if held_out is None else [training, held_out]
     work = _Work(tree_on_host(tree), samples, estimate, slack + TIE)
     steps = work.run()
-    return tree_at(lay_out(work.tree, work.layout, work.counts, impurity), locate(tree.kind)), steps
+    return tree_at(make_tree(work.tree, work.shape, work.counts, impurity), locate(tree.kind)), steps
 
 
 class _Work:
@@ -87,122 +94,121 @@ class _Work:
         self.place = samples[0].place
         self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
         n = tree.n_nodes
-        first_child = np.astype(tree.first_child, np.int64)
-        self.layout = Layout(np.arange(n), first_child, np.astype(tree.n_branches, np.int64))
-        self.counts = np.zeros((n, tree.n_classes))
-        self.wrong = np.zeros(n)
-        self.cost = np.zeros(n)
-        self._walker: Walker | None = None
+        self.shape = shape_of(tree)
+        self.counts = np.zeros((n, tree.n_classes))  # training rows at each node by now
+        self.wrong = np.zeros(n)  # held-out rows that each node as a leaf gets wrong
+        self.cost = np.zeros(n)  # errors expected of the subtree of each node
+        self._walker: Walker | None = None  # of the present shape, once rows are sent down it
 
     def run(self) -> list[PruningStep]:
-        """Prune everything; frames on the stack wait for the subtrees raised inside them."""
-        frames = [self._open(np.zeros(1, dtype=np.int64), [enter(sample) for sample in self.samples])]
+        """Prune all levels; the stack holds frames whose raised subtrees are to be pruned first."""
+        frames = [self._open(np.zeros(1, dtype=np.int64), [start_at_root(sample) for sample in self.samples])]
         steps = []
         n_cut = n_raised = 0
         while frames:
             frame = frames[-1]
-            nodes, entries = frame.levels.pop(), [part.pop() for part in frame.entries]
-            cut, raised = self._decide(nodes, entries)
+            nodes, parts = frame.levels.pop(), [part.pop() for part in frame.parts]
+            cut, raised = self._decide(nodes, parts)
             n_cut, n_raised = n_cut + cut.shape[0], n_raised + raised.shape[0]
             if raised.shape[0]:
-                frames.append(self._open(raised, self._keep(entries, raised, raised)))
+                frames.append(self._open(raised, self._keep(parts, raised, raised)))
                 continue
             while frames and not frames[-1].levels:
                 frames.pop()
             if len(frames) <= 1 and n_cut + n_raised:
                 depth = len(frames[0].levels) if frames else 0
-                size = size_of_layout(self.layout, count_errors(HOST.xp, self.counts))
+                size = size_of_shape(self.shape, count_errors(HOST.xp, self.counts))
                 steps.append(PruningStep(depth, n_cut, n_raised, size))
                 n_cut = n_raised = 0
         return steps
 
-    def _open(self, roots: Any, entries: list[Entries]) -> _Frame:
-        """Send rows down from some roots and take down who comes by."""
-        levels = find_levels(self.layout, roots)
-        arrivals = self._send(entries)
+    def _open(self, roots: Any, parts: list[RowParts]) -> _Frame:
+        """Route rows down from some roots and record which rows reach each node."""
+        levels = find_levels(self.shape, roots)
+        arrivals = self._send(parts)
         below = np.concat(levels)
         counts, wrong = self._tally(levels, arrivals)
         self.counts[below] = counts[below]
         self.wrong[below] = wrong[below]
-        # levels that no row reaches have the last entries, of which there are none
-        padded = [parts + parts[-1:] * len(levels) for parts in arrivals]
-        return _Frame(levels, [parts[: len(levels)] for parts in padded])
+        # the last parts are empty; they also stand for deeper levels that no row reaches
+        padded = [reached + reached[-1:] * len(levels) for reached in arrivals]
+        return _Frame(levels, [reached[: len(levels)] for reached in padded])
 
-    def _send(self, entries: list[Entries]) -> list[list[Entries]]:
+    def _send(self, parts: list[RowParts]) -> list[list[RowParts]]:
         tables = [sample.table for sample in self.samples]
-        return send_down(self.place, self._walk(), list(zip(tables, entries, strict=True)))
+        return send_down(self.place, self._walk(), list(zip(tables, parts, strict=True)))
 
-    def _keep(self, entries: list[Entries], nodes: Any, goes_to: Any) -> list[Entries]:
-        return [keep_at(self.place, part, nodes, goes_to, self.tree.n_nodes) for part in entries]
+    def _keep(self, parts: list[RowParts], nodes: Any, goes_to: Any) -> list[RowParts]:
+        return [keep_at(self.place, part, nodes, goes_to, self.tree.n_nodes) for part in parts]
 
-    def _decide(self, nodes: Any, entries: list[Entries]) -> tuple[Any, Any]:
-        """Choose for each node of a level, those below being done; return which were cut and raised."""
-        layout = self.layout
+    def _decide(self, nodes: Any, parts: list[RowParts]) -> tuple[Any, Any]:
+        """Decide on the nodes of a level, after those below; return the nodes that were cut and raised."""
+        shape = self.shape
         as_leaf = self.estimate(self.counts[nodes], self.wrong[nodes])
         self.cost[nodes] = as_leaf
-        is_inner = layout.n_branches[nodes] > 0
+        is_inner = shape.n_branches[nodes] > 0
         inner, as_leaf = nodes[is_inner], as_leaf[is_inner]
         if inner.shape[0] == 0:
             return inner, inner
-        as_tree = sum_children_of(layout, inner, self.cost)
+        as_tree = sum_children_of(shape, inner, self.cost)
         self.cost[inner] = as_tree
         largest = self._largest(inner)
-        as_branch = self._branch_costs(inner, largest, entries)
+        as_branch = self._branch_costs(inner, largest, parts)
         is_cut = (as_leaf <= as_tree + self.slack) & (as_leaf <= as_branch + self.slack)
         is_raised = ~is_cut & (as_branch <= as_tree + self.slack)
         self.cost[inner[is_cut]] = as_leaf[is_cut]
         if bool(np.any(is_cut | is_raised)):
-            self.layout = layout.cut(inner[is_cut]).lift(inner[is_raised], largest[is_raised])
+            self.shape = shape.cut(inner[is_cut]).raise_branches(inner[is_raised], largest[is_raised])
             self._walker = None
         return inner[is_cut], inner[is_raised]
 
-    def _tally(self, levels: list[Any], arrivals: list[list[Entries]]) -> tuple[Any, Any]:
+    def _tally(self, levels: list[Any], arrivals: list[list[RowParts]]) -> tuple[Any, Any]:
         """Class weights (t, c) of the training rows; held-out rows (t,) that nodes as leaves get wrong."""
-        shape = self.counts.shape
+        size = self.counts.shape
         pairs = zip(arrivals, self.labels, strict=True)
-        counts, *held_out = (tally(self.place, parts, labels, *shape) for parts, labels in pairs)
-        wrong = np.zeros(shape[0])
+        counts, *held_out = (tally(self.place, reached, labels, *size) for reached, labels in pairs)
+        wrong = np.zeros(size[0])
         if held_out:
             label = np.argmax(counts, axis=1)
-            for above in levels[:-1]:  # a node without rows says what its parent says
-                child, owner = children_of(self.layout, above)
+            for above in levels[:-1]:  # a node without rows predicts as its parent
+                child, owner = children_of(self.shape, above)
                 is_empty = np.sum(counts[child], axis=1) <= 0
                 label[child] = np.where(is_empty, label[above[owner]], label[child])
-            wrong = np.sum(held_out[0], axis=1) - held_out[0][np.arange(shape[0]), label]
+            wrong = np.sum(held_out[0], axis=1) - held_out[0][np.arange(size[0]), label]
         return counts, wrong
 
     def _largest(self, nodes: Any) -> Any:
         """Return the child of the largest weight; the last among equals, as in C4.5's successors."""
-        child, owner = children_of(self.layout, nodes)
+        child, owner = children_of(self.shape, nodes)
         weight = np.sum(self.counts[child], axis=1)
         is_largest = weight >= ops.segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
         return ops.segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
 
-    def _branch_costs(self, nodes: Any, largest: Any, entries: list[Entries]) -> Any:
-        """Errors expected were each node's rows all sent to its largest branch."""
-        arrivals = self._send(self._keep(entries, nodes, largest))
-        levels = find_levels(self.layout, largest)
+    def _branch_costs(self, nodes: Any, largest: Any, parts: list[RowParts]) -> Any:
+        """Errors expected if all rows of each node were sent to its largest branch."""
+        arrivals = self._send(self._keep(parts, nodes, largest))
+        levels = find_levels(self.shape, largest)
         counts, wrong = self._tally(levels, arrivals)
         cost = np.zeros(self.tree.n_nodes)
         for here in reversed(levels):
             cost[here] = self.estimate(counts[here], wrong[here])
-            inner = here[self.layout.n_branches[here] > 0]
-            cost[inner] = sum_children_of(self.layout, inner, cost)
+            inner = here[self.shape.n_branches[here] > 0]
+            cost[inner] = sum_children_of(self.shape, inner, cost)
         return cost[largest]
 
     def _walk(self) -> Walker:
-        """Return the tree as it is by now, ready for rows."""
+        """Return the tree of the present shape, prepared for sending rows down."""
         if self._walker is None:
-            layout, tree = self.layout, self.tree
-            is_leaf = layout.n_branches == 0
+            shape, tree = self.shape, self.tree
+            is_leaf = shape.n_branches == 0
             moved = tree._replace(
-                kind=np.where(is_leaf, np.int8(LEAF), tree.kind[layout.split_of]),
-                feature=np.where(is_leaf, np.int32(-1), tree.feature[layout.split_of]),
-                threshold=tree.threshold[layout.split_of],
-                first_child=layout.first_child,
-                n_branches=layout.n_branches,
-                map_start=tree.map_start[layout.split_of],
-                default_branch=tree.default_branch[layout.split_of],
+                kind=np.where(is_leaf, np.int8(LEAF), tree.kind[shape.split_of]),
+                feature=np.where(is_leaf, np.int32(-1), tree.feature[shape.split_of]),
+                threshold=tree.threshold[shape.split_of],
+                first_child=shape.first_child,
+                n_branches=shape.n_branches,
+                map_start=tree.map_start[shape.split_of],
+                default_branch=tree.default_branch[shape.split_of],
             )
             self._walker = make_walker(self.place, moved, self.samples[0].schema)
         return self._walker

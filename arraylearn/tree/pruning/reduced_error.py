@@ -1,4 +1,4 @@
-"""Reduced-error pruning: rows that the tree has not seen say which subtrees help."""
+"""Reduced-error pruning: subtrees stay where they lower the errors on held-out rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
 from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import Tree
-from arraylearn.tree.pruning.checks import check_tree
+from arraylearn.tree.nodes import Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
@@ -33,13 +32,13 @@ def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
     tree : Tree
         A grown tree; it stays as it is.
     held_out : array (t, c)
-        Weight of the held-out rows of each class that come by each node: from `count_held_out`.
+        Weight of the held-out rows of each class that pass each node: from `count_held_out`.
 
     Returns
     -------
     Tree
-        At the place of `tree`. Subtrees are looked at from below, pruned as they are by then; one that no
-        held-out row reaches is cut, as nothing speaks for it.
+        At the place of `tree`. Subtrees are judged from the leaves up, after those below them are pruned;
+        one that no held-out row reaches is cut.
 
     References
     ----------

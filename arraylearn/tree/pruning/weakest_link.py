@@ -13,30 +13,30 @@ __all__ = ["Links", "weakest_links"]
 
 
 class Links(NamedTuple):
-    """When each node turns into a leaf: float arrays (t,)."""
+    """The price at which each node turns into a leaf, and the change of the tree then: float arrays (t,)."""
 
-    alpha: Array  # price of a leaf from which on the node is one; inf: never, or one above was first
-    risk_step: Array  # what the risk of the tree grows by then
-    leaf_step: Array  # what the number of leaves falls by then
-    node_step: Array  # what the number of nodes falls by then
+    alpha: Array  # price of a leaf from which on the node is one; inf: never, or a node above is cut first
+    risk_step: Array  # growth of the risk of the tree
+    leaf_step: Array  # fall of the number of leaves
+    node_step: Array  # fall of the number of nodes
 
 
 class _Rest(NamedTuple):
-    """What is left of the tree: arrays (r,)."""
+    """The nodes that are not cut off yet: arrays (r,)."""
 
-    node: Array  # number in the whole tree
-    parent: Array  # position in the rest, r for the root
-    risk: Array
-    is_inner: Array
+    node: Array  # number in the grown tree
+    parent: Array  # position among these, r for the root
+    risk: Array  # of the node as a leaf
+    is_inner: Array  # whether it still is a split
 
 
 def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links:
     r"""Find the price at which each node turns into a leaf.
 
     The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only
-    above it and never lowers it there; so every node whose g is the least of all above and below it is as
-    good as the weakest, and all of them are pruned at once. Sums over subtrees take steps of 1, 2, 4, ...
-    levels: their number grows with the logarithm of the depth. The host waits once per round.
+    above it and never lowers it there; so every node whose g is the least of all above and below it will be
+    a weakest link, and all of them are pruned at once. Sums over subtrees take steps of 1, 2, 4, ...
+    levels: their number grows with the logarithm of the depth. One sync per round.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links
     node = xp.arange(t, dtype=xp.int64, device=place.device)
     parent = xp.where(tree.parent < 0, t, xp.astype(tree.parent, xp.int64))
     rest = _Rest(node, parent, xp.astype(risk, dtype), tree.kind != LEAF)
-    found = []
+    found: list[tuple[Array, Array]] = []  # per round: nodes cut, and their rows of `steps`
     while rest.node.shape[0] > 1:
         jumps = _double_jumps(xp, rest.parent, n_levels)
         steps = _judge(xp, rest, jumps)
@@ -57,10 +57,11 @@ def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links
         is_least = (price <= _least_below(xp, price, jumps)) & (price <= _least_above(xp, price, jumps))
         is_cut = rest.is_inner & is_least
         is_gone = _least_above(xp, -xp.astype(is_cut, dtype), jumps) < 0
-        # of links of one price, one above the other, the upper one takes the lower ones along
+        # of links of one price on one path, the uppermost is cut: the lower ones are dropped with it
         is_cut = is_cut & ~is_gone
         n_cut, n_left = _read_sizes(xp, is_cut, ~is_gone)
-        found.append([ops.compress(xp, part, is_cut, n_cut) for part in (rest.node, steps)])
+        cut, cut_steps = (ops.compress(xp, part, is_cut, n_cut) for part in (rest.node, steps))
+        found.append((cut, cut_steps))
         rest = _shrink(xp, rest._replace(is_inner=rest.is_inner & ~is_cut), ~is_gone, n_left)
     return _collect(xp, found, rest.risk, t)
 
@@ -78,7 +79,7 @@ def _double_jumps(xp: Namespace, parent: Array, n_levels: int) -> list[Array]:
 
 
 def _judge(xp: Namespace, rest: _Rest, jumps: list[Array]) -> Array:
-    """Price, rise of the risk, leaves and nodes less (r, 4) were each node a leaf; inf for leaves."""
+    """Price, rise of the risk, fall of leaves and nodes (r, 4) if each node were a leaf; inf for leaves."""
     one, zero = xp.ones_like(rest.risk), xp.zeros_like(rest.risk)
     leaf_risk, leaf = (xp.where(rest.is_inner, zero, value) for value in (rest.risk, one))
     below = xp.stack((leaf_risk, leaf, one), axis=1)
@@ -112,7 +113,7 @@ def _take_or_inf(xp: Namespace, values: Array, at: Array, r: int) -> Array:
 
 
 def _read_sizes(xp: Namespace, *masks: Array) -> list[int]:
-    """Count the masks; the host waits here."""
+    """Count the masks; one sync."""
     counts = xp.stack([xp.sum(xp.astype(mask, xp.int64)) for mask in masks])
     return [int(count) for count in to_host(counts)]
 
@@ -128,13 +129,13 @@ def _shrink(xp: Namespace, rest: _Rest, stays: Array, size: int) -> _Rest:
     return _Rest(node, parent, risk, is_inner)
 
 
-def _collect(xp: Namespace, found: list[list[Array]], like: Array, n_nodes: int) -> Links:
-    """Bring what the rounds found into the order of the nodes."""
+def _collect(xp: Namespace, found: list[tuple[Array, Array]], like: Array, n_nodes: int) -> Links:
+    """Bring the links found in all rounds into the order of the nodes."""
     if not found:
         nothing = xp.zeros_like(like)
         return Links(nothing + xp.inf, nothing, nothing, nothing)
     node, steps = (xp.concat(list(parts), axis=0) for parts in zip(*found, strict=True))
-    told = xp.concat((steps, xp.ones_like(steps[:, :1])), axis=1)
-    by_node = ops.segment_sum(xp, told, node, n_nodes)
+    marked = xp.concat((steps, xp.ones_like(steps[:, :1])), axis=1)
+    by_node = ops.segment_sum(xp, marked, node, n_nodes)
     alpha = xp.where(by_node[:, 4] > 0, by_node[:, 0], xp.inf)
     return Links(alpha, by_node[:, 1], by_node[:, 2], by_node[:, 3])

@@ -1,7 +1,7 @@
-"""The candidate literals of a table, laid out so that all of them are scored in one pass.
+"""The candidate literals of a table, arranged so that all of them are scored in one pass.
 
-Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; other numeric
-columns keep their rows sorted.
+Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; the other
+numeric columns keep lists of their rows in ascending order.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import array_api_extra as xpx
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.rules.rule import Condition
+from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
 __all__ = [
-    "Block",
     "Candidates",
-    "Target",
+    "CountedColumns",
     "choose_threshold",
     "is_single_precision",
     "prepare",
     "satisfies",
+    "satisfies_all",
 ]
 
 # A numeric column with at most this many distinct values is counted by value rather than kept sorted.
 MOST_CELLS = 255
 
 
-class Block(NamedTuple):
-    """Columns that are counted by value."""
+class CountedColumns(NamedTuple):
+    """Columns with about as many distinct values, which are counted by value."""
 
     packed: Any  # (d, n) value of each row, n_cells where missing; see `ops.pack_cells`
     n_cells: int  # largest number of values of a column
@@ -43,15 +43,15 @@ class Block(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """A table as the search for literals sees it; made once per fit."""
+    """A table prepared for the search of literals; made once per fit."""
 
     table: Table
     columns: Array  # (d_numeric, n) the numeric block, column-major
-    blocks: tuple[Block, ...]
+    counted: tuple[CountedColumns, ...]
     lists: Array  # (d_sorted, n) int32 rows of the other columns in ascending order, missing ones last
     ranks: Array  # (d_sorted, n) int32 dense rank of each row, -1 where missing
     sorted_idx: tuple[int, ...]  # positions of the sorted columns in `columns`
-    idx: tuple[int, ...]  # positions in the input: the columns of each block, then the sorted ones
+    idx: tuple[int, ...]  # positions in the input: the counted columns, group by group, then the sorted ones
     n_values: tuple[int, ...]  # distinct values of each column of `idx`
     tolerance: float  # relative difference up to which scores are equal
 
@@ -67,39 +67,32 @@ class Candidates(NamedTuple):
         return n_nominal + 2 * (sum(self.n_values) - n_nominal)
 
 
-class Target(NamedTuple):
-    """What a rule shall cover."""
-
-    is_positive: Array  # (n,) bool: the rows of the class
-    weights: Array | None  # (n,) accumulator's dtype; None: every row counts 1
-
-
 class _Ranked(NamedTuple):
-    """Numeric columns (d, n), sorted and ranked."""
+    """Numeric columns, sorted and ranked; each array is (d, n)."""
 
-    order: Array
-    ordered: Array
+    order: Array  # row numbers, by ascending value; missing values last
+    ordered: Array  # the values in that order
     rank_along: Array  # the ranks in that order
-    ranks: Array
-    n_distinct: list[int]
+    ranks: Array  # the ranks in the order of the rows
+    n_distinct: list[int]  # (d,)
 
 
 def prepare(place: Place, table: Table) -> Candidates:
-    """Sort and count the columns of a table; the host waits once, for the numbers of distinct values."""
+    """Sort and count the columns of a table; one sync, for the numbers of distinct values."""
     xp, schema = place.xp, table.schema
     every = xp.arange(table.n_rows, dtype=xp.int64, device=place.device)
     columns = xp.take(xp.permute_dims(table.numeric, (1, 0)), every, axis=1)  # a contiguous copy
     ranked = _rank(xp, columns)
-    blocks: list[Block] = []
+    counted: list[CountedColumns] = []
     idx: list[int] = []
     n_values: list[int] = []
     for group in _group_by_size(schema.n_values):
-        blocks.append(_nominal_block(place, table.codes, group, schema.n_values))
+        counted.append(_count_nominal(place, table.codes, group, schema.n_values))
         idx += [schema.nominal_idx[j] for j in group]
         n_values += [schema.n_values[j] for j in group]
     wide = [j for j, count in enumerate(ranked.n_distinct) if count > MOST_CELLS]
     for group in _group_by_size([count if count <= MOST_CELLS else -1 for count in ranked.n_distinct]):
-        blocks.append(_ordered_block(place, ranked, group))
+        counted.append(_count_numeric(place, ranked, group))
         idx += [schema.numeric_idx[j] for j in group]
         n_values += [ranked.n_distinct[j] for j in group]
     idx += [schema.numeric_idx[j] for j in wide]
@@ -108,12 +101,12 @@ def prepare(place: Place, table: Table) -> Candidates:
     ranks = xp.astype(_pick(place, ranked.ranks, wide), xp.int32)
     tolerance = 64 * float(xp.finfo(accumulator_dtype(place)).eps)
     return Candidates(
-        table, columns, tuple(blocks), lists, ranks, tuple(wide), tuple(idx), tuple(n_values), tolerance
+        table, columns, tuple(counted), lists, ranks, tuple(wide), tuple(idx), tuple(n_values), tolerance
     )
 
 
 def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
-    """Group columns of about as many values, so that none pays for another's cells; negative: left out."""
+    """Group columns of about as many values: tables are as wide as the widest column; negative: left out."""
     groups: dict[float, list[int]] = {}
     for j, size in enumerate(sizes):
         if size >= 0:
@@ -121,17 +114,17 @@ def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
     return [groups[size] for size in sorted(groups)]
 
 
-def _nominal_block(place: Place, codes: Array, group: list[int], n_values: Sequence[int]) -> Block:
+def _count_nominal(place: Place, codes: Array, group: list[int], n_values: Sequence[int]) -> CountedColumns:
     n_cells = max(1, *(n_values[j] for j in group))
-    return Block(_pack(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
+    return CountedColumns(_pack(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
 
 
-def _ordered_block(place: Place, ranked: _Ranked, group: list[int]) -> Block:
+def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedColumns:
     n_cells = max(1, *(ranked.n_distinct[j] for j in group))
     picked = (_pick(place, one, group) for one in (ranked.ranks, ranked.ordered, ranked.rank_along))
     ranks, ordered, rank_along = picked
     values = _distinct_values(place, ordered, rank_along, n_cells)
-    return Block(_pack(place.xp, ranks, n_cells), n_cells, values)
+    return CountedColumns(_pack(place.xp, ranks, n_cells), n_cells, values)
 
 
 def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
@@ -166,9 +159,9 @@ def _unsort(xp: Namespace, along: Array, order: Array) -> Array:
     return xp.reshape(ops.scatter(xp, xp.reshape(along, (-1,)), flat, d * n), (d, n))
 
 
-def _pick(place: Place, block: Array, lines: list[int]) -> Array:
-    idx = place.xp.asarray(lines, dtype=place.xp.int64, device=place.device)
-    return place.xp.take(block, idx, axis=0)
+def _pick(place: Place, columns: Array, chosen: list[int]) -> Array:
+    idx = place.xp.asarray(chosen, dtype=place.xp.int64, device=place.device)
+    return place.xp.take(columns, idx, axis=0)
 
 
 def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) -> Array:
@@ -176,8 +169,8 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
     xp = place.xp
     d, n = ordered.shape
     ascending = xp.where(rank < 0, n_cells, rank)
-    line = xp.zeros((d, 1), dtype=xp.int64, device=place.device)
-    cells = line + xp.arange(n_cells, dtype=xp.int64, device=place.device)
+    columns = xp.zeros((d, 1), dtype=xp.int64, device=place.device)
+    cells = columns + xp.arange(n_cells, dtype=xp.int64, device=place.device)
     position = xp.astype(xpx.searchsorted(ascending, cells, side="left", xp=xp), xp.int64)
     return xp.take_along_axis(ordered, xp.where(position < n, position, n - 1), axis=1)
 
@@ -198,9 +191,20 @@ def satisfies(xp: Namespace, candidates: Candidates, condition: Condition) -> Ar
     return column <= condition.value if condition.relation == "<=" else column > condition.value
 
 
+def satisfies_all(xp: Namespace, candidates: Candidates, conditions: Conditions) -> Array:
+    """Return the mask (n,) of the rows that meet all conditions."""
+    if not conditions:
+        device = array_api_compat.device(candidates.columns)
+        return xp.ones((candidates.n_rows,), dtype=xp.bool, device=device)
+    mask = satisfies(xp, candidates, conditions[0])
+    for condition in conditions[1:]:
+        mask = mask & satisfies(xp, candidates, condition)
+    return mask
+
+
 def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
     """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
-    # a little above, so that float32 and float64 round to the same side where they stand between two numbers
+    # slightly above the middle: a tie between two roundings is then broken alike in float32 and float64
     middle = lower + 0.50001 * (upper - lower)
     quarter = (upper - lower) / 4
     chosen = lower + (upper - lower) / 2

@@ -1,23 +1,26 @@
-"""The classifiers that learn rules: the doors to `covering` and `ripper`."""
+"""The classifiers that learn rules: sequential covering and RIPPER."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from arraylearn.backend.random import as_generator
-from arraylearn.rules.classifier import Conditions, Rows, RuleClassifier, check_choice, check_number
+from arraylearn.checks import check_choice, check_number, check_whole
+from arraylearn.rules.base import RuleClassifier
 from arraylearn.rules.covering import CoveringSettings, learn_covering
-from arraylearn.rules.foil import GAINS
-from arraylearn.rules.resolve import Conflict
-from arraylearn.rules.ripper import RipperSettings, learn_ripper
+from arraylearn.rules.literals.score_literals import GAINS
+from arraylearn.rules.resolve import CONFLICTS, Conflict
+from arraylearn.rules.ripper.learn import RipperSettings, learn_ripper
+from arraylearn.rules.rule import CodedRule
+from arraylearn.rules.training_rows import TrainingRows
 
 __all__ = ["RipperClassifier", "SequentialCoveringClassifier"]
 
 
 class SequentialCoveringClassifier(RuleClassifier):
-    r"""Rules for one class after the other, each grown greedily on the rows that the ones before left over.
+    r"""Rules for one class after the other, each grown greedily on the rows not covered yet.
 
-    A rule starts empty and takes the literal with the best gain until it covers no other class or nothing
+    A rule starts empty and takes the literal with the best gain until it covers no other class or no literal
     helps; the rows it covers are removed; the next rule follows until the class is covered or no rule is good
     enough. Every class starts from all rows, so that its rules hold by themselves. All values and
     thresholds of all attributes are scored in one pass.
@@ -29,7 +32,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         attribute with fewer values. ``"foil"``:
         :math:`p' (\log_2 \frac{p'}{p' + n'} - \log_2 \frac{p}{p + n})`, which weighs accuracy by coverage.
     conflict : {"first", "strictest", "vote"}, default "first"
-        Who decides where several rules fire: the first one, the one with most literals, or the majority.
+        What decides where several rules fire: the first one, the one with most literals, or the majority.
     min_accuracy : float, default 0.5
         A rule of less accuracy ends the rules of its class.
     min_coverage : float, optional
@@ -103,15 +106,13 @@ class SequentialCoveringClassifier(RuleClassifier):
 
     def _check_parameters(self) -> None:
         check_choice("gain", self.gain, ("accuracy", "foil"))
-        check_choice("conflict", self.conflict)
-        check_number("min_accuracy", self.min_accuracy, 0.0)
-        check_number("min_coverage", self.min_coverage, 0.0, or_none=True)
-        check_number("max_literals", self.max_literals, 1, is_whole=True, or_none=True)
-        check_number("max_rules", self.max_rules, 1, is_whole=True, or_none=True)
+        check_choice("conflict", self.conflict, CONFLICTS)
+        check_number("min_accuracy", self.min_accuracy, 0)
+        check_number("min_coverage", self.min_coverage, 0, optional=True)
+        check_whole("max_literals", self.max_literals, 1, optional=True)
+        check_whole("max_rules", self.max_rules, 1, optional=True)
 
-    def _learn(
-        self, rows: Rows, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[list[tuple[Conditions, int]], int]:
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         settings = CoveringSettings(
             GAINS[self.gain],
             must_gain=self.gain == "foil",
@@ -122,7 +123,7 @@ class SequentialCoveringClassifier(RuleClassifier):
             max_literals=self.max_literals,
             max_rules=self.max_rules,
         )
-        return learn_covering(rows.place, rows.table, rows.codes, rows.class_weights, rows.weights, settings)
+        return learn_covering(rows, settings)
 
 
 class RipperClassifier(RuleClassifier):
@@ -132,7 +133,8 @@ class RipperClassifier(RuleClassifier):
     default. A rule grows by FOIL's gain on two thirds of the rows and is cut to the prefix with the largest
     :math:`(p - n) / (p + n + 2 s)` on the others. Rules are added until the description length is 64 bits
     above its minimum or a rule is wrong half of the time. Then each rule competes, `rounds` times, with a
-    replacement grown from nothing and a revision grown from itself; what does not pay is deleted.
+    replacement grown from the empty rule and a revision grown from itself; rules that do not save bits are
+    deleted.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ class RipperClassifier(RuleClassifier):
     Attributes
     ----------
     rules_ : tuple of Rule
-        The first that matches decides; empty if no rule pays, and then the default is all there is.
+        The first that matches decides; empty if no rule saves bits: then every row gets the default.
     default_ : label
         The most frequent class.
     coverage_, accuracy_ : list of float
@@ -206,21 +208,11 @@ class RipperClassifier(RuleClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        check_number("rounds", self.rounds, 0, is_whole=True)
-        check_number("folds", self.folds, 2, is_whole=True)
-        check_number("min_weight", self.min_weight, 0.0)
-        check_number("smoothing", self.smoothing, 0.0)
+        check_whole("rounds", self.rounds, 0)
+        check_whole("folds", self.folds, 2)
+        check_number("min_weight", self.min_weight, 0)
+        check_number("smoothing", self.smoothing, 0)
 
-    def _learn(
-        self, rows: Rows, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[list[tuple[Conditions, int]], int]:
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         settings = RipperSettings(self.rounds, self.folds, self.min_weight, self.smoothing)
-        return learn_ripper(
-            rows.place,
-            rows.table,
-            rows.codes,
-            rows.class_weights,
-            rows.weights,
-            as_generator(self.random_state),
-            settings,
-        )
+        return learn_ripper(rows, as_generator(self.random_state), settings)

@@ -1,20 +1,17 @@
-"""What the rule classifiers share: rules in the terms of the user, decisions, explanations."""
+"""The base of the rule classifiers: rules with the user's names, decisions, explanations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
-from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.resolve import (
-    CONFLICTS,
     Conflict,
     RuleModel,
     class_weights_by_rule,
@@ -22,13 +19,11 @@ from arraylearn.rules.resolve import (
     make_model,
     order_rules,
 )
-from arraylearn.rules.rule import Condition, Literal, Rule, sort_literals
-from arraylearn.table import Schema, Table
-from arraylearn.weights import read_weights
+from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule, sort_literals
+from arraylearn.rules.training_rows import TrainingRows, gather_rows
+from arraylearn.table import Schema
 
-__all__ = ["Explanation", "Rows", "RuleClassifier", "state_rule"]
-
-Conditions = tuple[Condition, ...]
+__all__ = ["Explanation", "RuleClassifier", "state_rule"]
 
 
 class Explanation(NamedTuple):
@@ -39,18 +34,8 @@ class Explanation(NamedTuple):
     fired: tuple[int, ...]  # positions of all rules that match
 
 
-class Rows(NamedTuple):
-    """Training rows at the place where they are learned from; rows of weight 0 are left out."""
-
-    place: Place
-    table: Table
-    codes: Array  # (n,) int64
-    weights: Array | None
-    class_weights: list[float]
-
-
 def state_rule(conditions: Conditions, label: Any, schema: Schema) -> Rule:
-    """Turn conditions into a rule in the user's terms: literals by column, only the tightest bounds."""
+    """Turn conditions into a rule with the user's names, sorted by column, with only the tightest bounds."""
     literals: dict[tuple[int, str], Literal] = {}
     for column, relation, value in conditions:
         name = schema.names[column]
@@ -65,7 +50,7 @@ def state_rule(conditions: Conditions, label: Any, schema: Schema) -> Rule:
 
 
 class RuleClassifier(ArrayClassifier):
-    """Base of the rule classifiers: fit gives rules; all else follows from them."""
+    """Base of the rule classifiers: `_learn` finds rules; the rest follows from them."""
 
     conflict: Conflict
     rules_: tuple[Rule, ...]
@@ -73,16 +58,14 @@ class RuleClassifier(ArrayClassifier):
     coverage_: list[float]
     accuracy_: list[float]
 
-    # ---- what a method of its own defines
+    # ---- what each classifier defines
 
     @abstractmethod
     def _check_parameters(self) -> None:
         """Refuse parameters that break a rule."""
 
     @abstractmethod
-    def _learn(
-        self, rows: Rows, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[list[tuple[Conditions, int]], int]:
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         """Return rules (conditions and class) and the default class."""
 
     # ---- learning
@@ -108,12 +91,12 @@ class RuleClassifier(ArrayClassifier):
         with self._fitting():
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-            rows = _gather_rows(batch, labels.codes, len(labels.classes), sample_weight)
+            rows = gather_rows(batch, labels.codes, len(labels.classes), sample_weight)
             found, default = self._learn(rows, X, y, sample_weight)
             self._keep(rows, found, default)
         return self
 
-    def _keep(self, rows: Rows, found: list[tuple[Conditions, int]], default: int) -> None:
+    def _keep(self, rows: TrainingRows, found: list[CodedRule], default: int) -> None:
         """Count what each rule decides, and keep rules and model."""
         xp, k = rows.place.xp, len(rows.class_weights)
         labels = self.classes_.tolist()
@@ -123,13 +106,13 @@ class RuleClassifier(ArrayClassifier):
         matcher = compile_rules(rows.place, [found[i][0] for i in order], self.schema_)
         position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
         counts = class_weights_by_rule(xp, position, rows.codes, len(found), k, rows.weights)
-        table = [[float(one) for one in line] for line in to_host(counts).tolist()]
+        by_rule = [[float(one) for one in weights] for weights in to_host(counts).tolist()]
         self.model_ = make_model(
-            rows.place, found, default, self.schema_, table, rows.class_weights, self.conflict
+            rows.place, found, default, self.schema_, by_rule, rows.class_weights, self.conflict
         )
         covered, right = [0.0] * len(found), [0.0] * len(found)
-        for line, i in zip(table, order, strict=False):
-            covered[i], right[i] = sum(line), line[found[i][1]]
+        for weights, i in zip(by_rule, order, strict=False):  # the last weights are those of the default
+            covered[i], right[i] = sum(weights), weights[found[i][1]]
         self.coverage_ = covered
         self.accuracy_ = [
             good / weight if weight > 0 else float("nan") for good, weight in zip(right, covered, strict=True)
@@ -172,7 +155,7 @@ class RuleClassifier(ArrayClassifier):
         return self._deliver(batch.place.xp.astype(probability, batch.float_dtype), batch)
 
     def explain(self, X: Any) -> list[Explanation]:
-        """Say which rules fired, and which of them decided.
+        """Find which rules fired, and which of them decided.
 
         Parameters
         ----------
@@ -192,8 +175,8 @@ class RuleClassifier(ArrayClassifier):
         decided = to_host(first_rule(xp, words, n_rules)).tolist()
         is_fired = to_host(fired(xp, words, n_rules)).tolist()
         explanations = []
-        for label, first, line in zip(labels, decided, is_fired, strict=True):
-            positions = sorted(model.order[i] for i, bit in enumerate(line) if bit)
+        for label, first, bits in zip(labels, decided, is_fired, strict=True):
+            positions = sorted(model.order[i] for i, bit in enumerate(bits) if bit)
             by = None if model.is_vote or first == n_rules else model.order[first]
             explanations.append(Explanation(label, by, tuple(positions)))
         return explanations
@@ -219,48 +202,8 @@ class RuleClassifier(ArrayClassifier):
         return batch, self._model_at(batch.place)
 
     def __getstate__(self) -> dict[str, Any]:
-        # what was learned on a GPU can be read on a machine without one
+        # moved to the host, so that what was learned on a GPU can be read on a machine without one
         state = super().__getstate__()
         if "model_" in state:
             state["model_"] = move_model(state["model_"], HOST)
         return state
-
-
-def _gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> Rows:
-    place, table = batch.place, batch.table
-    xp = place.xp
-    weights = read_weights(sample_weight, table.n_rows, place)
-    codes = from_host(host_codes, place, xp.int64)
-    if weights is not None:
-        host_weights = to_host(weights)
-        if (host_weights == 0).any():
-            idx = from_host(host_weights.nonzero()[0], place, xp.int64)
-            weights, codes = xp.take(weights, idx, axis=0), xp.take(codes, idx, axis=0)
-            table = Table(
-                xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
-            )
-    class_weights = to_host(ops.histogram(xp, codes, n_classes, weights)).tolist()
-    return Rows(place, table, codes, weights, [float(one) for one in class_weights])
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str] = CONFLICTS) -> None:
-    """Refuse a value that is not one of the choices."""
-    if value not in choices:
-        *others, last = map(repr, choices)
-        raise ValueError(f"`{name}` must be {', '.join(others)} or {last}; got {value!r}.")
-
-
-def check_number(
-    name: str, value: Any, least: float, *, is_whole: bool = False, or_none: bool = False
-) -> None:
-    """Refuse a value that is not a number of at least `least`."""
-    if or_none and value is None:
-        return
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if hasattr(value, "item") and not is_number:
-        value, is_number = value.item(), True
-    if not is_number or not value >= least or (is_whole and int(value) != value):
-        kind = "a whole number" if is_whole else "a number"
-        raise ValueError(
-            f"`{name}` must be {kind} of at least {least:g}{' or None' if or_none else ''}; got {value!r}."
-        )

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.candidates import Target, choose_threshold, prepare, satisfies
-from arraylearn.rules.description_length import (
-    Counts,
+from arraylearn.rules.from_tree import pessimistic_error
+from arraylearn.rules.literals.candidates import choose_threshold, prepare, satisfies
+from arraylearn.rules.literals.live_rows import all_rows
+from arraylearn.rules.literals.target import Counts, Target
+from arraylearn.rules.ripper.description_length import (
     Setting,
     data_bits,
     find_needless,
@@ -19,10 +21,7 @@ from arraylearn.rules.description_length import (
     subset_bits,
     theory_bits,
 )
-from arraylearn.rules.from_tree import pessimistic_error
-from arraylearn.rules.grow import Weight
-from arraylearn.rules.pool import open_pool
-from arraylearn.rules.prune import choose_length, count_prefixes, shuffle_rows, split_pool
+from arraylearn.rules.ripper.prune_rule import choose_length, count_prefixes, hold_back, shuffle_rows
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -65,28 +64,28 @@ def test_prefixes(rung, xp):
     rows = rung.from_host(np.ones(5, dtype=bool))
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
     counts = count_prefixes(xp, candidates, conditions, target, rows)
-    assert counts == [(3, 5, 5), (2, 3, 3), (2, 2, 2)]
+    assert counts == [(3, 5), (2, 3), (2, 2)]
     weights = rung.from_host([1, 2, 3, 4, 5], rung.float_dtypes[-1])
     counts = count_prefixes(xp, candidates, conditions, target._replace(weights=weights), rows)
-    assert counts == [(10, 15, 5), (5, 9, 3), (5, 5, 2)]
+    assert counts == [(10, 15), (5, 9), (5, 5)]
 
 
-def weights(pairs):
-    return [Weight(p, covered, covered) for p, covered in pairs]
+def counts_of(pairs):
+    return [Counts(p, covered) for p, covered in pairs]
 
 
 def test_choice_of_a_prefix():
     # (p - n) / (p + n): 0.2, 0.5, 0.5; the shorter one wins
-    assert choose_length(weights([[6, 10], [6, 8], [3, 4]]), smoothing=0.0, is_whole=False) == 1
+    assert choose_length(counts_of([[6, 10], [6, 8], [3, 4]]), smoothing=0.0, on_all_rows=False) == 1
     # smoothing prefers the one that rests on more rows
-    assert choose_length(weights([[10, 20], [8, 9], [1, 1]]), smoothing=0.0, is_whole=False) == 2
-    assert choose_length(weights([[10, 20], [8, 9], [1, 1]]), smoothing=1.0, is_whole=False) == 1
+    assert choose_length(counts_of([[10, 20], [8, 9], [1, 1]]), smoothing=0.0, on_all_rows=False) == 2
+    assert choose_length(counts_of([[10, 20], [8, 9], [1, 1]]), smoothing=1.0, on_all_rows=False) == 1
     # the empty rule where nothing is better
-    assert choose_length(weights([[9, 10], [4, 5]]), smoothing=0.0, is_whole=False) == 0
+    assert choose_length(counts_of([[9, 10], [4, 5]]), smoothing=0.0, on_all_rows=False) == 0
     # accuracy on all rows
-    assert choose_length(weights([[5, 10], [5, 7], [2, 2]]), smoothing=1.0, is_whole=True) == 1
+    assert choose_length(counts_of([[5, 10], [5, 7], [2, 2]]), smoothing=1.0, on_all_rows=True) == 1
     # nothing held back: nothing pruned
-    assert choose_length(weights([[0, 0], [0, 0]]), smoothing=1.0, is_whole=False) == 1
+    assert choose_length(counts_of([[0, 0], [0, 0]]), smoothing=1.0, on_all_rows=False) == 1
 
 
 def test_split(rung, xp):
@@ -95,10 +94,10 @@ def test_split(rung, xp):
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     target = Target(rung.from_host(np.arange(20) < 6), None)
     order = shuffle_rows(place, target, 0)
-    halves = split_pool(xp, candidates, open_pool(place, candidates), order, 5, 3)
-    held, grown = rung.to_host(halves.is_held), rung.to_host(halves.grow.is_live)
+    parts = hold_back(xp, candidates, all_rows(place, candidates), order, 5, 3)
+    held, grown = rung.to_host(parts.is_held), rung.to_host(parts.growing.is_live)
     np.testing.assert_array_equal(held, ~grown)
-    assert (held.sum(), halves.grow.size) == (6, 14)
+    assert (held.sum(), parts.growing.size) == (6, 14)
     assert held[:6].sum() == 2
 
 

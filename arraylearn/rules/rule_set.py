@@ -7,13 +7,14 @@ from typing import Any
 from sklearn.base import clone
 
 from arraylearn.backend.errors import warn_caller
-from arraylearn.rules.classifier import Conditions, Rows, RuleClassifier, check_choice
-from arraylearn.rules.covering import default_class
+from arraylearn.checks import check_choice
+from arraylearn.rules.base import RuleClassifier
 from arraylearn.rules.from_tree import leaf_rules, post_prune
 from arraylearn.rules.match import compile_rules, match_rows
 from arraylearn.rules.quality import read_rules
-from arraylearn.rules.resolve import Conflict
-from arraylearn.rules.rule import find_scalar, resolve_rule
+from arraylearn.rules.resolve import CONFLICTS, Conflict
+from arraylearn.rules.rule import UNKNOWN, CodedRule, find_scalar, resolve_rule
+from arraylearn.rules.training_rows import TrainingRows, default_class
 from arraylearn.tree import DecisionTreeClassifier, c45
 
 __all__ = ["RuleSetClassifier"]
@@ -33,7 +34,7 @@ class RuleSetClassifier(RuleClassifier):
         The class where no rule fires; default: that of a last rule without literals
         (``otherwise -> label``), else the most frequent class of the training rows that no rule matches.
     conflict : {"first", "strictest", "vote"}, default "first"
-        Who decides where several rules fire: the first one, the one with most literals, or the majority.
+        What decides where several rules fire: the first one, the one with most literals, or the majority.
     post_prune : bool, default True
         Whether rules read from a tree lose the literals that do not lower their pessimistic error on the
         training rows; they are then ordered by that error.
@@ -99,11 +100,9 @@ class RuleSetClassifier(RuleClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        check_choice("conflict", self.conflict)
+        check_choice("conflict", self.conflict, CONFLICTS)
 
-    def _learn(
-        self, rows: Rows, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[list[tuple[Conditions, int]], int]:
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         default = None if self.default is None else self._code_of(self.default, "`default`")
         if self.rules is None or isinstance(self.rules, DecisionTreeClassifier):
             found = self._read_tree(rows, X, y, sample_weight)
@@ -114,7 +113,7 @@ class RuleSetClassifier(RuleClassifier):
             default = self._choose_default(rows, found)
         return found, default
 
-    def _read_tree(self, rows: Rows, X: Any, y: Any, sample_weight: Any) -> list[tuple[Conditions, int]]:
+    def _read_tree(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> list[CodedRule]:
         tree = c45() if self.rules is None else clone(self.rules)
         tree.set_params(categorical_features=self.categorical_features, backend=self.backend)
         tree.fit(X, y, sample_weight=sample_weight)
@@ -122,7 +121,7 @@ class RuleSetClassifier(RuleClassifier):
         found = [(conditions, code) for conditions, code in found if conditions]
         return post_prune(rows, found, self.schema_) if self.post_prune else found
 
-    def _read_given(self) -> tuple[list[tuple[Conditions, int]], int | None]:
+    def _read_given(self) -> tuple[list[CodedRule], int | None]:
         """Return the rules by hand, and the class of a last one without literals."""
         rules = read_rules(self.rules)
         if not rules:
@@ -145,14 +144,14 @@ class RuleSetClassifier(RuleClassifier):
     def _code_of(self, label: Any, where: str) -> int:
         classes = self.classes_.tolist()
         code = find_scalar(label, classes)
-        if code < 0:
+        if code == UNKNOWN:
             raise ValueError(
                 f"{where} names the class {label!r}; the classes are {', '.join(map(repr, classes))}."
             )
         return code
 
-    def _choose_default(self, rows: Rows, found: list[tuple[Conditions, int]]) -> int:
+    def _choose_default(self, rows: TrainingRows, found: list[CodedRule]) -> int:
         xp = rows.place.xp
         matcher = compile_rules(rows.place, [one for one, _ in found], self.schema_)
         is_covered = xp.any(match_rows(xp, matcher, rows.table) != 0, axis=1)
-        return default_class(rows.place, rows.codes, is_covered, rows.weights, rows.class_weights)
+        return default_class(rows, is_covered)

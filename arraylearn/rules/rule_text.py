@@ -91,7 +91,7 @@ class _Reader:
         return self.tokens[self.at - 1].text
 
     def read_phrase(self, what: str) -> tuple[str, bool]:
-        """Read a quoted text, or words up to the next symbol or keyword; say whether it was quoted."""
+        """Read a quoted text, or words up to the next symbol or keyword, and whether it was quoted."""
         if self.next.kind == "quoted":
             self.at += 1
             return self.tokens[self.at - 1].text, True

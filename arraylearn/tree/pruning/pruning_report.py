@@ -1,4 +1,4 @@
-"""What pruning did: nodes and errors before and after, and level by level."""
+"""The report of a pruning: nodes and errors before and after, and level by level."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
-from arraylearn.tree.cut import leaf_errors
-from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
-from arraylearn.tree.pruning.checks import check_tree
-from arraylearn.tree.pruning.layout import Layout, children_of, find_levels
+from arraylearn.tree.cut import count_errors
+from arraylearn.tree.nodes import LEAF, Tree, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import read_bounds
+from arraylearn.tree.pruning.tree_shape import TreeShape, children_of, find_levels, shape_of
 
 __all__ = [
     "PruningReport",
@@ -21,25 +20,25 @@ __all__ = [
     "pruning_report",
     "report_cuts",
     "size_of",
-    "size_of_layout",
+    "size_of_shape",
 ]
 
 
 class Size(NamedTuple):
-    """How large a tree is, and how wrong on its training rows."""
+    """Nodes, leaves and training errors of a tree."""
 
     n_nodes: int
     n_leaves: int
-    errors: float
+    errors: float  # weight of the training rows that the leaves get wrong
 
 
 class PruningStep(NamedTuple):
-    """What happened to the nodes of one level, those below being done."""
+    """What was done to the nodes of one level, after those below."""
 
     depth: int
     n_cut: int  # nodes that became leaves
-    n_raised: int  # nodes that made room for their largest branch
-    size: Size  # of the whole tree after that
+    n_raised: int  # nodes that were replaced by their largest branch
+    size: Size  # of the tree after that
 
 
 class PruningReport(NamedTuple):
@@ -76,9 +75,9 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     Returns
     -------
     PruningReport
-        With ``str(report)`` as a table. The steps are the cuts that show, the deepest first; those below
-        them are in the report of a fit, ``pruning_report_``, only. Errors are the weight of the training rows
-        that leaves get wrong.
+        With ``str(report)`` as a table. The steps are the cuts that can be seen, the deepest first; cuts
+        below other cuts are only in the report of a fit, ``pruning_report_``. Errors are the weight of the
+        training rows that leaves get wrong.
 
     Examples
     --------
@@ -105,46 +104,40 @@ def size_of(tree: Tree) -> Size:
     """Count nodes, leaves and training errors of a host tree."""
     is_leaf = tree.kind == LEAF
     n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
-    return Size(tree.n_nodes, n_leaves, _plain(np.sum(leaf_errors(tree)[is_leaf])))
+    return Size(tree.n_nodes, n_leaves, _round(np.sum(count_errors(HOST.xp, tree.counts)[is_leaf])))
 
 
-def _plain(errors: Any) -> float:
-    """Drop the last bits of a sum of parts of rows."""
+def _round(errors: Any) -> float:
+    """Round the errors: parts of rows do not sum up exactly."""
     return round(float(errors), 9)
 
 
-def _layout(tree: Tree) -> Layout:
-    numbers = (np.astype(field, np.int64) for field in (tree.first_child, tree.n_branches))
-    return Layout(np.arange(tree.n_nodes), *numbers)
-
-
 def _find_cuts(old: Tree, new: Tree) -> Any:
-    """Tell which nodes (t,) of the old tree are leaves of the new one though they were not."""
-    old_layout, new_layout = _layout(old), _layout(new)
+    """Find the inner nodes (t,) of the old tree that are leaves of the new one."""
+    old_shape, new_shape = shape_of(old), shape_of(new)
     old_node, new_node = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     is_cut = np.zeros(old.n_nodes, dtype=np.bool)
     while new_node.shape[0]:
-        stays = new_layout.n_branches[new_node] > 0
+        stays = new_shape.n_branches[new_node] > 0
         same = (old.feature[old_node] == new.feature[new_node]) & (
-            old_layout.n_branches[old_node] == new_layout.n_branches[new_node]
+            old_shape.n_branches[old_node] == new_shape.n_branches[new_node]
         )
         if not bool(np.all(same[stays])):
             raise ValueError(
                 "`after` must be `before` with some nodes turned into leaves; its splits differ."
             )
-        is_cut[old_node[~stays]] = old_layout.n_branches[old_node[~stays]] > 0
-        old_node, _ = children_of(old_layout, old_node[stays])
-        new_node, _ = children_of(new_layout, new_node[stays])
+        is_cut[old_node[~stays]] = old_shape.n_branches[old_node[~stays]] > 0
+        old_node, _ = children_of(old_shape, old_node[stays])
+        new_node, _ = children_of(new_shape, new_node[stays])
     return is_cut
 
 
 def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
     """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
-    # of what hangs below each node by then, itself included: nodes, leaves, errors
-    as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), leaf_errors(tree)))
+    # rows: nodes, leaves, errors; of each node as a leaf, and of its subtree as pruned so far
+    as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), count_errors(HOST.xp, tree.counts)))
     below = np.where(tree.kind == LEAF, as_leaf, 0.0)
-    whole = size_of(tree)
-    size = np.asarray([float(number) for number in whole])
+    size = np.asarray([float(number) for number in size_of(tree)])
     bounds = read_bounds(tree)
     steps: list[PruningStep] = []
     for depth in reversed(range(len(bounds) - 1)):
@@ -161,14 +154,14 @@ def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
         if cut.shape[0]:
             size = size + np.sum(as_leaf[:, cut] - below[:, cut], axis=1)
             below[:, cut] = as_leaf[:, cut]
-            now = Size(int(size[0]), int(size[1]), _plain(size[2]))
+            now = Size(int(size[0]), int(size[1]), _round(size[2]))
             steps.append(PruningStep(depth, int(cut.shape[0]), 0, now))
     return steps
 
 
-def size_of_layout(layout: Layout, errors: Any) -> Size:
-    """Count the same of a layout, from the errors (t,) of each node as a leaf."""
-    nodes = np.concat(find_levels(layout, np.zeros(1, dtype=np.int64)))
-    is_leaf = layout.n_branches[nodes] == 0
+def size_of_shape(shape: TreeShape, errors: Any) -> Size:
+    """Count nodes, leaves and errors of a tree from the errors (t,) of each node as a leaf."""
+    nodes = np.concat(find_levels(shape, np.zeros(1, dtype=np.int64)))
+    is_leaf = shape.n_branches[nodes] == 0
     n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
-    return Size(int(nodes.shape[0]), n_leaves, _plain(np.sum(errors[nodes][is_leaf])))
+    return Size(int(nodes.shape[0]), n_leaves, _round(np.sum(errors[nodes][is_leaf])))

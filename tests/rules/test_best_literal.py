@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 import arraylearn as al
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.rules import candidates as candidates_module
-from arraylearn.rules import covering, search
-from arraylearn.rules.blocks import lay_out
-from arraylearn.rules.candidates import Target, prepare
-from arraylearn.rules.foil import GAINS
-from arraylearn.rules.grow import weigh
-from arraylearn.rules.pool import lay_out_again, open_blocks, open_pool, restrict
-from arraylearn.rules.search import best_literal
+from arraylearn.rules import covering
+from arraylearn.rules.literals import best_literal as search
+from arraylearn.rules.literals import candidates as candidates_module
+from arraylearn.rules.literals.best_literal import best_literal
+from arraylearn.rules.literals.candidates import prepare
+from arraylearn.rules.literals.live_rows import all_rows, all_rows_in_blocks, lay_out_again, restrict
+from arraylearn.rules.literals.row_blocks import lay_out
+from arraylearn.rules.literals.score_literals import GAINS, Scoring
+from arraylearn.rules.literals.target import Target, weigh
 from arraylearn.table import learn_schema, read_table
 
 
@@ -38,8 +39,8 @@ def test_blocks_and_lists_agree(rung, xp, monkeypatch, gain, seed, n, is_weighte
         rung.from_host(rng.random(n) < 0.4),
         rung.from_host(weights, accumulator_dtype(place)) if is_weighted else None,
     )
-    by_list = open_pool(place, candidates)
-    by_block = open_blocks(place, candidates, lay_out(place, candidates, candidates.lists), target)
+    by_list = all_rows(place, candidates)
+    by_block = all_rows_in_blocks(place, candidates, lay_out(place, candidates, candidates.lists), target)
     for _ in range(3):
         keep = rng.random(n) < 0.8
         mask = rung.from_host(keep)
@@ -48,14 +49,14 @@ def test_blocks_and_lists_agree(rung, xp, monkeypatch, gain, seed, n, is_weighte
         by_block = lay_out_again(place, candidates, restrict(xp, candidates, by_block, mask, size))
         if size == 0:
             return
-        before = weigh(xp, target, [by_list.is_live])[0][:2]
-        if not 0 < before[0] < before[1]:
+        before = weigh(xp, target, [by_list.is_live])[0].counts
+        if not 0 < before.positive < before.covered:
             return
-        how = (target, GAINS[gain], before, float(least))
+        how = (target, Scoring(GAINS[gain], before, float(least)))
         expected = best_literal(place, candidates, by_list, *how)
         found = best_literal(place, candidates, by_block, *how)
         if expected is None or (gain == "foil" and expected.score <= 0):
-            # FOIL's gain falls with p where it is negative, so that there the bounds say nothing
+            # FOIL's gain falls with p where it is negative, so that the bounds do not hold there
             assert found is None or found.score <= 0
             continue
         assert found.condition == expected.condition
@@ -72,7 +73,7 @@ def test_covering_learns_the_same_rules(monkeypatch, gain):
     learner = al.SequentialCoveringClassifier(gain=gain, min_coverage=2)
     found = learner.fit(X, y).to_text()
     monkeypatch.setattr(
-        covering, "open_blocks", lambda place, candidates, layout, target: open_pool(place, candidates)
+        covering, "all_rows_in_blocks", lambda place, candidates, layout, target: all_rows(place, candidates)
     )
     assert learner.fit(X, y).to_text() == found
     assert len(learner.rules_) > 20

@@ -1,8 +1,12 @@
-"""What sorted columns weigh block by block, and counted ones value by value, kept up to date as rows leave.
+"""Weights of blocks of rows of sorted columns, and of the values of counted ones, updated as rows leave.
 
-Sequential covering asks for the best literal of nearly the same rows again and again. With the weights of
-blocks of rows most of a column need not be looked at again: no cut inside a block scores more than one with
-all positive rows of the block on its side and all negative ones on the other.
+Sequential covering looks for the best literal of nearly the same rows again and again. The weights of blocks
+of rows bound the scores inside: no cut in a block scores more than one with all positive rows of the block
+on its side and all negative ones on the other. Blocks below the best score so far are not looked into.
+
+    rows by value   - - - - | - - + - | + + + + | + - + + | - - - +
+    blocks              0         1         2         3         4
+    bound                       high      high                          only these are searched cut by cut
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ from typing import NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.candidates import Candidates, Target
+from arraylearn.rules.literals.candidates import Candidates
+from arraylearn.rules.literals.target import Target
 
-__all__ = ["Blocks", "Layout", "lay_out", "narrow_blocks", "weigh_blocks"]
+__all__ = ["BlockLayout", "BlockSums", "lay_out", "narrow_blocks", "weigh_blocks"]
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """Sorted columns cut into blocks of rows."""
 
     lists: Array  # (d * n_blocks, width) int32 rows in the order of their column; n where there is none
@@ -32,16 +37,16 @@ class Layout(NamedTuple):
         return int(self.lists.shape[1])
 
 
-class Blocks(NamedTuple):
-    """What the live rows weigh."""
+class BlockSums(NamedTuple):
+    """Weights of the rows that are still covered, by block and by value."""
 
-    layout: Layout
-    target: Target
+    layout: BlockLayout
+    target: Target  # which rows are positive, and their weights
     sums: Array  # (d, 2, n_blocks) weight of the negative and of the positive rows
-    tables: tuple[tuple[Array, Array], ...]  # of each block of counted columns: positive rows, and all rows
+    tables: tuple[tuple[Array, Array], ...]  # of each group of counted columns: positive rows, and all rows
 
 
-def lay_out(place: Place, candidates: Candidates, lists: Array) -> Layout:
+def lay_out(place: Place, candidates: Candidates, lists: Array) -> BlockLayout:
     """Cut sorted columns (d, m) into blocks of about half the root of m rows."""
     xp, n = place.xp, candidates.n_rows
     d, m = lists.shape
@@ -54,7 +59,7 @@ def lay_out(place: Place, candidates: Candidates, lists: Array) -> Layout:
     block = xp.where(rank >= 0, block[None, :], n_blocks)
     flat = rows + n * xp.arange(d, dtype=xp.int64, device=place.device)[:, None]
     block_of = ops.scatter(xp, xp.reshape(block, (-1,)), xp.reshape(flat, (-1,)), d * n) if d else flat
-    return Layout(
+    return BlockLayout(
         _in_blocks(place, xp.where(rank >= 0, lists, n), n, n_blocks, width),
         _in_blocks(place, is_cut, 0, n_blocks, width),
         xp.astype(xp.reshape(block_of, (d, n)), xp.int32),
@@ -62,21 +67,21 @@ def lay_out(place: Place, candidates: Candidates, lists: Array) -> Layout:
     )
 
 
-def _in_blocks(place: Place, lines: Array, fill: int, n_blocks: int, width: int) -> Array:
-    """Pad lines (d, m) and cut them into blocks (d * n_blocks, width)."""
-    xp, (d, m) = place.xp, lines.shape
-    rest = xp.astype(xp.full((d, n_blocks * width - m), fill, device=place.device), lines.dtype)
-    return xp.reshape(xp.concat((lines, rest), axis=1), (d * n_blocks, width))
+def _in_blocks(place: Place, lists: Array, fill: int, n_blocks: int, width: int) -> Array:
+    """Pad lists (d, m) with `fill` and cut them into blocks (d * n_blocks, width)."""
+    xp, (d, m) = place.xp, lists.shape
+    rest = xp.astype(xp.full((d, n_blocks * width - m), fill, device=place.device), lists.dtype)
+    return xp.reshape(xp.concat((lists, rest), axis=1), (d * n_blocks, width))
 
 
 def weigh_blocks(
-    place: Place, candidates: Candidates, layout: Layout, target: Target, is_live: Array, size: int
-) -> Blocks:
-    """Weigh blocks and values of the live rows (n,), of which there are `size`; the host does not wait."""
+    place: Place, candidates: Candidates, layout: BlockLayout, target: Target, is_live: Array, size: int
+) -> BlockSums:
+    """Weigh blocks and values of the live rows (n,), of which there are `size`; no sync."""
     xp = place.xp
     tables = []
-    for block in candidates.blocks:
-        columns = (block.packed, block.n_cells, is_live, target.is_positive, target.weights)
+    for group in candidates.counted:
+        columns = (group.packed, group.n_cells, is_live, target.is_positive, target.weights)
         tables.append(ops.count_cells(xp, *columns))
     block_of, keys, weights = layout.block_of, xp.astype(target.is_positive, xp.int64), target.weights
     if size < candidates.n_rows:
@@ -85,13 +90,17 @@ def weigh_blocks(
         block_of, keys = xp.take(block_of, rows, axis=1), xp.take(keys, rows, axis=0)
         weights = None if weights is None else xp.take(weights, rows, axis=0)
     sums = ops.paired_histogram(xp, block_of, keys, layout.n_blocks + 1, 2, weights)
-    return Blocks(layout, target, sums[:, :, : layout.n_blocks], tuple(tables))
+    return BlockSums(layout, target, sums[:, :, : layout.n_blocks], tuple(tables))
 
 
 def narrow_blocks(
-    place: Place, candidates: Candidates, blocks: Blocks, before: tuple[Array, int], after: tuple[Array, int]
-) -> Blocks:
-    """Account for rows that left; `before` and `after` are masks (n,) and how many rows are in them."""
+    place: Place,
+    candidates: Candidates,
+    blocks: BlockSums,
+    before: tuple[Array, int],
+    after: tuple[Array, int],
+) -> BlockSums:
+    """Subtract the rows that left; `before` and `after` are masks (n,) and the numbers of their rows."""
     layout, target = blocks.layout, blocks.target
     n_gone = before[1] - after[1]
     if after[1] < n_gone:

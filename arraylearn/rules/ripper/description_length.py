@@ -1,4 +1,4 @@
-"""How many bits a rule set and its errors take: what RIPPER stops, compares and cleans up by."""
+"""Bits to state a rule set and its errors: RIPPER compares and deletes rules by them, and stops by them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from arraylearn.rules.literals.target import Counts
+
 __all__ = [
-    "Counts",
     "Setting",
     "data_bits",
     "find_needless",
@@ -19,15 +20,8 @@ __all__ = [
 ]
 
 _SLACK = 1e-6
-# Conditions of one rule repeat what others say; half of their bits are counted.
+# The conditions of a rule are partly redundant: half of their bits are counted.
 _REDUNDANCY = 0.5
-
-
-class Counts(NamedTuple):
-    """What a rule covers of the rows that no earlier rule covers."""
-
-    positive: float  # weight of the positive rows
-    covered: float  # weight of all rows
 
 
 class Setting(NamedTuple):
@@ -69,8 +63,8 @@ def theory_bits(n_literals: int, n_conditions: float) -> float:
 def data_bits(share: float, covered: float, uncovered: float, false_pos: float, false_neg: float) -> float:
     """Bits to name the errors: false positives among the covered rows, false negatives among the others.
 
-    `share` is the expected share of the false positives among the errors; it speaks for the larger part, the
-    smaller one is told by its own rate.
+    `share` is the expected share of the false positives among the errors. The larger part of the rows is
+    coded by the error rate that follows from it, the smaller one by its own rate.
     """
     bits = math.log2(covered + uncovered + 1.0)
     errors = false_pos + false_neg
@@ -118,7 +112,10 @@ class _Running:
 
 
 def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int], first: int) -> float:
-    """Bits of the errors once those of the rules from `first` on that do not pay are deleted."""
+    """Bits of the errors once the rules from `first` on that cost more bits than they save are deleted.
+
+    `counts` is what each rule covers of the rows that no earlier rule covers, `sizes` its number of literals.
+    """
     running = _Running(setting, counts)
     saved = 0.0
     for k in range(first, len(counts)):
