@@ -16,17 +16,26 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     is_array,
+    is_on_gpu,
     locate,
     move,
     to_host,
 )
-from arraylearn.bayes.rule import SUM_TOLERANCE, log_or_never, log_posterior, settle
-from arraylearn.bayes.tables import FittedTables
+from arraylearn.bayes.fitted_tables import FittedTables
+from arraylearn.bayes.posterior import SUM_TOLERANCE, log_or_never, log_posterior, settle
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
 from arraylearn.weights import read_weights
 
-__all__ = ["BayesClassifier", "is_safe"]
+__all__ = ["BayesClassifier", "SingularCovarianceWarning", "UndefinedVarianceWarning"]
+
+
+class UndefinedVarianceWarning(UserWarning):
+    """A class has too few known values of a column for a variance; that of the whole column stands in."""
+
+
+class SingularCovarianceWarning(UserWarning):
+    """The covariance of a class has no inverse; a stated multiple of the pooled variances was added."""
 
 
 class BayesClassifier(ArrayClassifier):
@@ -346,12 +355,6 @@ class BayesClassifier(ArrayClassifier):
         return locate(self.model_.log_prior).xp.exp(self.model_.log_prior)
 
 
-def is_safe(xp: Namespace, amplification: float, dtype: Any) -> bool:
-    """Whether squares may be expanded into products: to 1e-7 of a log density in float64, 1e-3 in float32."""
-    epsilon = float(xp.finfo(dtype).eps)
-    return 4 * amplification * epsilon <= (1e-7 if epsilon < 1e-10 else 1e-3)
-
-
 def _stack(batch: Batch, *flags: Array) -> Array:
     return batch.place.xp.stack(list(flags))
 
@@ -376,7 +379,7 @@ def _open_weights(sample_weight: Any, batch: Batch) -> tuple[Array | None, Array
     place, n_rows = batch.place, batch.table.n_rows
     xp = place.xp
     fine = xp.zeros((), dtype=xp.bool, device=place.device)
-    if not is_array(sample_weight) or "cuda" not in str(locate(sample_weight).device).lower():
+    if not is_array(sample_weight) or not is_on_gpu(locate(sample_weight)):
         return read_weights(sample_weight, n_rows, place), fine
     if tuple(sample_weight.shape) != (n_rows,):
         raise ValueError(

@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.table.frames import as_frame
 from arraylearn.weights import read_weights
 
 __all__ = ["Importances", "permutation_importance"]
-Host = Any  # a NumPy array
 
 
 class Importances(NamedTuple):
     """Decreases of the score by shuffling each column, on the host."""
 
-    importances_mean: Host  # (d,)
-    importances_std: Host  # (d,)
-    importances: Host  # (d, repeats)
+    importances_mean: HostArray  # (d,)
+    importances_std: HostArray  # (d,)
+    importances: HostArray  # (d, repeats)
 
 
 def permutation_importance(
@@ -121,7 +121,7 @@ class _Shuffler:
             self.rows = self.place.xp.asarray(X, copy=True)
         self.n_rows, self.n_columns = self.rows.shape if self.frame is None else self.frame.shape
 
-    def shuffle(self, j: int, orders: list[Host]) -> Iterator[Any]:
+    def shuffle(self, j: int, orders: list[HostArray]) -> Iterator[Any]:
         """Yield the rows with column j in each of the orders; what was yielded before changes."""
         if self.frame is not None:
             column = self.frame[:, j]

@@ -13,7 +13,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.checks import check_whole, refuse
@@ -326,7 +326,7 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
 def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
     """Cut a number of trees into parts of about the same size, some for every thread."""
     most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
-    if ops.reads_are_free(place.device):
+    if is_on_host(place):
         most_rows = _ROWS_OF_WHOLE_TREES if ops.is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)

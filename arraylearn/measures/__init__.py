@@ -23,7 +23,7 @@ from arraylearn.measures.coding import (
     sequential_lengths,
     shannon_fano_lengths,
 )
-from arraylearn.measures.tables import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "IMPURITIES",

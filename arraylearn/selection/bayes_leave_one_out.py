@@ -18,7 +18,7 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.bayes.classifier import BayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.bayes.naive_classifier import _value_priors
-from arraylearn.bayes.rule import log_posterior, settle
+from arraylearn.bayes.posterior import log_posterior, settle
 from arraylearn.estimator import Batch
 from arraylearn.selection.answers import Answers
 from arraylearn.selection.bayes_folds import open_bayes

@@ -12,7 +12,6 @@ eigenvectors of the scatter, and its inverse is taken there.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import array_api_compat
@@ -21,11 +20,11 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
+from arraylearn.gaussian.density import LOG_2PI
 from arraylearn.selection.naive_without_one import WithoutOne, prior_without_one
 
 __all__ = ["full_without_one"]
 
-_LOG_2PI = math.log(2 * math.pi)
 # Where a row holds all but this share of a direction, its absence costs too many digits.
 _LEAST_SHARE = 1e-3
 
@@ -142,7 +141,7 @@ def _density(
         square, log_det, share = _without_row(xp, basis, z, deviation, step, shrinkage)
         is_odd = is_odd | (is_touched & (share < _LEAST_SHARE))
         divisor = xp.where(divisor > 0, divisor, 1.0)
-        columns.append(-0.5 * (d * _LOG_2PI + log_det - d * xp.log(divisor) + square * divisor))
+        columns.append(-0.5 * (d * LOG_2PI + log_det - d * xp.log(divisor) + square * divisor))
     return xp.stack(columns, axis=1), is_odd
 
 

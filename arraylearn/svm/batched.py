@@ -19,13 +19,12 @@ from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, is_on_host, to_host
 from arraylearn.backend.ops import (
     inverse_curvature_roots,
     inverse_definite,
     project,
     put,
-    reads_are_free,
     small_products,
 )
 from arraylearn.svm.blocks import Coarse, solve_blocks
@@ -85,7 +84,7 @@ def solve_columns(
         In the order of the problems.
     """
     if method == "auto":
-        method = "paths" if reads_are_free(place.device) else "splitting"
+        method = "paths" if is_on_host(place) else "splitting"
     start: list[Host | None] = [None] * sign.shape[0]
     done: dict[int, DualSolution] = {}
     if method == "splitting":

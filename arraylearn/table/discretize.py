@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.selector import choose_place
@@ -36,7 +36,6 @@ __all__ = [
     "tree_edges",
 ]
 
-Host = np.ndarray[Any, Any]
 
 _MOST_BINS = 32_766  # bin numbers and the missing bin are at most int16
 
@@ -186,7 +185,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
     bounds = to_host(xp.stack([low, high]))
     steps = np.arange(1, n_bins)
 
-    def cut(low: Any, high: Any) -> Host:
+    def cut(low: Any, high: Any) -> HostArray:
         if not low < high:
             return bounds[0, :0]
         start, span = float(low), float(high) - float(low)
@@ -221,7 +220,7 @@ def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | 
     """
     columns = sorted_columns(x)
 
-    def cut(column: Host) -> Host:
+    def cut(column: HostArray) -> HostArray:
         values, counts = count_sorted(column)
         return midpoints(values, quantile_cuts(counts, n_bins, is_capped=False))
 
@@ -258,7 +257,7 @@ def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None
     order = ops.argsort_rows(HOST.xp, columns)
     n_classes = int(classes.max()) + 1
 
-    def cut(j: int) -> Host:
+    def cut(j: int) -> HostArray:
         column, label = columns[j].take(order[j]), classes.take(order[j])
         label = label[np.isfinite(column)]
         values, counts = count_sorted(column)
@@ -270,7 +269,7 @@ def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None
     return from_host(pad_edges(found, n_bins, columns.dtype), locate(x), x.dtype)
 
 
-def _entropy_cuts(counts: Host, n_bins: int) -> Host:
+def _entropy_cuts(counts: HostArray, n_bins: int) -> HostArray:
     """Split the distinct values, given their class counts (u, k), best split first, while each one pays."""
     total = np.concatenate((np.zeros((1, counts.shape[1]), dtype=np.int64), np.cumsum(counts, axis=0)))
     splits: list[tuple[float, int, int, int]] = []
@@ -290,7 +289,7 @@ def _entropy_cuts(counts: Host, n_bins: int) -> Host:
     return np.array(sorted(cuts), dtype=np.int64)
 
 
-def _best_split(total: Host, start: int, end: int) -> tuple[float, int] | None:
+def _best_split(total: HostArray, start: int, end: int) -> tuple[float, int] | None:
     """Return gain (times rows) and place of the best split of some values, or None if it does not pay."""
     if end - start < 2:
         return None
@@ -312,7 +311,7 @@ def _best_split(total: Host, start: int, end: int) -> tuple[float, int] | None:
     return float(gain[best]), start + 1 + best
 
 
-def _total_entropy(counts: Host) -> Any:
+def _total_entropy(counts: HostArray) -> Any:
     """Return the entropy of class counts (..., k) in bits, times their number."""
     n = counts.sum(axis=-1)
     return n * np.log2(np.maximum(n, 1)) - np.sum(counts * np.log2(np.maximum(counts, 1)), axis=-1)

@@ -10,7 +10,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, from_host, is_array, locate, same_place, supports_float64
+from arraylearn.backend.namespace import (
+    Place,
+    from_host,
+    is_array,
+    is_on_gpu,
+    locate,
+    same_place,
+    supports_float64,
+)
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.transfer import read_together
 from arraylearn.table.frames import FrameSource, as_frame
@@ -176,7 +184,7 @@ def _are_on_one_gpu(X: Any, y: Any) -> bool:
     if not is_array(X) or not is_array(y) or X.ndim != 2 or y.ndim != 1 or 0 in X.shape:
         return False
     place = locate(X)
-    if "cuda" not in str(place.device).lower() or not same_place(place, locate(y)):
+    if not is_on_gpu(place) or not same_place(place, locate(y)):
         return False
     is_real = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
     return is_real and supports_float64(place)
