@@ -133,7 +133,6 @@ class BayesClassifier(ArrayClassifier):
             codes = encode_with(labels.classes.take(labels.codes), self.classes_)
             batch = self._read(X)
             self._check_rows(batch, codes)
-            self._copies = {}
             self._absorb(batch, codes, sample_weight, known)
         return self
 

@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.boosting.sorted_once import SortedOnce, known_order
 from arraylearn.checks import check_number, check_whole
-from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
+from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.progress import show_progress
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
@@ -227,7 +227,7 @@ class AdaBoostClassifier(ArrayClassifier):
             total += alpha
             yield votes / total, batch
 
-    def _votes(self, X: Any) -> tuple[Array, Batch, SecondTry | None]:
+    def _votes(self, X: Any) -> tuple[Array, Batch, Correction | None]:
         """Return the votes of all rounds; trees read the rows together, without a wait of their own."""
         check_is_fitted(self)
         estimators = self.model_.estimators
@@ -252,7 +252,7 @@ class AdaBoostClassifier(ArrayClassifier):
             return shares
 
         total = sum(self.model_.weights, 0.0)
-        return votes / total, batch, spread and SecondTry(spread.is_needed, vote_one_by_one)
+        return votes / total, batch, spread and Correction(spread.is_needed, vote_one_by_one)
 
     def _deliver_from(self, X: Any, result: Callable[[Array], Array]) -> Array:
         """Compute a result from the votes and take it home."""
@@ -317,6 +317,8 @@ def _grid(total: float) -> float:
     return 2.0 ** (math.ceil(math.log2(total)) - 51)
 
 
-def _and_then(second: SecondTry | None, result: Callable[[Array], Array]) -> SecondTry | None:
-    """Compute a result from what a second try finds."""
-    return None if second is None else SecondTry(second.is_needed, lambda: result(second.compute()))
+def _and_then(correction: Correction | None, result: Callable[[Array], Array]) -> Correction | None:
+    """Compute a result from corrected votes."""
+    if correction is None:
+        return None
+    return Correction(correction.is_needed, lambda: result(correction.compute()))

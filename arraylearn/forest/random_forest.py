@@ -292,16 +292,14 @@ class RandomForestClassifier(ArrayClassifier):
         return ops.sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
 
     def _walk_at(self, place: Place) -> ops.ForestWalk:
-        """Return the trees in the form of predictions; it is kept with the other copies of the model."""
-        copies = self.__dict__.get("_copies", {})
-        key = ("walk", place.xp, str(place.device))
-        kept = copies.get(key)
-        if kept is None or kept[0] is not self.model_:
+        """Return the trees in the form of predictions."""
+
+        def prepare() -> ops.ForestWalk:
             groves = self._model_at(place).groves
             trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            kept = (self.model_, ops.prepare_walk(place.xp, trees, shares, self.n_features_in_))
-            copies[key] = kept
-        walk: ops.ForestWalk = kept[1]
+            return ops.prepare_walk(place.xp, trees, shares, self.n_features_in_)
+
+        walk: ops.ForestWalk = self._prepared_at(place, "walk", prepare)
         return walk
 
     def predict(self, X: Any) -> Array:

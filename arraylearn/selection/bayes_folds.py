@@ -171,7 +171,6 @@ def _fitted(model: Any, candidate: Candidate, batch: Batch, statistics: Any) -> 
     """Make a fitted classifier of statistics; None where the loop shall say what is wrong."""
     xp = batch.place.xp
     fitted = shallow_copy(model).set_params(**clone(candidate, safe=False))
-    fitted._copies = {}
     try:
         fitted._check_parameters()
         fitted.statistics_ = statistics

@@ -49,4 +49,5 @@ def shallow_copy(estimator: Any) -> Any:
     """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
     twin = object.__new__(type(estimator))
     twin.__dict__.update(estimator.__dict__)
+    twin.__dict__.pop("_cache", None)  # what predictions of `estimator` made of its model
     return twin

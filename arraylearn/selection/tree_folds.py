@@ -189,7 +189,6 @@ def _shortened(longest: Any, n_rounds: int) -> Any:
         )
         return short
     short.__dict__.pop("feature_importances_", None)  # those of all rounds
-    short._copies = {}
     k = short.n_trees_per_iteration_
     trees = first_rounds(longest.model_.trees, slice(0, n_rounds), k)
     short.model_ = longest.model_._replace(trees=trees)
