@@ -95,7 +95,7 @@ class ModelCache:
         return kept[1]
 
 
-class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
+class ArrayEstimator(BaseEstimator):
     """Base of the estimators: the door for rows, and nothing of any method of learning."""
 
     # Whether NaN and missing categories are part of the method; an estimator without overrides this.
@@ -270,7 +270,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class ArrayClassifier(ClassifierMixin, ArrayEstimator):  # type: ignore[misc]
+class ArrayClassifier(ClassifierMixin, ArrayEstimator):
     """Base of the classifiers: labels come in with the rows, and go out."""
 
     classes_: Any

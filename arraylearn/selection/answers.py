@@ -25,7 +25,7 @@ def _answered(name: str) -> Callable[[Callable[..., Host]], Callable[..., Host]]
     return available_if(lambda self: name in self.responses)  # type: ignore[no-any-return]
 
 
-class Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Answers(ClassifierMixin, BaseEstimator):
     """A classifier whose answers for the rows at hand are known, so that any metric can be taken of them.
 
     Parameters

@@ -19,7 +19,7 @@ from arraylearn.selection.smote import SMOTE
 __all__ = ["SMOTE", "RandomOverSampler", "RandomUnderSampler", "ResampledClassifier"]
 
 
-class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that learns from resampled rows and predicts as itself.
 
     Parameters

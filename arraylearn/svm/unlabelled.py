@@ -24,7 +24,7 @@ __all__ = ["OneClassEstimator", "fill"]
 Host = Any  # a NumPy array
 
 
-class OneClassEstimator(OutlierMixin, ArrayEstimator):  # type: ignore[misc]
+class OneClassEstimator(OutlierMixin, ArrayEstimator):
     """What the two forms share: the dual over one set of rows, and its machine."""
 
     _accepts_missing: ClassVar[bool] = False
