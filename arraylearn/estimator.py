@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import (
     Place,
@@ -47,6 +47,7 @@ __all__ = [
     "Correction",
     "ModelCache",
     "cast_model",
+    "check_same_length",
     "move_model",
 ]
 
@@ -57,7 +58,7 @@ _COMPUTING = ("fit", "partial_fit", "predict", "predict_proba", "predict_log_pro
 
 
 class Batch(NamedTuple):
-    """Rows that came through the door."""
+    """Rows that were read and checked, and where they are computed with."""
 
     table: Table
     place: Place  # where to compute
@@ -74,7 +75,7 @@ class Correction(NamedTuple):
     """What replaces a result that was computed for the common case, such as rows without missing values."""
 
     is_needed: Array  # 0-d bool at the place; the host reads it in the one sync of a prediction
-    compute: Callable[[], Array]  # returns the whole result
+    compute: Callable[[], Array]  # the result for all rows
 
 
 class ModelCache:
@@ -96,13 +97,13 @@ class ModelCache:
 
 
 class ArrayEstimator(BaseEstimator):
-    """Base of the estimators: the door for rows, and nothing of any method of learning."""
+    """Base of the estimators: how rows come in and results go out, nothing of any method of learning."""
 
-    # Whether NaN and missing categories are part of the method; an estimator without overrides this.
+    # Whether the method takes NaN and missing categories.
     _accepts_missing: ClassVar[bool] = True
     # Whether the method adds up squares, which a very large number makes infinite.
     _sums_squares: ClassVar[bool] = False
-    # Whether nominal columns are part of the method.
+    # Whether the method takes nominal columns.
     _accepts_nominal: ClassVar[bool] = True
 
     backend: str | None
@@ -284,12 +285,7 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         self._refuse_nominal()
         self.classes_ = labels.classes
         batch = self._read(X)
-        if labels.codes.shape[0] != batch.table.n_rows:
-            raise ValueError(
-                "`X` and `y` must have as many rows; "
-                f"found input variables with inconsistent numbers of samples: "
-                f"{[batch.table.n_rows, labels.codes.shape[0]]}."
-            )
+        check_same_length(batch, labels.codes)
         return batch, labels
 
     def _deliver_labels(self, codes: Array, batch: Batch, correction: Correction | None = None) -> Array:
@@ -306,6 +302,16 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
             return self.classes_.take(on_host[:n_rows])
         codes = self._check_flags(codes, batch, correction)
         return move(xp.take(from_host(self.classes_, batch.place), codes, axis=0), batch.home)
+
+
+def check_same_length(batch: Batch, codes: HostArray) -> None:
+    """Raise unless there is one class code per row."""
+    n_rows, n_labels = batch.table.n_rows, codes.shape[0]
+    if n_labels != n_rows:
+        raise ValueError(
+            "`X` and `y` must have the same number of rows; found input variables with inconsistent numbers "
+            f"of samples: {[n_rows, n_labels]}."
+        )
 
 
 def _flags(batch: Batch, correction: Correction | None) -> list[Array]:

@@ -1,4 +1,4 @@
-"""Weights of rows: checked, joined with those of their classes, and brought to where they are used."""
+"""Weights of rows: check them, multiply them by the weights of their classes, bring them to the place."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
     """Check sample weights and bring them to `place` in the accumulator's dtype; None stays None."""
     if sample_weight is None:
         return None
-    host = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
-    if host.ndim == 0:
-        host = host.repeat(n_rows)
-    if host.ndim != 1 or host.shape[0] != n_rows:
+    given = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
+    if given.ndim == 0:
+        given = given.repeat(n_rows)
+    if given.ndim != 1 or given.shape[0] != n_rows:
         raise ValueError(
-            f"`sample_weight` must have one number per row; got shape {host.shape}, "
+            f"`sample_weight` must have one number per row; got shape {given.shape}, "
             f"expected sample_weight.shape == ({n_rows},)."
         )
-    weights = host.astype("float64")
+    weights = given.astype("float64")
     total = weights.sum()
     if not (weights.min() >= 0 and total < float("inf")):
         raise ValueError("`sample_weight` must be finite and at least 0; got a negative number, NaN or inf.")

@@ -23,7 +23,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.bayes.fitted_tables import FittedTables
 from arraylearn.bayes.posterior import SUM_TOLERANCE, log_or_never, log_posterior, settle
-from arraylearn.estimator import ArrayClassifier, Batch, move_model
+from arraylearn.estimator import ArrayClassifier, Batch, check_same_length, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
 from arraylearn.weights import read_weights
 
@@ -132,7 +132,7 @@ class BayesClassifier(ArrayClassifier):
             known = self._join_schema(schema, is_first)
             codes = encode_with(labels.classes.take(labels.codes), self.classes_)
             batch = self._read(X)
-            self._check_rows(batch, codes)
+            check_same_length(batch, codes)
             self._absorb(batch, codes, sample_weight, known)
         return self
 
@@ -156,13 +156,6 @@ class BayesClassifier(ArrayClassifier):
             self._refuse_nominal()
             return None
         return self.statistics_
-
-    def _check_rows(self, batch: Batch, codes: Any) -> None:
-        if codes.shape[0] != batch.table.n_rows:
-            raise ValueError(
-                "`X` and `y` must have as many rows; found input variables with inconsistent numbers of "
-                f"samples: {[batch.table.n_rows, codes.shape[0]]}."
-            )
 
     def _absorb(self, batch: Batch, codes: Any, sample_weight: Any, known: Any) -> None:
         """Take the statistics of the rows, add them to the known ones, and make the model anew."""
@@ -359,7 +352,7 @@ def _stack(batch: Batch, *flags: Array) -> Array:
 
 
 def _difference(xp: Namespace, terms: Array, other: Array) -> Array:
-    """Subtract; what is impossible on both sides says nothing."""
+    """Subtract; 0 where both are impossible."""
     is_defined = (terms > -math.inf) | (other > -math.inf)
     return xp.where(is_defined, xp.where(is_defined, terms, 0.0) - xp.where(is_defined, other, 0.0), 0.0)
 

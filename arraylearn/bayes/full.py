@@ -168,9 +168,9 @@ def estimate_covariances(
 def _pooled_variances(xp: Namespace, moments: Moments) -> Array:
     """Variances (d,) within the classes; over all rows where that is 0; 1 where nothing varies."""
     diagonal = Moments(moments.weight, moments.mean, xp.linalg.diagonal(moments.scatter))
-    total, _, whole = total_moments(xp, diagonal)
+    total, _, overall = total_moments(xp, diagonal)
     within = xp.sum(diagonal.scatter, axis=0) / xp.where(total > 0, total, 1.0)
-    return xp.where(within > 0, within, xp.where(whole > 0, whole, 1.0))
+    return xp.where(within > 0, within, xp.where(overall > 0, overall, 1.0))
 
 
 def _diagonal_matrix(xp: Namespace, values: Array) -> Array:
@@ -212,7 +212,7 @@ def _shrunk_automatically(xp: Namespace, stats: FullStatistics, cov: Array) -> A
 def factor_model(
     xp: Namespace, log_prior: Array, mean: Array, found: Covariances, is_definite: Array | None
 ) -> tuple[FullModel, Array]:
-    """Factor the covariances, and say which of them are definite.
+    """Factor the covariances; also return which of them are definite.
 
     With `is_definite` (k,) from a first attempt the others are mended before: `SINGULAR_SHARE` of the pooled
     variances goes to their diagonals, which never fails; the pooled variances alone stand by in case rounding

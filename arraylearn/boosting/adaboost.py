@@ -228,7 +228,7 @@ class AdaBoostClassifier(ArrayClassifier):
             yield votes / total, batch
 
     def _votes(self, X: Any) -> tuple[Array, Batch, Correction | None]:
-        """Return the votes of all rounds; trees read the rows together, without a wait of their own."""
+        """Return the votes of all rounds; trees read the rows together, without a sync of their own."""
         check_is_fitted(self)
         estimators = self.model_.estimators
         if not all(isinstance(each, FittedTree) and each.backend == self.backend for each in estimators):
@@ -305,7 +305,7 @@ _ANY_ROW = 1e-12
 def _total_weight(weights: Any) -> float:
     """Return what the weights of a round add up to: trees count their leaves by weight.
 
-    Whole numbers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
+    Integers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
     one in the mean.
     """
     is_whole = bool(np.all(weights == np.round(weights)))
@@ -313,7 +313,7 @@ def _total_weight(weights: Any) -> float:
 
 
 def _grid(total: float) -> float:
-    """Return the step of the factors: sums of whole weights times factors are exact, in any order."""
+    """Return the step of the factors: sums of integer weights times factors are exact, in any order."""
     return 2.0 ** (math.ceil(math.log2(total)) - 51)
 
 

@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 
-_SAMPLE = 200_000
-_WORTH_A_THREAD = 50_000
-_SEED = 20_240_229  # of the rows that are looked at when there are more
+_SAMPLE = 200_000  # rows that are looked at when there are more
+_SEED = 20_240_229  # of that sample
+_WORTH_A_THREAD = 50_000  # values from which on several threads are faster than one
 
 
 class Bins(NamedTuple):
@@ -78,7 +78,7 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
 
 
 def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
-    """Cut each column into bins of about equal numbers of rows; the host waits for a sorted sample.
+    """Cut each column into bins of about equal numbers of rows; the host syncs for a sorted sample.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
 
     Notes
     -----
-    With more than 200 000 rows, that many are looked at: one at a random place of each of as many stretches
-    of equal length, with a fixed seed.
+    Of more than 200 000 rows a sample of that size is used: the rows are cut into as many stretches of equal
+    length, and one row of each is drawn with a fixed seed.
 
     An edge between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding
     would reach b, it is a. So a is always left of the edge and b right of it.

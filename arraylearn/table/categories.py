@@ -24,15 +24,15 @@ __all__ = [
 ]
 
 
-# A block of this many elements, and what is computed from it, stays in the cache.
+# Elements of a block: it and what is computed from it stay in the cache.
 _BLOCK = 131_072
 # Distinct integers are found in a table of flags up to this range, by sorting beyond it.
 _DENSE_RANGE = 1 << 20
-# As many rows are taken together where a row alone would be too short a run.
+# Rows that are treated as one long row, because loops over a short row are slow.
 _FOLD = 16
-# From so many rows the range of a column is guessed.
+# Rows from which the range of a column is guessed before all are read.
 _FIRST_ROWS = 2_048
-# In a range of this length a value is a bit of an integer.
+# Longest range whose values are collected as the bits of an int64.
 _BITS = 62
 
 
@@ -86,7 +86,7 @@ def folded(function: Any, block: HostArray, values: HostArray | None = None) -> 
 def distinct_numbers(x: HostArray, idx: Sequence[int]) -> list[tuple[Any, ...]]:
     """Find the sorted distinct values of the columns `idx` of a table of numbers; NaN is missing."""
     if x.dtype.kind != "f" and x.shape[0] > 2 * _FIRST_ROWS:
-        # the first rows mostly know the range of all: then one pass is enough
+        # the first rows mostly show the range of all rows: then one pass is enough
         found = _distinct_within(x, idx, _integer_ranges(x[:_FIRST_ROWS], idx))
         if found is not None:
             return found
@@ -240,7 +240,7 @@ def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Any) -> 
 
 
 def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, ...]]) -> Array:
-    """Return the codes (d, n) of columns (d, n) of numbers that live at `place`; the host does not wait."""
+    """Return the codes (d, n) of columns (d, n) of numbers that live at `place`; without a sync."""
     xp = place.xp
     arrays = [np.asarray(domain) for domain in domains]
     if xp.isdtype(columns.dtype, "real floating"):
@@ -273,7 +273,7 @@ def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) ->
         Codes; -1 where a value is no category.
     """
     position = xp.astype(xpx.searchsorted(ordered, columns, side="left", xp=xp), xp.int64)
-    # array-api-compat 1.16 makes the host wait in clip on CuPy
+    # not clip: that of array-api-compat 1.16 syncs on CuPy
     position = xp.where(position < ordered.shape[1], position, ordered.shape[1] - 1)
     is_found = xp.take_along_axis(ordered, position, axis=1) == columns
     return xp.where(is_found, xp.take_along_axis(codes, position, axis=1), -1)

@@ -14,6 +14,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.threads import parallel_map
+from arraylearn.checks import check_choice, check_whole
 from arraylearn.table.binning import (
     bin_table,
     count_sorted,
@@ -92,7 +93,8 @@ def discretize(
     >>> discretize(np.arange(60.0)[:, None], y, method="tree").edges[:, :2]
     array([[29.5,  inf]])
     """
-    _check_choice(method, n_bins)
+    check_choice("method", method, DISCRETIZERS)
+    check_whole("n_bins", n_bins, 2, _MOST_BINS)
     home = locate(X)
     x = read_table(X, learn_schema(X, categorical_features=None), choose_place(home)).numeric
     labels = None
@@ -143,13 +145,6 @@ def apply_edges(X: Any, edges: Array) -> Array:
     return move(_interval_codes(table.numeric, from_host(known, place, table.numeric.dtype)), home)
 
 
-def _check_choice(method: Any, n_bins: Any) -> None:
-    if method not in DISCRETIZERS:
-        raise ValueError(f"`method` must be 'width', 'frequency' or 'tree'; got {method!r}.")
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= _MOST_BINS:
-        raise ValueError(f"`n_bins` must be an integer from 2 to {_MOST_BINS}; got {n_bins!r}.")
-
-
 def _interval_codes(x: Array, edges: Array) -> Array:
     xp = locate(x).xp
     bins = bin_table(xp, x, edges)
@@ -177,7 +172,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
     Returns
     -------
     array (d, n_bins - 1)
-        Strictly ascending edges in the dtype of `x`, padded with inf; the host waits for the range of `x`.
+        Strictly ascending edges in the dtype of `x`, padded with inf; the host syncs for the range of `x`.
     """
     is_value = xp.isfinite(x)
     low = xp.min(xp.where(is_value, x, math.inf), axis=0)
@@ -216,7 +211,7 @@ def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | 
     -------
     array (d, n_bins - 1)
         Strictly ascending edges half way between neighbours, in the dtype of `x`, padded with inf; the host
-        waits for the sorted columns.
+        syncs for the sorted columns.
     """
     columns = sorted_columns(x)
 
@@ -294,13 +289,13 @@ def _best_split(total: HostArray, start: int, end: int) -> tuple[float, int] | N
     if end - start < 2:
         return None
     left = total[start + 1 : end] - total[start]
-    whole = total[end] - total[start]
-    right = whole - left
-    n = int(whole.sum())
-    bits, bits_left, bits_right = _total_entropy(whole), _total_entropy(left), _total_entropy(right)
+    both = total[end] - total[start]
+    right = both - left
+    n = int(both.sum())
+    bits, bits_left, bits_right = _total_entropy(both), _total_entropy(left), _total_entropy(right)
     gain = bits - bits_left - bits_right
     best = int(np.argmax(gain >= gain.max() - 1e-9))  # the first of equals, whatever the rounding
-    k, k_left, k_right = (int(np.count_nonzero(part)) for part in (whole, left[best], right[best]))
+    k, k_left, k_right = (int(np.count_nonzero(part)) for part in (both, left[best], right[best]))
     entropies = (
         k * bits / n
         - k_left * bits_left[best] / int(left[best].sum())

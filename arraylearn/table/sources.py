@@ -1,4 +1,4 @@
-"""What can be read as a table: arrays of numbers and arrays of objects."""
+"""Inputs behind one interface, `Source`: arrays of numbers and arrays of objects (frames: `frames.py`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source(ABC):
 
     @abstractmethod
     def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
-        """Describe the columns; `chosen` says which are nominal, None leaves it to their types."""
+        """Describe the columns; `chosen` marks the nominal ones; None: their types decide."""
 
     @abstractmethod
     def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
