@@ -213,5 +213,6 @@ def _count(values: HostArray, low: int, high: int) -> tuple[HostArray, HostArray
 def _encode_text(values: HostArray) -> Labels:
     labels = values.tolist()
     classes = sorted(set(labels))
-    codes = encode_objects(labels, tuple(classes), "`y`")
-    return Labels(codes.astype(np.int64), np.asarray(classes, dtype=values.dtype))
+    code_of = {label: code for code, label in enumerate(classes)}
+    codes = np.fromiter(map(code_of.__getitem__, labels), dtype=np.int64, count=len(labels))
+    return Labels(codes, np.asarray(classes, dtype=values.dtype))
