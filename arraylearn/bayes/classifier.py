@@ -16,16 +16,14 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     is_array,
-    is_on_gpu,
     locate,
-    move,
     to_host,
 )
 from arraylearn.bayes.fitted_tables import FittedTables
 from arraylearn.bayes.posterior import SUM_TOLERANCE, log_or_never, log_posterior, settle
 from arraylearn.estimator import ArrayClassifier, Batch, check_same_length, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
-from arraylearn.weights import read_weights
+from arraylearn.weights import flag_weights
 
 __all__ = ["BayesClassifier", "SingularCovarianceWarning", "UndefinedVarianceWarning"]
 
@@ -159,7 +157,7 @@ class BayesClassifier(ArrayClassifier):
 
     def _absorb(self, batch: Batch, codes: Any, sample_weight: Any, known: Any) -> None:
         """Take the statistics of the rows, add them to the known ones, and make the model anew."""
-        weights, is_weight_bad = _open_weights(sample_weight, batch)
+        weights, is_weight_bad = flag_weights(sample_weight, batch.table.n_rows, batch.place)
         statistics = self._take_statistics(batch, from_host(codes, batch.place), weights)
         if known is not None:
             known = move_model(known, batch.place)
@@ -364,20 +362,3 @@ def _in_order(priors: Mapping[Any, Any], labels: list[Any]) -> list[Any]:
             f"`priors` must have one entry for each of the classes {labels}; got {dict(priors)}."
         )
     return [priors[label] for label in labels]
-
-
-def _open_weights(sample_weight: Any, batch: Batch) -> tuple[Array | None, Array]:
-    """Bring weights to the rows; those on a device are judged there, and the flag is read with the others."""
-    place, n_rows = batch.place, batch.table.n_rows
-    xp = place.xp
-    fine = xp.zeros((), dtype=xp.bool, device=place.device)
-    if not is_array(sample_weight) or not is_on_gpu(locate(sample_weight)):
-        return read_weights(sample_weight, n_rows, place), fine
-    if tuple(sample_weight.shape) != (n_rows,):
-        raise ValueError(
-            f"`sample_weight` must have one number per row; got shape {tuple(sample_weight.shape)}, "
-            f"expected sample_weight.shape == ({n_rows},)."
-        )
-    weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)
-    total = xp.sum(weights)
-    return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
