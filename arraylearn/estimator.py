@@ -230,6 +230,10 @@ class ArrayEstimator(BaseEstimator):
         state.pop("_cache", None)
         return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._cache = ModelCache()
+
     # ---- all or nothing
 
     @contextmanager
