@@ -95,7 +95,8 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types with mypy --strict."""
-    session.install("mypy>=1.15", "rich", "numpy>=2.1", "narwhals", "matplotlib", "array-api-extra")
+    install(session, "compiled", "plot", torch=False)
+    session.install("mypy>=1.15", "scipy-stubs")
     session.run("mypy")
 
 

@@ -9,9 +9,60 @@ array library but NumPy.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arraylearn._version import __version__
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from arraylearn import bayes as bayes
+    from arraylearn import datasets as datasets
+    from arraylearn import gaussian as gaussian
+    from arraylearn import io as io
+    from arraylearn import kernels as kernels
+    from arraylearn import measures as measures
+    from arraylearn import plot as plot
+    from arraylearn import rules as rules
+    from arraylearn import selection as selection
+    from arraylearn import svm as svm
+    from arraylearn import table as table
+    from arraylearn import tree as tree
+    from arraylearn.backend import BackendFallbackWarning as BackendFallbackWarning
+    from arraylearn.backend import BackendUnavailableError as BackendUnavailableError
+    from arraylearn.backend import MemoryBudgetError as MemoryBudgetError
+    from arraylearn.backend import backend_info as backend_info
+    from arraylearn.backend import get_backend as get_backend
+    from arraylearn.backend import get_compiled as get_compiled
+    from arraylearn.backend import get_memory_budget as get_memory_budget
+    from arraylearn.backend import get_num_threads as get_num_threads
+    from arraylearn.backend import set_backend as set_backend
+    from arraylearn.backend import set_compiled as set_compiled
+    from arraylearn.backend import set_memory_budget as set_memory_budget
+    from arraylearn.backend import set_num_threads as set_num_threads
+    from arraylearn.backend import use_backend as use_backend
+    from arraylearn.bayes import FullBayesClassifier as FullBayesClassifier
+    from arraylearn.bayes import NaiveBayesClassifier as NaiveBayesClassifier
+    from arraylearn.bayes import bayes_rule as bayes_rule
+    from arraylearn.boosting import AdaBoostClassifier as AdaBoostClassifier
+    from arraylearn.boosting import GradientBoostingClassifier as GradientBoostingClassifier
+    from arraylearn.explain import permutation_importance as permutation_importance
+    from arraylearn.forest import ExtraTreesClassifier as ExtraTreesClassifier
+    from arraylearn.forest import RandomForestClassifier as RandomForestClassifier
+    from arraylearn.io import load as load
+    from arraylearn.io import save as save
+    from arraylearn.rules import RipperClassifier as RipperClassifier
+    from arraylearn.rules import RuleSetClassifier as RuleSetClassifier
+    from arraylearn.rules import SequentialCoveringClassifier as SequentialCoveringClassifier
+    from arraylearn.selection import GridSearch as GridSearch
+    from arraylearn.selection import cross_validate as cross_validate
+    from arraylearn.selection import leave_one_out as leave_one_out
+    from arraylearn.selection import resample as resample
+    from arraylearn.svm import SVC as SVC
+    from arraylearn.svm import SVDD as SVDD
+    from arraylearn.svm import OneClassSVM as OneClassSVM
+    from arraylearn.tree import DecisionTreeClassifier as DecisionTreeClassifier
+    from arraylearn.tree import c45 as c45
+    from arraylearn.tree import cart as cart
+    from arraylearn.tree import id3 as id3
 
 # public name -> module that defines it; a name that maps to its own module is a public submodule
 _HOMES = {
@@ -69,13 +120,15 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'arraylearn' has no attribute {name!r}")
-    module = importlib.import_module(_HOMES[name])
-    value = module if _HOMES[name] == f"arraylearn.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'arraylearn' has no attribute {name!r}")
+        module = importlib.import_module(_HOMES[name])
+        value = module if _HOMES[name] == f"arraylearn.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

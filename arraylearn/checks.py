@@ -52,7 +52,7 @@ def check_number(
 ) -> None:
     """Raise unless `value` is a finite number of an interval (or None where that is allowed).
 
-    `closed` says which ends belong to the interval.
+    `closed`: which ends belong to the interval.
     """
     if value is None and optional:
         return

@@ -1,13 +1,13 @@
-"""The door every estimator has: data in, results home, errors before anything changes.
+"""The base of all estimators: rows and labels in, results home, fits that succeed or leave nothing behind.
 
-An estimator validates, encodes, calls a kernel and keeps its ``model_``. What all of them share is here:
-where to compute, how data and labels come in, how results go back, and what a failed fit leaves behind.
+An estimator checks its parameters, reads rows (`_open_fit`, `_open`), calls a kernel with the arrays of the
+`Batch`, keeps its ``model_`` and returns results (`_deliver`, `_deliver_labels`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -15,12 +15,13 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import (
     Place,
     from_host,
     is_array,
+    is_on_gpu,
     locate,
     move,
     read_flags,
@@ -43,24 +44,26 @@ __all__ = [
     "ArrayClassifier",
     "ArrayEstimator",
     "Batch",
-    "SecondTry",
+    "Correction",
+    "ModelCache",
     "cast_model",
+    "check_same_length",
     "move_model",
 ]
 
 Model = TypeVar("Model")
 
-# A fit that fails leaves nothing behind, a prediction changes nothing: all of them may be repeated.
+# Methods that may be repeated: a fit that fails leaves nothing behind, a prediction changes nothing.
 _COMPUTING = ("fit", "partial_fit", "predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class Batch(NamedTuple):
-    """Rows that came through the door."""
+    """Rows that were read and checked, and where they are computed with."""
 
     table: Table
     place: Place  # where to compute
     home: Place  # where the results go
-    is_bad: Array  # 0-d bool at `place`: a number that may not be there; read it with the other results
+    is_bad: Array  # 0-d bool at `place`: some number is not allowed; the host reads it with the results
 
     @property
     def float_dtype(self) -> Any:
@@ -68,21 +71,39 @@ class Batch(NamedTuple):
         return self.table.numeric.dtype
 
 
-class SecondTry(NamedTuple):
-    """What takes the place of a result that holds in the common case only."""
+class Correction(NamedTuple):
+    """What replaces a result that was computed for the common case, such as rows without missing values."""
 
-    is_needed: Array  # 0-d bool at the place, read in the one wait that a prediction has
-    compute: Callable[[], Array]
+    is_needed: Array  # 0-d bool at the place; the host reads it in the one sync of a prediction
+    compute: Callable[[], Array]  # the result for all rows
 
 
-class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators: the door for rows, and nothing of any method of learning."""
+class ModelCache:
+    """Forms of a fitted model that predictions use (moved to a place, cast, packed), each made once.
 
-    # Whether NaN and missing categories are part of the method; an estimator without overrides this.
+    A form is kept beside the model it was made from, and made anew for another model: the cache cannot be
+    stale. It is no part of the fitted state: pickles, copies and model files go without it.
+    """
+
+    def __init__(self) -> None:
+        self._forms: dict[Hashable, tuple[Any, Any]] = {}
+
+    def get(self, model: object, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the form of `model` under `key`; `make` makes it where there is none."""
+        kept = self._forms.get(key)
+        if kept is None or kept[0] is not model:
+            kept = self._forms[key] = (model, make())
+        return kept[1]
+
+
+class ArrayEstimator(BaseEstimator):
+    """Base of the estimators: how rows come in and results go out, nothing of any method of learning."""
+
+    # Whether the method takes NaN and missing categories.
     _accepts_missing: ClassVar[bool] = True
     # Whether the method adds up squares, which a very large number makes infinite.
     _sums_squares: ClassVar[bool] = False
-    # Whether nominal columns are part of the method.
+    # Whether the method takes nominal columns.
     _accepts_nominal: ClassVar[bool] = True
 
     backend: str | None
@@ -91,7 +112,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give every method that computes a second try with smaller chunks when memory runs out."""
+        """Let every method that computes be repeated with smaller chunks when memory runs out."""
         for name in _COMPUTING:
             method = cls.__dict__.get(name)
             if isinstance(method, FunctionType):  # not a descriptor that decides whether there is a method
@@ -116,11 +137,11 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         return self._read(X)
 
     def _note_columns(self, X: Any, *, reset: bool) -> None:
-        """Take down number and names of the columns, or check them; plain arrays go a short way."""
+        """Record number and names of the columns (`reset`), or check them; scikit-learn reads data frames."""
         if not is_array(X) or (not reset and "feature_names_in_" in self.__dict__):
             validate_data(self, X, skip_check_array=True, reset=reset)
         elif X.ndim != 2:
-            return  # which the reader of the table refuses
+            return  # `read_table` refuses it
         elif reset:
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = int(X.shape[1])
@@ -136,9 +157,9 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         table = read_table(X, self.schema_, place)
         limit = _largest_square(place, table.numeric.dtype) if self._sums_squares else math.inf
         is_bad = holds_bad_numbers(place, table.numeric, nan_is_bad=not self._accepts_missing, limit=limit)
-        if "cuda" not in str(place.device).lower():
-            # nothing waits here, and kernels are spared what would make them warn; elsewhere the flag is read
-            # later, together with the results
+        if not is_on_gpu(place):
+            # reading costs nothing here, and kernels that warn about such numbers do not see them; on a GPU
+            # the flag is read with the results
             self._refuse_bad(bool(is_bad))
         return Batch(table, place, home, is_bad)
 
@@ -152,7 +173,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _refuse_bad(self, is_bad: bool) -> None:
-        """Raise for numbers that may not be there; call it with the flag once it is on the host."""
+        """Raise if the flag of a batch, read on the host, is set."""
         if not is_bad:
             return
         what = "infinity" if self._accepts_missing else "NaN, infinity"
@@ -164,28 +185,29 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
 
     # ---- results home
 
-    def _deliver(self, values: Array, batch: Batch, second: SecondTry | None = None) -> Array:
-        """Check the input's flag (the one wait of a prediction) and take results home."""
-        flags = [batch.is_bad] if second is None else [batch.is_bad, second.is_needed]
-        is_bad, *is_needed = read_flags(batch.place, *flags)
+    def _deliver(self, values: Array, batch: Batch, correction: Correction | None = None) -> Array:
+        """Check the flags (the one sync of a prediction) and take results home."""
+        return move(self._check_flags(values, batch, correction), batch.home)
+
+    def _check_flags(self, values: Array, batch: Batch, correction: Correction | None) -> Array:
+        """Refuse bad rows, and return the values or what corrects them."""
+        is_bad, *is_needed = read_flags(batch.place, *_flags(batch, correction))
         self._refuse_bad(is_bad)
-        return move(second.compute() if second is not None and is_needed[0] else values, batch.home)
+        return correction.compute() if correction is not None and is_needed[0] else values
 
     def _model_at(self, place: Place, dtype: Any = None) -> Any:
-        """Return the fitted model where a prediction computes; copies made for that are kept.
+        """Return the fitted model where a prediction computes; with `dtype`, its floats in that dtype."""
 
-        With `dtype`, the floats of the model come in that dtype.
-        """
-        copies = self.__dict__.get("_copies", {})
-        key = (place.xp, str(place.device), dtype)
-        kept = copies.get(key)
-        if kept is not None and kept[0] is self.model_:
-            return kept[1]
-        made = move_model(self.model_, place)
-        if dtype is not None:
-            made = cast_model(made, place, dtype)
-        copies[key] = (self.model_, made)
-        return made
+        def move_and_cast() -> Any:
+            moved = move_model(self.model_, place)
+            return moved if dtype is None else cast_model(moved, place, dtype)
+
+        return self._prepared_at(place, ("model", dtype), move_and_cast)
+
+    def _prepared_at(self, place: Place, form: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a form of the fitted model for predictions at a place; `make` is called once per fit."""
+        cache: ModelCache = self.__dict__.setdefault("_cache", ModelCache())
+        return cache.get(self.model_, (form, place.xp, str(place.device)), make)
 
     def permutation_importance(
         self,
@@ -205,12 +227,12 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_copies", None)
+        state.pop("_cache", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._copies: dict[Any, Any] = {}
+        self._cache = ModelCache()
 
     # ---- all or nothing
 
@@ -218,7 +240,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[None]:
         """Forget the old fit; a fit that fails leaves the estimator unfitted."""
         self._forget()
-        self._copies = {}  # filled by predictions, which leave the attributes themselves as they are
+        self._cache = ModelCache()  # here, because predictions must add no attribute
         try:
             yield
         except BaseException:
@@ -229,6 +251,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
     def _updating(self) -> Iterator[None]:
         """Keep what is known if an update fails."""
         before = dict(self.__dict__)
+        self._cache = ModelCache()
         try:
             yield
         except BaseException:
@@ -238,7 +261,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         fitted = [name for name in self.__dict__ if name.endswith("_") and not name.startswith("_")]
-        for name in [*fitted, "_copies"]:
+        for name in [*fitted, "_cache"]:
             self.__dict__.pop(name, None)
 
     # ---- scikit-learn
@@ -252,7 +275,7 @@ class ArrayEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class ArrayClassifier(ClassifierMixin, ArrayEstimator):  # type: ignore[misc]
+class ArrayClassifier(ClassifierMixin, ArrayEstimator):
     """Base of the classifiers: labels come in with the rows, and go out."""
 
     classes_: Any
@@ -266,34 +289,38 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):  # type: ignore[misc]
         self._refuse_nominal()
         self.classes_ = labels.classes
         batch = self._read(X)
-        if labels.codes.shape[0] != batch.table.n_rows:
-            raise ValueError(
-                "`X` and `y` must have as many rows; "
-                f"found input variables with inconsistent numbers of samples: "
-                f"{[batch.table.n_rows, labels.codes.shape[0]]}."
-            )
+        check_same_length(batch, labels.codes)
         return batch, labels
 
-    def _deliver_labels(self, codes: Array, batch: Batch, second: SecondTry | None = None) -> Array:
+    def _deliver_labels(self, codes: Array, batch: Batch, correction: Correction | None = None) -> Array:
         """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
-        xp = batch.place.xp
+        xp, n_rows = batch.place.xp, codes.shape[0]
         if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
-            # the flags travel with the codes, so that one copy to the host answers all questions
-            if second is not None:
-                codes = xp.where(second.is_needed, -2, codes)
-            host = to_host(xp.where(batch.is_bad, -1, codes))
-            flag = int(host[0]) if host.shape[0] else 0
-            self._refuse_bad(flag == -1)
-            if second is not None and flag == -2:
-                host = to_host(second.compute())
-            return self.classes_.take(host)
-        flags = [batch.is_bad] if second is None else [batch.is_bad, second.is_needed]
-        is_bad, *is_needed = read_flags(batch.place, *flags)
-        self._refuse_bad(is_bad)
-        if second is not None and is_needed[0]:
-            codes = second.compute()
-        labels = from_host(self.classes_, batch.place)
-        return move(xp.take(labels, codes, axis=0), batch.home)
+            # the flags travel behind the codes: one copy to the host for all
+            flags = [xp.astype(flag[None], codes.dtype) for flag in _flags(batch, correction)]
+            on_host = to_host(xp.concat([codes, *flags]))
+            is_bad, *is_needed = on_host[n_rows:].tolist()
+            self._refuse_bad(bool(is_bad))
+            if correction is not None and is_needed[0]:
+                return self.classes_.take(to_host(correction.compute()))
+            return self.classes_.take(on_host[:n_rows])
+        codes = self._check_flags(codes, batch, correction)
+        return move(xp.take(from_host(self.classes_, batch.place), codes, axis=0), batch.home)
+
+
+def check_same_length(batch: Batch, codes: HostArray) -> None:
+    """Raise unless there is one class code per row."""
+    n_rows, n_labels = batch.table.n_rows, codes.shape[0]
+    if n_labels != n_rows:
+        raise ValueError(
+            "`X` and `y` must have the same number of rows; found input variables with inconsistent numbers "
+            f"of samples: {[n_rows, n_labels]}."
+        )
+
+
+def _flags(batch: Batch, correction: Correction | None) -> list[Array]:
+    """Return what the host must read before it delivers a result."""
+    return [batch.is_bad] if correction is None else [batch.is_bad, correction.is_needed]
 
 
 def _largest_square(place: Place, dtype: Any) -> float:

@@ -120,7 +120,7 @@ def shallow_copy(estimator: Any) -> Any:
     """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
     twin = object.__new__(type(estimator))
     twin.__dict__.update(estimator.__dict__)
-    twin._copies = {}  # what predictions of `estimator` made of its model is not shared
+    twin.__dict__.pop("_cache", None)  # what predictions of `estimator` made of its model is not shared
     return twin
 
 
@@ -132,7 +132,7 @@ def _answered(name: str) -> Callable[[Callable[..., Host]], Callable[..., Host]]
     return available_if(lambda self: name in self.responses)  # type: ignore[no-any-return]
 
 
-class Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Answers(ClassifierMixin, BaseEstimator):
     """A classifier whose predictions for the test rows are already known, so that any metric can be taken.
 
     Parameters

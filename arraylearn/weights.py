@@ -1,37 +1,67 @@
-"""Weights of rows: checked, joined with those of their classes, and brought to where they are used."""
+"""Weights of rows: check them, multiply them by the weights of their classes, bring them to the place."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from sklearn.utils.class_weight import compute_class_weight
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, is_array, to_host
+from arraylearn.backend.namespace import (
+    HOST,
+    Place,
+    accumulator_dtype,
+    from_host,
+    is_array,
+    is_on_gpu,
+    locate,
+    move,
+    to_host,
+)
 
-__all__ = ["join_weights", "read_weights"]
+__all__ = ["flag_weights", "join_weights", "read_weights"]
 
 
 def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
     """Check sample weights and bring them to `place` in the accumulator's dtype; None stays None."""
     if sample_weight is None:
         return None
-    host = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
-    if host.ndim == 0:
-        host = host.repeat(n_rows)
-    if host.ndim != 1 or host.shape[0] != n_rows:
-        raise ValueError(
-            f"`sample_weight` must have one number per row; got shape {host.shape}, "
-            f"expected sample_weight.shape == ({n_rows},)."
-        )
-    weights = host.astype("float64")
+    given = to_host(sample_weight) if is_array(sample_weight) else from_host(sample_weight, HOST)
+    if given.ndim == 0:
+        given = given.repeat(n_rows)
+    _check_shape(given.shape, n_rows)
+    weights = given.astype("float64")
     total = weights.sum()
-    if not (weights.min() >= 0 and total < float("inf")):
+    if not (weights.min() >= 0 and total < math.inf):
         raise ValueError("`sample_weight` must be finite and at least 0; got a negative number, NaN or inf.")
     if total == 0:
         raise ValueError("`sample_weight` must have a positive sum; all weights are zero.")
     return from_host(weights, place, accumulator_dtype(place))
+
+
+def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array | None, Array]:
+    """Read weights without a sync: those on a GPU are checked there.
+
+    Returns the weights as `read_weights` does, and a 0-d bool at `place`, whether they are invalid, which the
+    caller reads with its results. Weights that are not on a GPU raise at once.
+    """
+    xp = place.xp
+    if not is_array(sample_weight) or not is_on_gpu(locate(sample_weight)):
+        return read_weights(sample_weight, n_rows, place), xp.zeros((), dtype=xp.bool, device=place.device)
+    _check_shape(sample_weight.shape, n_rows)
+    weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)
+    total = xp.sum(weights)
+    return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
+
+
+def _check_shape(shape: Any, n_rows: int) -> None:
+    if tuple(shape) != (n_rows,):
+        raise ValueError(
+            f"`sample_weight` must have one number per row; got shape {tuple(shape)}, "
+            f"expected sample_weight.shape == ({n_rows},)."
+        )
 
 
 def join_weights(

@@ -104,6 +104,19 @@ def test_estimators_load_no_optional_library():
     assert result.stdout.strip() == "[]"
 
 
+def test_type_checkers_see_the_public_names():
+    tree = ast.parse(Path(arraylearn.__file__).read_text())
+    for_checkers = next(
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {}
+    for node in for_checkers.body:
+        for alias in node.names:
+            assert alias.asname == alias.name  # otherwise strict checkers take it for a private import
+            seen[alias.name] = f"arraylearn.{alias.name}" if node.module == "arraylearn" else node.module
+    assert seen == arraylearn._HOMES
+
+
 def test_every_public_name_exists():
     for name in arraylearn.__all__:
         assert getattr(arraylearn, name) is not None

@@ -19,6 +19,8 @@ __all__ = [
     "find_place",
     "from_host",
     "is_array",
+    "is_on_gpu",
+    "is_on_host",
     "library_name",
     "locate",
     "move",
@@ -68,6 +70,19 @@ def same_place(a: Place, b: Place) -> bool:
     return a.xp is b.xp and a.device == b.device
 
 
+def is_on_host(place: Place) -> bool:
+    """Whether the host itself computes there, so that reading a number in a loop costs nothing."""
+    return "cpu" in str(place.device).lower()
+
+
+def is_on_gpu(place: Place) -> bool:
+    """Whether a CUDA device computes there, so that reading a number makes the host sync.
+
+    Not the opposite of `is_on_host`: array-api-strict has devices that are neither.
+    """
+    return "cuda" in str(place.device).lower()
+
+
 def move(x: Array, place: Place) -> Array:
     """Bring an array to `place`: nothing if it is there, one transfer otherwise."""
     here = locate(x)
@@ -75,7 +90,7 @@ def move(x: Array, place: Place) -> Array:
         return x
     if here.xp is place.xp:
         return array_api_compat.to_device(x, place.device)
-    if {here.library, place.library} == {"cupy", "torch"}:
+    if {here.library, place.library} == {"cupy", "torch"} and is_on_gpu(here) and is_on_gpu(place):
         moved = _exchange_on_gpu(x, place)
         if moved is not None:
             return moved
@@ -83,9 +98,7 @@ def move(x: Array, place: Place) -> Array:
 
 
 def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
-    """Hand memory from one GPU library to the other without a trip through the host, where DLPack can."""
-    if "cuda" not in str(array_api_compat.device(x)).lower() or "cuda" not in str(place.device).lower():
-        return None
+    """Hand memory from one GPU library to the other by DLPack; None where that cannot."""
     try:
         return array_api_compat.to_device(place.xp.from_dlpack(x), place.device)
     except (BufferError, RuntimeError, TypeError):
@@ -93,7 +106,7 @@ def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
 
 
 def to_host(x: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to a NumPy array; on a GPU the host waits here."""
+    """Copy an array to a NumPy array; on a GPU the host syncs here."""
     if isinstance(x, np.ndarray):
         return x
     library = locate(x).library

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from arraylearn.backend.namespace import HOST, Place
+from arraylearn.backend.namespace import HOST, Place, is_on_gpu
 
 __all__ = ["Peak", "measure_peak"]
 
@@ -34,7 +34,7 @@ def measure_peak(place: Place = HOST, *, traced: bool = False) -> Iterator[Peak]
     other libraries. On a GPU it is the memory of the library's pool.
     """
     peak = Peak()
-    if "cuda" in str(place.device).lower():
+    if is_on_gpu(place):
         yield from _on_device(place, peak)
     elif _STATUS.exists() and _RESET.exists() and not traced:
         yield from _resident(peak)

@@ -17,16 +17,23 @@ from arraylearn.backend.namespace import (
     from_host,
     is_array,
     locate,
-    move,
     to_host,
 )
-from arraylearn.bayes.rule import SUM_TOLERANCE, log_or_never, log_posterior, settle
-from arraylearn.bayes.tables import FittedTables
-from arraylearn.estimator import ArrayClassifier, Batch, move_model
+from arraylearn.bayes.fitted_tables import FittedTables
+from arraylearn.bayes.posterior import SUM_TOLERANCE, log_or_never, log_posterior, settle
+from arraylearn.estimator import ArrayClassifier, Batch, check_same_length, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
-from arraylearn.weights import read_weights
+from arraylearn.weights import flag_weights
 
-__all__ = ["BayesClassifier", "is_safe"]
+__all__ = ["BayesClassifier", "SingularCovarianceWarning", "UndefinedVarianceWarning"]
+
+
+class UndefinedVarianceWarning(UserWarning):
+    """A class has too few known values of a column for a variance; that of the whole column stands in."""
+
+
+class SingularCovarianceWarning(UserWarning):
+    """The covariance of a class has no inverse; a stated multiple of the pooled variances was added."""
 
 
 class BayesClassifier(ArrayClassifier):
@@ -123,8 +130,7 @@ class BayesClassifier(ArrayClassifier):
             known = self._join_schema(schema, is_first)
             codes = encode_with(labels.classes.take(labels.codes), self.classes_)
             batch = self._read(X)
-            self._check_rows(batch, codes)
-            self._copies = {}
+            check_same_length(batch, codes)
             self._absorb(batch, codes, sample_weight, known)
         return self
 
@@ -149,16 +155,9 @@ class BayesClassifier(ArrayClassifier):
             return None
         return self.statistics_
 
-    def _check_rows(self, batch: Batch, codes: Any) -> None:
-        if codes.shape[0] != batch.table.n_rows:
-            raise ValueError(
-                "`X` and `y` must have as many rows; found input variables with inconsistent numbers of "
-                f"samples: {[batch.table.n_rows, codes.shape[0]]}."
-            )
-
     def _absorb(self, batch: Batch, codes: Any, sample_weight: Any, known: Any) -> None:
         """Take the statistics of the rows, add them to the known ones, and make the model anew."""
-        weights, is_weight_bad = _open_weights(sample_weight, batch)
+        weights, is_weight_bad = flag_weights(sample_weight, batch.table.n_rows, batch.place)
         statistics = self._take_statistics(batch, from_host(codes, batch.place), weights)
         if known is not None:
             known = move_model(known, batch.place)
@@ -346,18 +345,12 @@ class BayesClassifier(ArrayClassifier):
         return locate(self.model_.log_prior).xp.exp(self.model_.log_prior)
 
 
-def is_safe(xp: Namespace, amplification: float, dtype: Any) -> bool:
-    """Whether squares may be expanded into products: to 1e-7 of a log density in float64, 1e-3 in float32."""
-    epsilon = float(xp.finfo(dtype).eps)
-    return 4 * amplification * epsilon <= (1e-7 if epsilon < 1e-10 else 1e-3)
-
-
 def _stack(batch: Batch, *flags: Array) -> Array:
     return batch.place.xp.stack(list(flags))
 
 
 def _difference(xp: Namespace, terms: Array, other: Array) -> Array:
-    """Subtract; what is impossible on both sides says nothing."""
+    """Subtract; 0 where both are impossible."""
     is_defined = (terms > -math.inf) | (other > -math.inf)
     return xp.where(is_defined, xp.where(is_defined, terms, 0.0) - xp.where(is_defined, other, 0.0), 0.0)
 
@@ -369,20 +362,3 @@ def _in_order(priors: Mapping[Any, Any], labels: list[Any]) -> list[Any]:
             f"`priors` must have one entry for each of the classes {labels}; got {dict(priors)}."
         )
     return [priors[label] for label in labels]
-
-
-def _open_weights(sample_weight: Any, batch: Batch) -> tuple[Array | None, Array]:
-    """Bring weights to the rows; those on a device are judged there, and the flag is read with the others."""
-    place, n_rows = batch.place, batch.table.n_rows
-    xp = place.xp
-    fine = xp.zeros((), dtype=xp.bool, device=place.device)
-    if not is_array(sample_weight) or "cuda" not in str(locate(sample_weight).device).lower():
-        return read_weights(sample_weight, n_rows, place), fine
-    if tuple(sample_weight.shape) != (n_rows,):
-        raise ValueError(
-            f"`sample_weight` must have one number per row; got shape {tuple(sample_weight.shape)}, "
-            f"expected sample_weight.shape == ({n_rows},)."
-        )
-    weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)
-    total = xp.sum(weights)
-    return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))

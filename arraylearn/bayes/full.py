@@ -21,6 +21,7 @@ from arraylearn.gaussian import (
     full_log_density,
 )
 from arraylearn.gaussian.class_moments import Divisor
+from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = [
     "SINGULAR_SHARE",
@@ -38,7 +39,6 @@ __all__ = [
 
 # A singular covariance gets this share of the pooled variances added to its diagonal.
 SINGULAR_SHARE = 0.01
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class FullStatistics(NamedTuple):
@@ -168,9 +168,9 @@ def estimate_covariances(
 def _pooled_variances(xp: Namespace, moments: Moments) -> Array:
     """Variances (d,) within the classes; over all rows where that is 0; 1 where nothing varies."""
     diagonal = Moments(moments.weight, moments.mean, xp.linalg.diagonal(moments.scatter))
-    total, _, whole = total_moments(xp, diagonal)
+    total, _, overall = total_moments(xp, diagonal)
     within = xp.sum(diagonal.scatter, axis=0) / xp.where(total > 0, total, 1.0)
-    return xp.where(within > 0, within, xp.where(whole > 0, whole, 1.0))
+    return xp.where(within > 0, within, xp.where(overall > 0, overall, 1.0))
 
 
 def _diagonal_matrix(xp: Namespace, values: Array) -> Array:
@@ -212,7 +212,7 @@ def _shrunk_automatically(xp: Namespace, stats: FullStatistics, cov: Array) -> A
 def factor_model(
     xp: Namespace, log_prior: Array, mean: Array, found: Covariances, is_definite: Array | None
 ) -> tuple[FullModel, Array]:
-    """Factor the covariances, and say which of them are definite.
+    """Factor the covariances; also return which of them are definite.
 
     With `is_definite` (k,) from a first attempt the others are mended before: `SINGULAR_SHARE` of the pooled
     variances goes to their diagonals, which never fails; the pooled variances alone stand by in case rounding
@@ -262,7 +262,7 @@ def joint_log_likelihood(xp: Namespace, model: FullModel, x: Array, *, by_produc
     center, mean = whitened_means(xp, model)
     whitening = xp.matrix_transpose(model.whitening[0, ...])
     var = xp.ones_like(mean)
-    constant = model.log_prior + model.log_scale + 0.5 * x.shape[1] * _LOG_2PI
+    constant = model.log_prior + model.log_scale + 0.5 * x.shape[1] * LOG_2PI
     parts = []
     for rows in row_chunks(x.shape[0], 8 * 4 * x.shape[1], most=1 << 14):
         z = (x[rows, :] - center) @ whitening
@@ -296,5 +296,5 @@ def chain_terms(xp: Namespace, model: FullModel, x: Array) -> Array:
     k, d = model.mean.shape
     whitening = xp.broadcast_to(model.whitening, (k, d, d))
     z = (x[None, :, :] - model.mean[:, None, :]) @ xp.matrix_transpose(whitening)  # (k, n, d)
-    terms = -0.5 * (z * z + _LOG_2PI) + xp.log(xp.linalg.diagonal(whitening))[:, None, :]
+    terms = -0.5 * (z * z + LOG_2PI) + xp.log(xp.linalg.diagonal(whitening))[:, None, :]
     return xp.permute_dims(terms, (1, 2, 0))

@@ -10,13 +10,17 @@ from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes import full, naive
-from arraylearn.bayes.classifier import BayesClassifier, is_safe
-from arraylearn.bayes.errors import SingularCovarianceWarning, UndefinedVarianceWarning
+from arraylearn.bayes.classifier import (
+    BayesClassifier,
+    SingularCovarianceWarning,
+    UndefinedVarianceWarning,
+)
+from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, class_log_prior
-from arraylearn.bayes.tables import FittedTables, TableMaker
+from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
-from arraylearn.gaussian import amplification
+from arraylearn.gaussian import amplification, is_expansion_safe
 
 __all__ = ["FullBayesClassifier"]
 
@@ -109,16 +113,12 @@ class FullBayesClassifier(BayesClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        if self.covariance not in ("full", "shared", "diagonal"):
-            raise ValueError(f"`covariance` must be 'full', 'shared' or 'diagonal'; got {self.covariance!r}.")
-        if self.variance not in ("unbiased", "ml"):
-            raise ValueError(f"`variance` must be 'unbiased' or 'ml'; got {self.variance!r}.")
+        check_choice("covariance", self.covariance, ("full", "shared", "diagonal"))
+        check_choice("variance", self.variance, ("unbiased", "ml"))
         is_number = isinstance(self.shrinkage, int | float) and not isinstance(self.shrinkage, bool)
         is_fraction = is_number and 0 <= float(self.shrinkage) <= 1  # type: ignore[arg-type]
         if self.shrinkage is not None and self.shrinkage != "auto" and not is_fraction:
-            raise ValueError(
-                f"`shrinkage` must be None, 'auto' or a number from 0 to 1; got {self.shrinkage!r}."
-            )
+            raise refuse("shrinkage", "must be None, 'auto' or a number from 0 to 1", repr(self.shrinkage))
         if self.shrinkage is not None and self.covariance == "diagonal":
             raise ValueError(
                 f"`shrinkage` must be None with covariance='diagonal'; got {self.shrinkage!r}. "
@@ -206,14 +206,13 @@ class FullBayesClassifier(BayesClassifier):
             )
 
     def _named(self, chosen: Any) -> str:
-        labels = [label for label, is_one in zip(self.classes_.tolist(), chosen, strict=True) if is_one]
-        return ", ".join(map(repr, labels))
+        return ", ".join(map(repr, self.classes_[chosen.astype(bool)].tolist()))
 
     # ---- predicting
 
     def _joint(self, batch: Batch, model: FullModel | NaiveModel) -> Array:
         xp, table = batch.place.xp, batch.table
-        by_product = is_safe(xp, model.amplification, batch.float_dtype)
+        by_product = is_expansion_safe(xp, model.amplification, batch.float_dtype)
         if isinstance(model, NaiveModel):
             return naive.joint_log_likelihood(xp, model, table.numeric, table.codes, by_product=by_product)
         return full.joint_log_likelihood(xp, model, table.numeric, by_product=by_product)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.ops.moments import Moments, merge_moments
-from arraylearn.bayes.nominal import (
+from arraylearn.bayes.frequencies import (
     Smoothing,
     count_categories,
     log_probabilities,
@@ -17,9 +17,10 @@ from arraylearn.bayes.nominal import (
     look_up_sums,
     make_cells,
 )
-from arraylearn.bayes.rule import log_or_never
+from arraylearn.bayes.posterior import log_or_never
 from arraylearn.gaussian import diagonal_log_density
 from arraylearn.gaussian.class_moments import Divisor
+from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = [
     "NaiveModel",
@@ -34,9 +35,6 @@ __all__ = [
     "merge_statistics",
     "total_moments",
 ]
-
-
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class NaiveStatistics(NamedTuple):
@@ -233,4 +231,4 @@ def _normal_terms(xp: Namespace, x: Array, mean: Array, var: Array) -> Array:
     """Log density (n, d, k) of each value alone; 0 where it is missing."""
     mean, var = xp.matrix_transpose(mean), xp.matrix_transpose(var)
     square = (x[:, :, None] - mean) ** 2 / var
-    return xp.where(xp.isnan(x)[:, :, None], 0.0, -0.5 * (_LOG_2PI + xp.log(var) + square))
+    return xp.where(xp.isnan(x)[:, :, None], 0.0, -0.5 * (LOG_2PI + xp.log(var) + square))

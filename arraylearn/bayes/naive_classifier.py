@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.bayes.classifier import BayesClassifier, is_safe
-from arraylearn.bayes.errors import UndefinedVarianceWarning
+from arraylearn.bayes.classifier import BayesClassifier, UndefinedVarianceWarning
+from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
+from arraylearn.bayes.frequencies import Smoothing, cell_offsets
 from arraylearn.bayes.naive import (
     NaiveModel,
     NaiveStatistics,
@@ -24,12 +25,11 @@ from arraylearn.bayes.naive import (
     log_likelihood_terms,
     merge_statistics,
 )
-from arraylearn.bayes.nominal import Smoothing, cell_offsets
-from arraylearn.bayes.tables import FittedTables, TableMaker
+from arraylearn.checks import check_choice, check_number, refuse
 from arraylearn.estimator import Batch
-from arraylearn.gaussian import amplification
+from arraylearn.gaussian import amplification, is_expansion_safe
 from arraylearn.table import Schema
-from arraylearn.table.grow import Growth, grow_schema
+from arraylearn.table.extend_schema import ExtendedSchema, extend_schema
 
 __all__ = ["NaiveBayesClassifier"]
 
@@ -151,19 +151,14 @@ class NaiveBayesClassifier(BayesClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        _check_number("laplace", self.laplace)
-        if self.m_estimate is not None:
-            _check_number("m_estimate", self.m_estimate)
-        if not self.variance_floor > 0:
-            raise ValueError(f"`variance_floor` must be a positive number; got {self.variance_floor!r}.")
-        if self.variance not in ("unbiased", "ml"):
-            raise ValueError(f"`variance` must be 'unbiased' or 'ml'; got {self.variance!r}.")
+        check_number("laplace", self.laplace, 0)
+        check_number("m_estimate", self.m_estimate, 0, optional=True)
+        check_number("variance_floor", self.variance_floor, 0, closed="neither")
+        check_choice("variance", self.variance, ("unbiased", "ml"))
         is_named = isinstance(self.value_priors, str) and self.value_priors in ("uniform", "marginal")
         if not is_named and not isinstance(self.value_priors, Mapping):
-            raise ValueError(
-                "`value_priors` must be 'uniform', 'marginal' or {attribute: {value: probability}}; "
-                f"got {self.value_priors!r}."
-            )
+            rule = "must be 'uniform', 'marginal' or {attribute: {value: probability}}"
+            raise refuse("value_priors", rule, repr(self.value_priors))
 
     # ---- learning
 
@@ -171,11 +166,11 @@ class NaiveBayesClassifier(BayesClassifier):
         known: NaiveStatistics | None = super()._join_schema(schema, is_first)
         if known is None or not self.schema_.nominal_idx:
             return known
-        growth = grow_schema(self.schema_, schema)
-        if not growth.is_new:
+        extended = extend_schema(self.schema_, schema)
+        if not extended.has_new:
             return known
-        self.schema_ = growth.schema
-        return known._replace(counts=_spread_counts(to_host(known.counts), growth))
+        self.schema_ = extended.schema
+        return known._replace(counts=_spread_counts(to_host(known.counts), extended))
 
     def _take_statistics(self, batch: Batch, classes: Array, weights: Array | None) -> NaiveStatistics:
         table = batch.table
@@ -230,8 +225,9 @@ class NaiveBayesClassifier(BayesClassifier):
         need = "two known values" if self.variance == "unbiased" else "one known value"
         remedy = " or use variance='ml'" if self.variance == "unbiased" else ""
         warn_caller(
-            f"the variance needs {need}; class {_listed(labels)} has fewer in column {_listed(columns)}. The "
-            f"variance of the whole column stands in. Add rows, drop the class,{remedy or ' or impute'}.",
+            f"the variance needs {need}; class {_name_some(labels)} has fewer in column "
+            f"{_name_some(columns)}. The variance of the whole column stands in. Add rows, drop the class,"
+            f"{remedy or ' or impute'}.",
             UndefinedVarianceWarning,
         )
 
@@ -239,7 +235,7 @@ class NaiveBayesClassifier(BayesClassifier):
 
     def _joint(self, batch: Batch, model: NaiveModel) -> Array:
         xp, table = batch.place.xp, batch.table
-        by_product = is_safe(xp, model.amplification, batch.float_dtype)
+        by_product = is_expansion_safe(xp, model.amplification, batch.float_dtype)
         return joint_log_likelihood(xp, model, table.numeric, table.codes, by_product=by_product)
 
     def _terms(self, batch: Batch, model: NaiveModel) -> Array:
@@ -256,7 +252,7 @@ class NaiveBayesClassifier(BayesClassifier):
 
     def _make_tables(self) -> FittedTables:
         schema, classes = self.schema_, self.classes_.tolist()
-        # the logarithms are small tables: exponents are taken on the host, where they will be read
+        # small tables, printed on the host: exponentiate there
         prior, table = (np.exp(to_host(part)) for part in (self.model_.log_prior, self.model_.log_table))
         mean, var = to_host(self.model_.mean), to_host(self.model_.var)
         tables = TableMaker("class", classes, prior)
@@ -272,12 +268,12 @@ class NaiveBayesClassifier(BayesClassifier):
         return tables.make()
 
 
-def _spread_counts(counts: Any, growth: Growth) -> Any:
-    """Move the counts (n_cells, k) of old categories to where they stand in a schema that grew."""
-    offsets = cell_offsets(growth.schema.n_values)
+def _spread_counts(counts: HostArray, extended: ExtendedSchema) -> HostArray:
+    """Move the counts (n_cells, k) of the old categories to their cells in the extended schema."""
+    offsets = cell_offsets(extended.schema.n_values)
     spread = np.zeros((offsets[-1], counts.shape[1]), dtype=counts.dtype)
     start = 0
-    for first, positions in zip(offsets[:-1], growth.positions, strict=True):
+    for first, positions in zip(offsets[:-1], extended.positions, strict=True):
         stop = start + 1 + len(positions)
         spread[[first, *(first + 1 + position for position in positions)]] = counts[start:stop]
         start = stop
@@ -293,7 +289,7 @@ def _value_priors(given: Any, schema: Schema) -> list[float] | None:
     if unknown:
         raise ValueError(
             f"`value_priors` must name nominal columns ({', '.join(repr(c.name) for c in nominal)}); "
-            f"got {_listed(unknown)}."
+            f"got {_name_some(unknown)}."
         )
     cells: list[float] = []
     for column in nominal:
@@ -310,15 +306,11 @@ def _value_priors(given: Any, schema: Schema) -> list[float] | None:
     return cells
 
 
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
-
-
 def _or_none(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _listed(values: list[Any], most: int = 5) -> str:
+def _name_some(values: list[Any], most: int = 5) -> str:
+    """List values in a message, the first few by name."""
     shown = ", ".join(repr(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

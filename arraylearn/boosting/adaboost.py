@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.boosting.sorted_once import SortedOnce, fit_sorted
 from arraylearn.checks import check_number, check_whole
-from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
+from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.progress import Advance, show_progress
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
@@ -225,8 +225,8 @@ class AdaBoostClassifier(ArrayClassifier):
             total += alpha
             yield votes / total, batch
 
-    def _votes(self, X: Any) -> tuple[Array, Batch, SecondTry | None]:
-        """Return the votes of all rounds; trees read the rows together, without a wait of their own."""
+    def _votes(self, X: Any) -> tuple[Array, Batch, Correction | None]:
+        """Return the votes of all rounds; trees read the rows together, without a sync of their own."""
         check_is_fitted(self)
         estimators = self.model_.estimators
         if not all(isinstance(each, FittedTree) and each.backend == self.backend for each in estimators):
@@ -250,7 +250,7 @@ class AdaBoostClassifier(ArrayClassifier):
             return shares
 
         total = sum(self.model_.weights, 0.0)
-        return votes / total, batch, spread and SecondTry(spread.is_needed, vote_one_by_one)
+        return votes / total, batch, spread and Correction(spread.is_needed, vote_one_by_one)
 
     def _deliver_from(self, X: Any, result: Callable[[Array], Array]) -> Array:
         """Compute a result from the votes and take it home."""
@@ -303,7 +303,7 @@ _ANY_ROW = 1e-12
 def _total_weight(weights: Any) -> float:
     """Return what the weights of a round add up to: trees count their leaves by weight.
 
-    Whole numbers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
+    Integers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
     one in the mean.
     """
     is_whole = bool(np.all(weights == np.round(weights)))
@@ -311,10 +311,12 @@ def _total_weight(weights: Any) -> float:
 
 
 def _grid(total: float) -> float:
-    """Return the step of the factors: sums of whole weights times factors are exact, in any order."""
+    """Return the step of the factors: sums of integer weights times factors are exact, in any order."""
     return 2.0 ** (math.ceil(math.log2(total)) - 51)
 
 
-def _and_then(second: SecondTry | None, result: Callable[[Array], Array]) -> SecondTry | None:
-    """Compute a result from what a second try finds."""
-    return None if second is None else SecondTry(second.is_needed, lambda: result(second.compute()))
+def _and_then(correction: Correction | None, result: Callable[[Array], Array]) -> Correction | None:
+    """Compute a result from corrected votes."""
+    if correction is None:
+        return None
+    return Correction(correction.is_needed, lambda: result(correction.compute()))

@@ -42,7 +42,7 @@ def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins:
     sets = goes_right[is_set] if goes_right.shape[1] else np.zeros((0, n_bins), dtype=bool)
     return ops.BinnedTrees(
         from_host(feature, place, xp.int32),
-        from_host(np.where(is_leaf, n_bins, threshold), place, xp.int32),  # no bin is larger: stay there
+        from_host(np.where(is_leaf, n_bins, threshold), place, xp.int32),  # larger than any bin: rows stay
         from_host(is_missing_right, place),
         from_host(subset, place, xp.int32),
         from_host(sets, place),
@@ -70,14 +70,14 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
 
     .. math:: p_1 = 1 / (1 + e^{-s}) \quad\text{or}\quad p_c = e^{s_c} / \textstyle\sum_j e^{s_j}
     """
-    real = xp.astype(scores, dtype) * 2.0**-ops.SCORE_BITS
+    odds = xp.astype(scores, dtype) * 2.0**-ops.SCORE_BITS
     if scores.shape[0] == 1:
         # the smaller one is computed and the other is what remains: no overflow, and the sum is 1
-        small = xp.exp(-xp.abs(real[0, :]))
+        small = xp.exp(-xp.abs(odds[0, :]))
         small = small / (1.0 + small)
-        one = xp.where(real[0, :] > 0, 1.0 - small, small)
+        one = xp.where(odds[0, :] > 0, 1.0 - small, small)
         return xp.stack((1.0 - one, one), axis=1)
-    power = xp.exp(real - xp.max(real, axis=0, keepdims=True))
+    power = xp.exp(odds - xp.max(odds, axis=0, keepdims=True))
     return xp.permute_dims(power / xp.sum(power, axis=0, keepdims=True), (1, 0))
 
 
@@ -86,5 +86,5 @@ def sum_gains(trees: Sequence[GrownTree], n_columns: int) -> list[float]:
     feature = np.concat([tree.feature for tree in trees])
     gain = np.concat([tree.gain for tree in trees])
     totals: list[float] = ops.histogram(HOST.xp, feature, n_columns, gain).tolist()
-    whole = sum(totals)
-    return [total / whole if whole > 0 else 0.0 for total in totals]
+    overall = sum(totals)
+    return [total / overall if overall > 0 else 0.0 for total in totals]

@@ -1,4 +1,4 @@
-"""The gradient boosting classifier: the door to boosted trees."""
+"""The gradient boosting classifier."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class GradientBoostingClassifier(ArrayClassifier):
     Notes
     -----
     Missing values are tried on both sides of each split; where a node has none, they go where more weight
-    is. Two waits for the device per level and tree.
+    is. The host syncs twice per level and tree.
 
     A split along a column of `monotonic_cst` is made where its sides have values in that order, and bounds
     all below it at their middle.
@@ -282,7 +282,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         )
 
     def _hold_out(self, labels: Labels, generator: Any) -> tuple[Any, Any]:
-        """Draw the rows to hold out, class by class; return those that stay and those."""
+        """Draw the rows to hold out, class by class; return the kept rows and the held-out ones."""
         is_held = labels.codes < 0
         for code in range(len(labels.classes)):
             rows = generator.permutation((labels.codes == code).nonzero()[0])
@@ -320,8 +320,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             check_number(name, getattr(self, name), 0)
         for name in ("subsample", "max_features"):
             check_number(name, getattr(self, name), 0, 1, closed="right")
-        fraction = self.validation_fraction
-        check_number("validation_fraction", fraction, 0, 0.9, closed="right")
+        check_number("validation_fraction", self.validation_fraction, 0, 0.9, closed="right")
 
     # ---- prediction
 
@@ -346,8 +345,8 @@ class GradientBoostingClassifier(ArrayClassifier):
         """Return the scores: log odds (n,) of the second of two classes, or (n, c)."""
         scores, batch = self._scores(X)
         xp = batch.place.xp
-        real = xp.astype(scores, batch.float_dtype) * 2.0**-ops.SCORE_BITS
-        return self._deliver(real[0, :] if real.shape[0] == 1 else xp.permute_dims(real, (1, 0)), batch)
+        odds = xp.astype(scores, batch.float_dtype) * 2.0**-ops.SCORE_BITS
+        return self._deliver(odds[0, :] if odds.shape[0] == 1 else xp.permute_dims(odds, (1, 0)), batch)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
         """Yield the probabilities (n, c) after each round."""

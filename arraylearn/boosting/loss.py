@@ -12,7 +12,7 @@ __all__ = ["mean_log_loss", "start_scores"]
 
 
 def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: int) -> list[int]:
-    """Return the log odds of two classes, or the log shares of more, as scores; the host waits."""
+    """Return the log odds of two classes, or the log shares of more, as scores; the host syncs."""
     counts = ops.histogram(place.xp, codes, n_classes, weights)
     shares: list[float] = to_host(counts).tolist()
     # a class whose rows all weigh nothing is as rare as can be
@@ -22,16 +22,16 @@ def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: i
 
 
 def mean_log_loss(place: Place, scores: Array, codes: Array, weights: Array | None) -> float:
-    r"""Return the weighted mean of :math:`-\log p_{y}`; the host waits for it."""
+    r"""Return the weighted mean of :math:`-\log p_{y}`; the host syncs."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    real = xp.astype(scores, dtype) * 2.0**-ops.SCORE_BITS
+    odds = xp.astype(scores, dtype) * 2.0**-ops.SCORE_BITS
     if scores.shape[0] == 1:
-        margin = xp.where(codes == 1, real[0, :], -real[0, :])
+        margin = xp.where(codes == 1, odds[0, :], -odds[0, :])
         small = xp.where(margin > 0, -margin, margin)
         losses = xp.log1p(xp.exp(small)) + xp.where(margin > 0, 0.0, -margin)
     else:
-        chosen = xp.take_along_axis(real, codes[None, :], axis=0)[0, :]
-        losses = ops.logsumexp(xp, real, axis=0) - chosen
+        chosen = xp.take_along_axis(odds, codes[None, :], axis=0)[0, :]
+        losses = ops.logsumexp(xp, odds, axis=0) - chosen
     if weights is None:
         return float(xp.mean(losses))
     weights = xp.astype(weights, dtype)

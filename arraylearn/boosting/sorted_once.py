@@ -1,4 +1,4 @@
-"""The columns of the training rows sorted once for all rounds, which differ in the weights of the rows."""
+"""Columns sorted once for all rounds of AdaBoost, which differ only in the weights of the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SortedOnce", "fit_sorted"]
 
 
 class SortedOnce:
-    """Knows the stable order of the columns of rows that are the same ones every time."""
+    """The stable order of the columns, found in the first round and reused while the rows are the same."""
 
     def __init__(self) -> None:
         self._rows: Rows | None = None

@@ -10,9 +10,9 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-__all__ = ["Dataset", "parse"]
+from arraylearn._typing import HostArray
 
-Host = np.ndarray[Any, Any]
+__all__ = ["Dataset", "parse"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Dataset:
     """
 
     name: str
-    X: Host
-    y: Host
+    X: HostArray
+    y: HostArray
     feature_names: tuple[str, ...]
     target: str
     categorical_features: tuple[int, ...]

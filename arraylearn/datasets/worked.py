@@ -173,7 +173,7 @@ def load_hire() -> Dataset:
         "hire",
         "degree experience language visa hire",
         _HIRE,
-        "14 applicants with degree, experience, favourite language and need of a visa, and who was hired.",
+        "14 applicants: degree, experience, favourite language, need of a visa, and whether they were hired.",
         separator=",",
     )
 
@@ -202,7 +202,7 @@ def load_hire_numeric() -> Dataset:
         "hire_numeric",
         "papers# years# gpa# visa hire",
         _HIRE_NUMERIC,
-        "14 applicants with papers, years of work, grade average and need of a visa, and who was hired.",
+        "14 applicants: papers, years of work, grade average, need of a visa, and whether they were hired.",
     )
 
 
@@ -289,7 +289,7 @@ No   Single     90  Yes
 
 
 def load_loans() -> Dataset:
-    """Load 10 tax payers and who cheated: refund and marital status nominal, taxable income numeric.
+    """Load 10 tax payers and whether they cheated: refund and marital status nominal, taxable income numeric.
 
     References
     ----------
@@ -299,7 +299,7 @@ def load_loans() -> Dataset:
         "loans",
         "refund marital_status taxable_income# cheat",
         _LOANS,
-        "10 tax payers with refund, marital status and taxable income in thousands, and who cheated.",
+        "10 tax payers: refund, marital status, taxable income in thousands, and whether they cheated.",
     )
 
 

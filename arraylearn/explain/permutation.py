@@ -1,4 +1,4 @@
-"""What a column is worth to a fitted classifier: how much worse it gets when the column is shuffled."""
+"""Permutation importance: how much worse a fitted classifier gets when a column is shuffled."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.checks import check_whole
 from arraylearn.table.frames import as_frame
 from arraylearn.weights import read_weights
 
 __all__ = ["Importances", "permutation_importance"]
-Host = Any  # a NumPy array
 
 
 class Importances(NamedTuple):
     """Decreases of the score by shuffling each column, on the host."""
 
-    importances_mean: Host  # (d,)
-    importances_std: Host  # (d,)
-    importances: Host  # (d, repeats)
+    importances_mean: HostArray  # (d,)
+    importances_std: HostArray  # (d,)
+    importances: HostArray  # (d, repeats)
 
 
 def permutation_importance(
@@ -78,8 +79,7 @@ def permutation_importance(
     >>> al.permutation_importance(tree, X, y, random_state=0).importances_mean.round(1).tolist()
     [0.0, 0.5, 0.0]
     """
-    if not isinstance(n_repeats, int) or isinstance(n_repeats, bool) or n_repeats < 1:
-        raise ValueError(f"`n_repeats` must be an integer of at least 1; got {n_repeats!r}.")
+    check_whole("n_repeats", n_repeats, 1)
     if scoring is not None and sample_weight is not None:
         raise ValueError(
             "`sample_weight` must be None where `scoring` is given; got both. Weigh the rows in `scoring`."
@@ -102,11 +102,11 @@ def permutation_importance(
     base = score(estimator, X, y)
     generator = as_generator(random_state)
     orders = [generator.permutation(n_rows) for _ in range(n_repeats)]
-    lines = [
+    losses = [
         [base - score(estimator, shuffled, y) for shuffled in table.shuffle(j, orders)]
         for j in range(table.n_columns)
     ]
-    importances = np.asarray(lines, dtype=np.float64).reshape(table.n_columns, n_repeats)
+    importances = np.asarray(losses, dtype=np.float64).reshape(table.n_columns, n_repeats)
     return Importances(importances.mean(axis=1), importances.std(axis=1), importances)
 
 
@@ -121,8 +121,8 @@ class _Shuffler:
             self.rows = self.place.xp.asarray(X, copy=True)
         self.n_rows, self.n_columns = self.rows.shape if self.frame is None else self.frame.shape
 
-    def shuffle(self, j: int, orders: list[Host]) -> Iterator[Any]:
-        """Yield the rows with column j in each of the orders; what was yielded before changes."""
+    def shuffle(self, j: int, orders: list[HostArray]) -> Iterator[Any]:
+        """Yield the rows with column j in each of the orders, in one array that is written anew each time."""
         if self.frame is not None:
             column = self.frame[:, j]
             for order in orders:

@@ -16,7 +16,7 @@ __all__ = ["draw_bags"]
 def draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> Bags:
     """Draw the rows of some trees, each from a generator of its own, in proportion to the weights.
 
-    Without `bootstrap` every tree has all rows, each as often as its weight says, a whole number.
+    Without `bootstrap` every tree has all rows, each as often as its weight, an integer.
     """
     rows, drawn, seeds = [], [], []
     ends = None if weights is None else np.cumulative_sum(weights) / float(weights.sum())

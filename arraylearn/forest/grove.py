@@ -1,4 +1,4 @@
-"""Grown trees in the form of the model: class shares, what each column gained, nodes in few bytes."""
+"""Grown trees as a model keeps them: nodes in small dtypes, class shares, the gain of each column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST, Place, from_host
 
 __all__ = ["Grove", "Part", "join_parts", "make_part"]
 
-# Class shares are whole numbers in these units, so that no sum depends on its order.
+# Class shares are integers in units of 2**-20, so that no sum depends on its order.
 _SHARE_BITS = 20
 
 
@@ -71,10 +71,10 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
         first += part.left.shape[0]
 
     def join(name: str) -> Any:
-        lines = [getattr(part, name) for part in parts]
+        arrays = [getattr(part, name) for part in parts]
         free: dict[str, Any] = {name: None}
-        parts[:] = [part._replace(**free) for part in parts]  # one field is held twice, not all of them
-        return np.concat(lines)
+        parts[:] = [part._replace(**free) for part in parts]  # free the field before the next is joined
+        return np.concat(arrays)
 
     def fill(value: int, dtype: Any) -> Array:
         return xp.full((first,), value, dtype=dtype, device=place.device)
@@ -94,5 +94,5 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
         from_host(join("roots"), place),
         depth,
     )
-    # tree by tree: which trees grew together must not show in the order of the additions
+    # summed tree by tree: the order of the additions must not depend on which trees grew together
     return Grove(trees, shares, np.sum(join("gains"), axis=0))

@@ -1,8 +1,7 @@
-"""The random forest classifier: the door to many random trees."""
+"""The random forest classifier."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,10 +12,10 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
-from arraylearn.checks import check_whole, refuse
+from arraylearn.checks import check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags
 from arraylearn.forest.grove import Grove, Part, join_parts, make_part
@@ -24,18 +23,18 @@ from arraylearn.forest.grow_forest import ForestLimits, draw_columns, grow_trees
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
+from arraylearn.tree.settings import count_features
 from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow together while their rows are no more than this. A device launches as often for many trees as for
-# one; the caches of a host like fewer; trees that grow whole, one after the other, have no use for company.
-_ROWS_ON_A_DEVICE = 2_000_000
-_ROWS_ON_THE_HOST = 250_000
-_ROWS_OF_WHOLE_TREES = 50_000
-# Trees whose rows out of the bag are looked at together.
+# Trees grow in one batch while their rows are at most this many:
+_ROWS_ON_A_DEVICE = 2_000_000  # a level takes the same launches for one tree as for a hundred
+_ROWS_ON_THE_HOST = 250_000  # the rows of a batch stay in the caches
+_ROWS_OF_WHOLE_TREES = 50_000  # depth-first growth gains nothing from batching; batches feed the threads
+# Trees of a batch of the out-of-bag estimate.
 _TREES_JUDGED = 16
 
 
@@ -191,9 +190,9 @@ class RandomForestClassifier(ArrayClassifier):
             self.n_trees_ = 0
         groves = old.groves
         if self.n_estimators > self.n_trees_:
-            lines = _by_rows(place.xp, apply_binning(place.xp, old.binning, table))
-            groves = (*groves, self._grow_missing(place, lines, old.binning, labels, weights))
-            del lines
+            bins = _by_rows(place.xp, apply_binning(place.xp, old.binning, table))
+            groves = (*groves, self._grow_missing(place, bins, old.binning, labels, weights))
+            del bins
         self.model_ = Forest(old.binning, groves)
         self.n_trees_ = max(self.n_trees_, self.n_estimators)
         if self.oob_score:
@@ -202,23 +201,23 @@ class RandomForestClassifier(ArrayClassifier):
         return self
 
     def _grow_missing(
-        self, place: Place, lines: Array, binning: Binning, labels: Labels, weights: Any
+        self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
     ) -> Grove:
-        """Grow the trees that are missing on bins (n, d)."""
-        xp, (n, d), n_bins = place.xp, lines.shape, binning.n_bins
+        """Grow the trees up to `n_estimators` that are not there yet, on bins (n, d)."""
+        xp, (n, d), n_bins = place.xp, bins.shape, binning.n_bins
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
-            draw_columns(d, _count_features(self.max_features, d)),
+            draw_columns(d, min(count_features(self.max_features, d) or d, d)),
             place_bins(place, binning) if self._draws_cuts else None,
         )
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
-        def grow(few: slice) -> Part:
-            bags = draw_bags(generators[few], n, weights, self.bootstrap)
-            grown = grow_trees(place, lines, n_bins, labels.codes, len(self.classes_), bags, limits)
-            for _ in range(few.start, few.stop):
+        def grow(batch: slice) -> Part:
+            bags = draw_bags(generators[batch], n, weights, self.bootstrap)
+            grown = grow_trees(place, bins, n_bins, labels.codes, len(self.classes_), bags, limits)
+            for _ in range(batch.start, batch.stop):
                 report()
             return make_part(grown, n_bins, d)
 
@@ -227,7 +226,7 @@ class RandomForestClassifier(ArrayClassifier):
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
-        """Let each row be judged by the trees whose bags it is not in."""
+        """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""
         n, n_classes = labels.codes.shape[0], len(self.classes_)
         sums = np.zeros((n, n_classes), dtype=np.int64)
         generators = spawn(self.seed_, self.n_trees_)
@@ -235,15 +234,15 @@ class RandomForestClassifier(ArrayClassifier):
             shares = to_host(grove.shares)
             n_trees = grove.trees.root.shape[0]
             own, generators = generators[:n_trees], generators[n_trees:]
-            for few in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
-                bags = draw_bags(own[few], n, weights, self.bootstrap)
-                some = grove.trees._replace(root=grove.trees.root[few])
+            for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
+                bags = draw_bags(own[batch], n, weights, self.bootstrap)
+                some = grove.trees._replace(root=grove.trees.root[batch])
                 leaves = to_host(ops.reach_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
-                for line, start, end in zip(leaves, [0, *ends], ends, strict=False):
+                for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):
                     is_out = np.ones(n, dtype=bool)
                     is_out[bags.rows[start:end]] = False
-                    sums[is_out] += shares[line[is_out]]
+                    sums[is_out] += shares[leaf[is_out]]
         total = np.sum(sums, axis=1)
         is_judged = total > 0
         if not bool(np.any(is_judged)):
@@ -276,7 +275,7 @@ class RandomForestClassifier(ArrayClassifier):
         check_whole("max_depth", self.max_depth, 1, optional=True)
         check_whole("min_samples_split", self.min_samples_split, 2)
         check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        _count_features(self.max_features, 1)
+        count_features(self.max_features, 1)
         if self.warm_start and self.n_estimators < getattr(self, "n_trees_", 0):
             raise ValueError(
                 f"`n_estimators` must be at least the {self.n_trees_} trees there are already; "
@@ -292,16 +291,14 @@ class RandomForestClassifier(ArrayClassifier):
         return ops.sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
 
     def _walk_at(self, place: Place) -> ops.ForestWalk:
-        """Return the trees in the form of predictions; it is kept with the other copies of the model."""
-        copies = self.__dict__.get("_copies", {})
-        key = ("walk", place.xp, str(place.device))
-        kept = copies.get(key)
-        if kept is None or kept[0] is not self.model_:
+        """Return the trees in the form of predictions."""
+
+        def prepare() -> ops.ForestWalk:
             groves = self._model_at(place).groves
             trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            kept = (self.model_, ops.prepare_walk(place.xp, trees, shares, self.n_features_in_))
-            copies[key] = kept
-        walk: ops.ForestWalk = kept[1]
+            return ops.prepare_walk(place.xp, trees, shares, self.n_features_in_)
+
+        walk: ops.ForestWalk = self._prepared_at(place, "walk", prepare)
         return walk
 
     def predict(self, X: Any) -> Array:
@@ -318,32 +315,18 @@ class RandomForestClassifier(ArrayClassifier):
 
 
 def _by_rows(xp: Namespace, bins: Array) -> Array:
-    """Return bins (d, n) row by row: what a node looks at of a row lies in one or two lines of the cache."""
+    """Return bins (d, n) as (n, d): the features of a row then share one or two cache lines."""
     d, n = bins.shape
     return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
 def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
-    """Cut a number of trees into parts of about the same size, some for every thread."""
+    """Cut the trees into batches of about the same size, a multiple of the threads."""
     most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
-    if ops.reads_are_free(place.device):
+    if is_on_host(place):
         most_rows = _ROWS_OF_WHOLE_TREES if ops.is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)
     ends = [n_trees * i // n_parts for i in range(n_parts + 1)]
     return [slice(start, end) for start, end in pairwise(ends)]
-
-
-def _count_features(max_features: Any, d: int) -> int:
-    """Turn `max_features` into a number of columns."""
-    if max_features is None:
-        return d
-    if max_features in ("sqrt", "log2"):
-        return max(1, int(math.sqrt(d) if max_features == "sqrt" else math.log2(d)))
-    if isinstance(max_features, int) and not isinstance(max_features, bool) and max_features >= 1:
-        return min(max_features, d)
-    if not isinstance(max_features, float) or not 0 < max_features <= 1:
-        rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
-        raise refuse("max_features", rule, repr(max_features))
-    return max(1, int(max_features * d))

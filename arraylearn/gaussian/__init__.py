@@ -7,6 +7,7 @@ from arraylearn.gaussian.density import (
     diagonal_log_density,
     factor_covariances,
     full_log_density,
+    is_expansion_safe,
     is_safe_by_product,
     log_density,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "diagonal_log_density",
     "factor_covariances",
     "full_log_density",
+    "is_expansion_safe",
     "is_safe_by_product",
     "log_density",
     "merge_moments",

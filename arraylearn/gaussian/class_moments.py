@@ -9,7 +9,7 @@ from arraylearn.backend import ops
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, bring, find_place
 from arraylearn.backend.ops.moments import Moments, merge_moments
-from arraylearn.checks import refuse
+from arraylearn.checks import check_choice, refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
 
@@ -121,11 +121,9 @@ def moments(
     x, codes = as_float(X, place), bring(codes, place)
     weights = None if weights is None else as_float(weights, place)
     _check_rows(x, codes, weights)
-    choices = {"covariance": ("full", "shared", "diagonal"), "divisor": ("unbiased", "ml")}
-    given = {"covariance": covariance, "divisor": divisor, "missing": missing}
-    for name, allowed in {**choices, "missing": ("forbid", "skip")}.items():
-        if given[name] not in allowed:
-            raise refuse(name, f"must be one of {', '.join(map(repr, allowed))}", repr(given[name]))
+    check_choice("covariance", covariance, ("full", "shared", "diagonal"))
+    check_choice("divisor", divisor, ("unbiased", "ml"))
+    check_choice("missing", missing, ("forbid", "skip"))
     if missing == "skip" and covariance != "diagonal":
         raise refuse(
             "missing", "can be 'skip' for the diagonal covariance only", f"covariance={covariance!r}"

@@ -14,16 +14,18 @@ from arraylearn.backend.namespace import as_float, find_place, to_host
 from arraylearn.checks import refuse
 
 __all__ = [
+    "LOG_2PI",
     "Gaussians",
     "amplification",
     "diagonal_log_density",
     "factor_covariances",
     "full_log_density",
+    "is_expansion_safe",
     "is_safe_by_product",
     "log_density",
 ]
 
-_LOG_2PI = math.log(2 * math.pi)
+LOG_2PI = math.log(2 * math.pi)
 
 
 class Gaussians(NamedTuple):
@@ -49,13 +51,13 @@ def factor_covariances(xp: Namespace, mean: Array, cov: Array) -> Gaussians:
     -------
     Gaussians
         Where a covariance is not positive definite, `is_definite` is False and the identity stands in: the
-        result is finite, and it is the caller who decides.
+        result is finite, and the caller decides what to do.
     """
     factor, is_definite = ops.cholesky(xp, cov)
     identity = xp.eye(cov.shape[-1], dtype=cov.dtype, device=array_api_compat.device(cov))
     whitening = ops.solve_triangular(xp, factor, identity)
     log_determinant = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
-    log_scale = -0.5 * (cov.shape[-1] * _LOG_2PI + log_determinant)
+    log_scale = -0.5 * (cov.shape[-1] * LOG_2PI + log_determinant)
     return Gaussians(
         mean,
         xp.broadcast_to(whitening, (*mean.shape, mean.shape[-1])),
@@ -100,7 +102,7 @@ def diagonal_log_density(
     array (..., n, k)
         Log densities.
     """
-    offset = -0.5 * (xp.log(var) + _LOG_2PI)
+    offset = -0.5 * (xp.log(var) + LOG_2PI)
     return ops.diagonal_squares(
         xp, x, mean, -0.5 / var, offset, by_product=by_product, skip_missing=skip_missing
     )
@@ -118,14 +120,20 @@ def amplification(xp: Namespace, mean: Array, var: Array) -> Array:
 
 
 def is_safe_by_product(xp: Namespace, mean: Array, var: Array, dtype: Any) -> bool:
-    """Whether log densities by products are accurate in `dtype`: to 1e-7 in float64, 1e-3 in float32.
+    """Whether `diagonal_log_density` ``by_product`` is accurate in `dtype`, see `is_expansion_safe`.
 
-    The host waits here, once: a question for the end of a fit, not for a prediction.
+    The host syncs here, once: ask at the end of a fit, not in a prediction.
+    """
+    return is_expansion_safe(xp, float(to_host(xp.max(amplification(xp, mean, var)))), dtype)
+
+
+def is_expansion_safe(xp: Namespace, amplified: float, dtype: Any) -> bool:
+    """Whether log densities with an `amplification` of this size are accurate if squares are expanded.
+
+    To 1e-7 in float64, to 1e-3 in float32.
     """
     epsilon = float(xp.finfo(dtype).eps)
-    tolerance = 1e-7 if epsilon < 1e-10 else 1e-3
-    worst = float(to_host(xp.max(amplification(xp, mean, var))))
-    return 4 * worst * epsilon <= tolerance
+    return 4 * amplified * epsilon <= (1e-7 if epsilon < 1e-10 else 1e-3)
 
 
 @with_smaller_chunks
@@ -158,7 +166,7 @@ def log_density(X: Any, mean: Any, cov: Any) -> Array:
     -----
     With the Cholesky factor :math:`\Sigma_k = L_k L_k^T` the square is :math:`\lVert L_k^{-1} (x_i - \mu_k)
     \rVert^2`: all classes in one matrix product, chunk by chunk. Asking whether the covariances were definite
-    makes the host wait once; learners call `factor_covariances` and `full_log_density`, which do not.
+    makes the host sync once; learners call `factor_covariances` and `full_log_density`, which do not.
 
     Examples
     --------

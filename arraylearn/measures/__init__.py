@@ -1,12 +1,12 @@
 r"""Impurities and split measures on tables of counts.
 
-A table ``counts[..., branch, class]`` says how many cases (or how much weight) of each class went down each
+A table ``counts[..., branch, class]`` holds how many cases (or how much weight) of each class went down each
 branch of a split; leading axes hold any number of tables. Write :math:`n_{bc}` for its cells and a dot for a
 sum, :math:`p_{bc} = n_{bc} / n_{..}`. Empty branches, absent classes and all-zero tables are welcome: what is
 undefined there is 0.
 
 The functions here take arrays of any library, or lists. The kernels behind them, in the tables `IMPURITIES`
-and `MEASURES`, take the namespace and a float array; they never wait for the device.
+and `MEASURES`, take the namespace and a float array; they never sync with the host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from arraylearn.backend.namespace import as_float, find_place
 from arraylearn.checks import refuse
 from arraylearn.measures.coding import (
     expected_length,
-    halving_lengths,
-    huffman_lengths,
-    sequential_lengths,
-    shannon_fano_lengths,
+    halving_code_lengths,
+    huffman_code_lengths,
+    sequential_code_lengths,
+    shannon_fano_code_lengths,
 )
-from arraylearn.measures.tables import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "IMPURITIES",
@@ -44,11 +44,6 @@ __all__ = [
     "shannon_fano_code_lengths",
     "symmetric_gain_ratio",
 ]
-
-huffman_code_lengths = huffman_lengths
-shannon_fano_code_lengths = shannon_fano_lengths
-sequential_code_lengths = sequential_lengths
-halving_code_lengths = halving_lengths
 
 
 def _apply(kernel: Measure, counts: Any, least_ndim: int) -> Array:

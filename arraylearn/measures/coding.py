@@ -18,14 +18,14 @@ from arraylearn.checks import refuse
 
 __all__ = [
     "expected_length",
-    "halving_lengths",
-    "huffman_lengths",
-    "sequential_lengths",
-    "shannon_fano_lengths",
+    "halving_code_lengths",
+    "huffman_code_lengths",
+    "sequential_code_lengths",
+    "shannon_fano_code_lengths",
 ]
 
 
-def huffman_lengths(p: Any) -> list[int]:
+def huffman_code_lengths(p: Any) -> list[int]:
     """Code lengths of Huffman's optimal prefix code.
 
     Parameters
@@ -44,8 +44,8 @@ def huffman_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn.measures import coding
-    >>> coding.huffman_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
+    >>> from arraylearn import measures
+    >>> measures.huffman_code_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [3, 3, 3, 3, 1]
     """
     weights = _weights(p)
@@ -63,7 +63,7 @@ def huffman_lengths(p: Any) -> list[int]:
     return lengths
 
 
-def shannon_fano_lengths(p: Any) -> list[int]:
+def shannon_fano_code_lengths(p: Any) -> list[int]:
     """Code lengths of the Shannon-Fano scheme.
 
     Parameters
@@ -83,8 +83,8 @@ def shannon_fano_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn.measures import coding
-    >>> coding.shannon_fano_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
+    >>> from arraylearn import measures
+    >>> measures.shannon_fano_code_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [3, 3, 2, 2, 2]
     """
     weights = _weights(p)
@@ -92,7 +92,7 @@ def shannon_fano_lengths(p: Any) -> list[int]:
     return _split_lengths(weights, by_weight, _balanced_cut)
 
 
-def halving_lengths(p: Any) -> list[int]:
+def halving_code_lengths(p: Any) -> list[int]:
     """Questions per value when each question halves the list of values, whatever their probabilities.
 
     Parameters
@@ -107,15 +107,15 @@ def halving_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn.measures import coding
-    >>> coding.halving_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
+    >>> from arraylearn import measures
+    >>> measures.halving_code_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [2, 2, 2, 3, 3]
     """
     weights = _weights(p)
     return _split_lengths(weights, range(len(weights)), lambda members: len(members) // 2)
 
 
-def sequential_lengths(p: Any) -> list[int]:
+def sequential_code_lengths(p: Any) -> list[int]:
     """Questions per value when the values are tried one after the other, in the order given.
 
     Parameters
@@ -130,8 +130,8 @@ def sequential_lengths(p: Any) -> list[int]:
 
     Examples
     --------
-    >>> from arraylearn.measures import coding
-    >>> coding.sequential_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
+    >>> from arraylearn import measures
+    >>> measures.sequential_code_lengths([0.10, 0.15, 0.16, 0.19, 0.40])
     [1, 2, 3, 4, 4]
     """
     n = len(_weights(p))
@@ -157,9 +157,9 @@ def expected_length(p: Any, lengths: Iterable[int]) -> float:
 
     Examples
     --------
-    >>> from arraylearn.measures import coding
+    >>> from arraylearn import measures
     >>> p = [0.10, 0.15, 0.16, 0.19, 0.40]
-    >>> round(coding.expected_length(p, coding.huffman_lengths(p)), 2)
+    >>> round(measures.expected_length(p, measures.huffman_code_lengths(p)), 2)
     2.2
     """
     weights = _weights(p)
@@ -183,15 +183,15 @@ def _split_lengths(
 ) -> list[int]:
     """Cut the list of values in two until each stands alone; count the cuts."""
     lengths = [0] * len(weights)
-    waiting = [list(order)]
-    while waiting:
-        members = waiting.pop()
+    pending = [list(order)]
+    while pending:
+        members = pending.pop()
         if len(members) < 2:
             continue
         for i in members:
             lengths[i] += 1
         at = cut([weights[i] for i in members])
-        waiting += [members[:at], members[at:]]
+        pending += [members[:at], members[at:]]
     return lengths
 
 

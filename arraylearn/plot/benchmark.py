@@ -53,7 +53,7 @@ def plot_bench(report: Any) -> Any:
     results = list(reversed(report.results))
     figure, (left, right) = _figure(2, 13, 1.5 + 0.28 * len(results))
     names = [f"{one.family}: {one.case}\n{one.size}, {one.backend}, {one.threads} thr." for one in results]
-    told: set[str] = set()
+    labelled: set[str] = set()
     for place, one in enumerate(results):
         for peer, ratio in one.ratios.items():
             left.errorbar(
@@ -63,9 +63,9 @@ def plot_bench(report: Any) -> Any:
                 marker="o",
                 markersize=4,
                 color=_PEER_COLOURS.get(peer, "tab:red"),
-                label=None if peer in told else peer,
+                label=None if peer in labelled else peer,
             )
-            told.add(peer)
+            labelled.add(peer)
         for peers, least in one.bars.items():
             if any(peer in one.ratios for peer in peers.split(" or ")):
                 colour = _PEER_COLOURS.get(peers, "tab:red")  # red for the fastest of several
@@ -74,7 +74,7 @@ def plot_bench(report: Any) -> Any:
     left.set_xscale("log")
     left.set_xlabel("peer's time / ours (right of 1: ours is faster); strokes: the bars")
     left.set_yticks(range(len(names)), names, fontsize=6)
-    if told:
+    if labelled:
         left.legend(fontsize="small")
     right.barh(range(len(names)), [one.ours.rows_per_second for one in results], color="tab:blue")
     right.set_xscale("log")

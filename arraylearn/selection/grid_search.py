@@ -19,7 +19,7 @@ from arraylearn.selection.trials import Trial, TrialPlan, run_trials
 __all__ = ["GridSearch"]
 
 
-class GridSearch(GridSearchCV):  # type: ignore[misc]
+class GridSearch(GridSearchCV):
     """Search for the best parameters of a classifier by cross-validation.
 
     The interface and the results are those of scikit-learn's ``GridSearchCV``, which it extends. Candidates
@@ -145,7 +145,7 @@ class GridSearch(GridSearchCV):  # type: ignore[misc]
         self.scorer_ = scorers if self.multimetric_ else scorers["score"]
         return self
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """Return the score of the best candidate on other rows, by the metric that chose it."""
         self._check_is_fitted_for_score()
         scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_

@@ -24,7 +24,7 @@ __all__ = ["OneClassEstimator", "fill"]
 Host = Any  # a NumPy array
 
 
-class OneClassEstimator(OutlierMixin, ArrayEstimator):  # type: ignore[misc]
+class OneClassEstimator(OutlierMixin, ArrayEstimator):
     """Base of `OneClassSVM` and `SVDD`."""
 
     _accepts_missing: ClassVar[bool] = False

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend import ops
-from arraylearn.backend.namespace import from_host, locate, to_host
+from arraylearn.backend.namespace import from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
 
 __all__ = [
@@ -24,11 +24,10 @@ __all__ = [
     "sorted_columns",
 ]
 
-Host = np.ndarray[Any, Any]
 
-_SAMPLE = 200_000
-_WORTH_A_THREAD = 50_000
-_SEED = 20_240_229  # of the rows that are looked at when there are more
+_SAMPLE = 200_000  # rows that are looked at when there are more
+_SEED = 20_240_229  # of that sample
+_WORTH_A_THREAD = 50_000  # values from which on several threads are faster than one
 
 
 class Bins(NamedTuple):
@@ -79,7 +78,7 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
 
 
 def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
-    """Cut each column into bins of about equal numbers of rows; the host waits for a sorted sample.
+    """Cut each column into bins of about equal numbers of rows; the host syncs for a sorted sample.
 
     Parameters
     ----------
@@ -97,26 +96,26 @@ def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
 
     Notes
     -----
-    With more than 200 000 rows, that many are looked at: one at a random place of each of as many stretches
-    of equal length, with a fixed seed.
+    Of more than 200 000 rows a sample of that size is used: the rows are cut into as many stretches of equal
+    length, and one row of each is drawn with a fixed seed.
 
     An edge between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding
     would reach b, it is a. So a is always left of the edge and b right of it.
     """
     columns = sorted_columns(x, most=_SAMPLE)
 
-    def cut(column: Host) -> Host:
+    def cut(column: HostArray) -> HostArray:
         values, counts = count_sorted(column)
         return midpoints(values, quantile_cuts(counts, n_bins, is_capped=True))
 
     return from_host(pad_edges(map_columns(cut, columns), n_bins, columns.dtype), locate(x), x.dtype)
 
 
-def sorted_columns(x: Array, *, most: int | None = None) -> Host:
+def sorted_columns(x: Array, *, most: int | None = None) -> HostArray:
     """Return the sorted columns (d, m) of a table (n, d) on the host; of `most` rows if there are more."""
     home = locate(x)
     rows = None if most is None or x.shape[0] <= most else _sample_rows(x.shape[0], most)
-    if str(home.device) != "cpu":
+    if not is_on_host(home):
         taken = x if rows is None else home.xp.take(x, from_host(rows, home), axis=0)
         return to_host(home.xp.sort(home.xp.permute_dims(taken, (1, 0)), axis=1))
     taken = to_host(x) if rows is None else to_host(x)[rows]
@@ -125,20 +124,20 @@ def sorted_columns(x: Array, *, most: int | None = None) -> Host:
     return columns
 
 
-def map_columns(function: Callable[[Host], Any], columns: Host) -> list[Any]:
+def map_columns(function: Callable[[HostArray], Any], columns: HostArray) -> list[Any]:
     """Call `function` with each row of `columns`, on several threads where there is enough to do."""
     if columns.size < _WORTH_A_THREAD:
         return [function(column) for column in columns]
     return parallel_map(function, columns)
 
 
-def _sample_rows(n: int, size: int) -> Host:
+def _sample_rows(n: int, size: int) -> HostArray:
     """Draw one row of each of `size` stretches of equal length; ascending."""
     bounds = np.arange(size + 1, dtype=np.int64) * n // size
     return np.random.default_rng(_SEED).integers(bounds[:-1], bounds[1:])
 
 
-def count_sorted(column: Host) -> tuple[Host, Host]:
+def count_sorted(column: HostArray) -> tuple[HostArray, HostArray]:
     """Return the distinct finite values of a sorted column and how often each occurs."""
     finite = column[np.isfinite(column)] + column.dtype.type(0)  # no negative zero
     if not finite.shape[0]:
@@ -147,7 +146,7 @@ def count_sorted(column: Host) -> tuple[Host, Host]:
     return finite[starts], np.diff(starts, append=finite.shape[0])
 
 
-def quantile_cuts(counts: Host, n_bins: int, *, is_capped: bool) -> Host:
+def quantile_cuts(counts: HostArray, n_bins: int, *, is_capped: bool) -> HostArray:
     """Choose cuts so that bins hold about equal numbers of rows.
 
     Parameters
@@ -180,18 +179,18 @@ def quantile_cuts(counts: Host, n_bins: int, *, is_capped: bool) -> Host:
     return np.unique(np.minimum(np.maximum(cuts, 1), n_values - 1))
 
 
-def midpoints(values: Host, cuts: Host) -> Host:
+def midpoints(values: HostArray, cuts: HostArray) -> HostArray:
     """Return edges between the values beside each cut: left <= edge < right in their dtype."""
     left, right = values[cuts - 1], values[cuts]
     half = values.dtype.type(0.5)
     with np.errstate(over="ignore"):
         middle = left + (right - left) * half
     middle = np.where(np.isfinite(middle), middle, left * half + right * half)
-    edges: Host = np.where((left <= middle) & (middle < right), middle, left)
+    edges: HostArray = np.where((left <= middle) & (middle < right), middle, left)
     return edges
 
 
-def pad_edges(edges: Sequence[Host], n_bins: int, dtype: Any) -> Host:
+def pad_edges(edges: Sequence[HostArray], n_bins: int, dtype: Any) -> HostArray:
     """Return edges of several columns as one array (d, n_bins - 1), padded with inf."""
     padded = np.full((len(edges), n_bins - 1), np.inf, dtype=dtype)
     for row, found in zip(padded, edges, strict=True):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import array_api_extra as xpx
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.backend.threads import parallel_map
 
@@ -23,17 +23,16 @@ __all__ = [
     "refuse_objects",
 ]
 
-Host = np.ndarray[Any, Any]
 
-# A block of this many elements, and what is computed from it, stays in the cache.
+# Elements of a block: it and what is computed from it stay in the cache.
 _BLOCK = 131_072
 # Distinct integers are found in a table of flags up to this range, by sorting beyond it.
 _DENSE_RANGE = 1 << 20
-# As many rows are taken together where a row alone would be too short a run.
+# Rows that are treated as one long row, because loops over a short row are slow.
 _FOLD = 16
-# From so many rows the range of a column is guessed.
+# Rows from which the range of a column is guessed before all are read.
 _FIRST_ROWS = 2_048
-# In a range of this length a value is a bit of an integer.
+# Longest range whose values are collected as the bits of an int64.
 _BITS = 62
 
 
@@ -44,9 +43,9 @@ class _Dense(NamedTuple):
     """Columns whose categories are integers of a short range, and where their cells lie in one table."""
 
     idx: list[int]  # which of the columns
-    low: Host  # (d,) smallest value
-    size: Host  # (d,) length of the range; the cell after it stands for everything else
-    offset: Host  # (d,) first cell
+    low: HostArray  # (d,) smallest value
+    size: HostArray  # (d,) length of the range; the cell after it stands for everything else
+    offset: HostArray  # (d,) first cell
     n_cells: int
 
     @classmethod
@@ -58,12 +57,12 @@ class _Dense(NamedTuple):
         end = np.cumsum(size + 1)
         return cls(idx, low, size, end - size - 1, int(end[-1]) if idx else 0)
 
-    def positions(self, block: Host) -> Host:
+    def positions(self, block: HostArray) -> HostArray:
         """Return the position in its range of each value (m, d) of int64 or float64; the size if in none."""
         shifted = block - self.low if self.low.any() else block
         if block.dtype.kind == "i":
             # what is below the range becomes huge
-            clipped: Host = folded(np.minimum, shifted.view(np.uint64), self.size.view(np.uint64))
+            clipped: HostArray = folded(np.minimum, shifted.view(np.uint64), self.size.view(np.uint64))
             return clipped.view(np.int64)
         with np.errstate(invalid="ignore"):
             positions = shifted.astype(np.int64)
@@ -73,7 +72,7 @@ class _Dense(NamedTuple):
         return positions
 
 
-def folded(function: Any, block: Host, values: Host | None = None) -> Any:
+def folded(function: Any, block: HostArray, values: HostArray | None = None) -> Any:
     """Combine a block (m, d) with a row of values, or reduce it to one, several rows at a time."""
     m, d = block.shape
     if m % _FOLD or not block.flags.c_contiguous:
@@ -84,10 +83,10 @@ def folded(function: Any, block: Host, values: Host | None = None) -> Any:
     return function(wide, np.tile(values, _FOLD)).reshape(m, d)
 
 
-def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
+def distinct_numbers(x: HostArray, idx: Sequence[int]) -> list[tuple[Any, ...]]:
     """Find the sorted distinct values of the columns `idx` of a table of numbers; NaN is missing."""
     if x.dtype.kind != "f" and x.shape[0] > 2 * _FIRST_ROWS:
-        # the first rows mostly know the range of all: then one pass is enough
+        # the first rows mostly show the range of all rows: then one pass is enough
         found = _distinct_within(x, idx, _integer_ranges(x[:_FIRST_ROWS], idx))
         if found is not None:
             return found
@@ -98,7 +97,7 @@ def distinct_numbers(x: Host, idx: Sequence[int]) -> list[tuple[Any, ...]]:
 
 
 def _distinct_within(
-    x: Host, idx: Sequence[int], ranges: list[tuple[int, int] | None]
+    x: HostArray, idx: Sequence[int], ranges: list[tuple[int, int] | None]
 ) -> list[tuple[Any, ...]] | None:
     """Find the distinct values given the columns' ranges; None where an integer lies outside its range."""
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
@@ -106,10 +105,10 @@ def _distinct_within(
     seen = np.zeros(dense.n_cells, dtype=bool)
     is_short = bool(dense.idx) and int(dense.size.max()) <= _BITS
 
-    def mark(block: Host, _: slice) -> Host | None:
+    def mark(block: HostArray, _: slice) -> HostArray | None:
         positions = dense.positions(block)
         if is_short:
-            bits_of_block: Host = folded(np.bitwise_or, np.left_shift(1, positions))
+            bits_of_block: HostArray = folded(np.bitwise_or, np.left_shift(1, positions))
             return bits_of_block
         positions = positions + dense.offset
         seen[positions] = True  # threads write the same value, so their order does not matter
@@ -132,11 +131,11 @@ def _distinct_within(
     return result
 
 
-def _integer_ranges(x: Host, idx: Sequence[int]) -> list[tuple[int, int] | None]:
+def _integer_ranges(x: HostArray, idx: Sequence[int]) -> list[tuple[int, int] | None]:
     """Return smallest and largest value of each column that holds integers of a short range, else None."""
     is_float = x.dtype.kind == "f"
 
-    def measure(block: Host, _: slice) -> tuple[Host, Host, Host]:
+    def measure(block: HostArray, _: slice) -> tuple[HostArray, HostArray, HostArray]:
         if not is_float:
             is_whole = np.ones(block.shape[1], dtype=bool)
             return folded(np.minimum, block), folded(np.maximum, block), is_whole
@@ -160,7 +159,7 @@ def _short_range(low: Any, high: Any) -> tuple[int, int] | None:
     return (low, high) if is_short else None
 
 
-def _sorted_distinct(column: Host) -> Host:
+def _sorted_distinct(column: HostArray) -> HostArray:
     values = np.sort(column)
     if values.dtype.kind == "f":
         values = values[: values.shape[0] - np.count_nonzero(np.isnan(values))] + values.dtype.type(0)
@@ -169,7 +168,7 @@ def _sorted_distinct(column: Host) -> Host:
     return values[is_first]
 
 
-def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...]]) -> Host:
+def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any, ...]]) -> HostArray:
     """Return the codes (d, n) of the d columns `idx` of a table of numbers; -1 where not in the domain."""
     codes = np.empty((len(idx), x.shape[0]), dtype=np.int32)
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
@@ -186,7 +185,7 @@ def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...
         else:
             is_complete = False
 
-    def look_up(block: Host, rows: slice) -> None:
+    def look_up(block: HostArray, rows: slice) -> None:
         if is_complete and block.dtype.kind == "i":
             found = block - dense.low if dense.low.any() else block
             is_outside = folded(np.greater_equal, found.view(np.uint64), dense.size.view(np.uint64))
@@ -207,13 +206,13 @@ def encode_numbers(x: Host, idx: Sequence[int], domains: Sequence[tuple[Any, ...
     return codes
 
 
-def _dense_range(domain: Host) -> tuple[int, int] | None:
+def _dense_range(domain: HostArray) -> tuple[int, int] | None:
     if domain.dtype.kind == "f" and not np.all(np.trunc(domain) == domain):
         return None
     return _short_range(domain.min(), domain.max())
 
 
-def _search(column: Host, domain: Host) -> Host:
+def _search(column: HostArray, domain: HostArray) -> HostArray:
     if column.dtype.kind == "f":
         domain = domain.astype(column.dtype)
     order = np.argsort(domain, kind="stable")
@@ -222,7 +221,7 @@ def _search(column: Host, domain: Host) -> Host:
     return np.where(domain.take(code) == column, code, -1)
 
 
-def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[Any]:
+def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Any) -> list[Any]:
     """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are for reading."""
     if not idx or not x.shape[0]:
         return []
@@ -241,7 +240,7 @@ def _for_blocks(function: Any, x: Host, idx: Sequence[int], dtype: Any) -> list[
 
 
 def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, ...]]) -> Array:
-    """Return the codes (d, n) of columns (d, n) of numbers that live at `place`; the host does not wait."""
+    """Return the codes (d, n) of columns (d, n) of numbers that live at `place`; without a sync."""
     xp = place.xp
     arrays = [np.asarray(domain) for domain in domains]
     if xp.isdtype(columns.dtype, "real floating"):
@@ -274,13 +273,13 @@ def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) ->
         Codes; -1 where a value is no category.
     """
     position = xp.astype(xpx.searchsorted(ordered, columns, side="left", xp=xp), xp.int64)
-    # array-api-compat 1.16 makes the host wait in clip on CuPy
+    # not clip: that of array-api-compat 1.16 syncs on CuPy
     position = xp.where(position < ordered.shape[1], position, ordered.shape[1] - 1)
     is_found = xp.take_along_axis(ordered, position, axis=1) == columns
     return xp.where(is_found, xp.take_along_axis(codes, position, axis=1), -1)
 
 
-def _search_tables(arrays: list[Host], *, is_float: bool) -> tuple[Host, Host]:
+def _search_tables(arrays: list[HostArray], *, is_float: bool) -> tuple[HostArray, HostArray]:
     """Return sorted categories and their codes as two rectangles, padded with the largest value and -1."""
     width = max(1, *(array.shape[0] for array in arrays))
     pad: float = np.inf if is_float else np.iinfo(np.int64).max
@@ -334,7 +333,7 @@ def refuse_objects(values: Iterable[Any], column: object) -> None:
             )
 
 
-def encode_objects(values: Sequence[Any], domain: tuple[Any, ...], column: object) -> Host:
+def encode_objects(values: Sequence[Any], domain: tuple[Any, ...], column: object) -> HostArray:
     """Return the code of each value; -1 for what is not in the domain."""
     code_of = _CodeOf({value: code for code, value in enumerate(domain)})
     try:

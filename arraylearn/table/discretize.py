@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.threads import parallel_map
+from arraylearn.checks import check_choice, check_whole
 from arraylearn.table.binning import (
     bin_table,
     count_sorted,
@@ -36,7 +37,6 @@ __all__ = [
     "tree_edges",
 ]
 
-Host = np.ndarray[Any, Any]
 
 _MOST_BINS = 32_766  # bin numbers and the missing bin are at most int16
 
@@ -93,7 +93,8 @@ def discretize(
     >>> discretize(np.arange(60.0)[:, None], y, method="tree").edges[:, :2]
     array([[29.5,  inf]])
     """
-    _check_choice(method, n_bins)
+    check_choice("method", method, DISCRETIZERS)
+    check_whole("n_bins", n_bins, 2, _MOST_BINS)
     home = locate(X)
     x = read_table(X, learn_schema(X, categorical_features=None), choose_place(home)).numeric
     labels = None
@@ -144,13 +145,6 @@ def apply_edges(X: Any, edges: Array) -> Array:
     return move(_interval_codes(table.numeric, from_host(known, place, table.numeric.dtype)), home)
 
 
-def _check_choice(method: Any, n_bins: Any) -> None:
-    if method not in DISCRETIZERS:
-        raise ValueError(f"`method` must be 'width', 'frequency' or 'tree'; got {method!r}.")
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= _MOST_BINS:
-        raise ValueError(f"`n_bins` must be an integer from 2 to {_MOST_BINS}; got {n_bins!r}.")
-
-
 def _interval_codes(x: Array, edges: Array) -> Array:
     xp = locate(x).xp
     bins = bin_table(xp, x, edges)
@@ -178,7 +172,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
     Returns
     -------
     array (d, n_bins - 1)
-        Strictly ascending edges in the dtype of `x`, padded with inf; the host waits for the range of `x`.
+        Strictly ascending edges in the dtype of `x`, padded with inf; the host syncs for the range of `x`.
     """
     is_value = xp.isfinite(x)
     low = xp.min(xp.where(is_value, x, math.inf), axis=0)
@@ -186,7 +180,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
     bounds = to_host(xp.stack([low, high]))
     steps = np.arange(1, n_bins)
 
-    def cut(low: Any, high: Any) -> Host:
+    def cut(low: Any, high: Any) -> HostArray:
         if not low < high:
             return bounds[0, :0]
         start, span = float(low), float(high) - float(low)
@@ -217,11 +211,11 @@ def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | 
     -------
     array (d, n_bins - 1)
         Strictly ascending edges half way between neighbours, in the dtype of `x`, padded with inf; the host
-        waits for the sorted columns.
+        syncs for the sorted columns.
     """
     columns = sorted_columns(x)
 
-    def cut(column: Host) -> Host:
+    def cut(column: HostArray) -> HostArray:
         values, counts = count_sorted(column)
         return midpoints(values, quantile_cuts(counts, n_bins, is_capped=False))
 
@@ -258,7 +252,7 @@ def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None
     order = ops.argsort_rows(HOST.xp, columns)
     n_classes = int(classes.max()) + 1
 
-    def cut(j: int) -> Host:
+    def cut(j: int) -> HostArray:
         column, label = columns[j].take(order[j]), classes.take(order[j])
         label = label[np.isfinite(column)]
         values, counts = count_sorted(column)
@@ -270,7 +264,7 @@ def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None
     return from_host(pad_edges(found, n_bins, columns.dtype), locate(x), x.dtype)
 
 
-def _entropy_cuts(counts: Host, n_bins: int) -> Host:
+def _entropy_cuts(counts: HostArray, n_bins: int) -> HostArray:
     """Split the distinct values, given their class counts (u, k), best split first, while each one pays."""
     total = np.concatenate((np.zeros((1, counts.shape[1]), dtype=np.int64), np.cumsum(counts, axis=0)))
     splits: list[tuple[float, int, int, int]] = []
@@ -290,18 +284,18 @@ def _entropy_cuts(counts: Host, n_bins: int) -> Host:
     return np.array(sorted(cuts), dtype=np.int64)
 
 
-def _best_split(total: Host, start: int, end: int) -> tuple[float, int] | None:
+def _best_split(total: HostArray, start: int, end: int) -> tuple[float, int] | None:
     """Return gain (times rows) and place of the best split of some values, or None if it does not pay."""
     if end - start < 2:
         return None
     left = total[start + 1 : end] - total[start]
-    whole = total[end] - total[start]
-    right = whole - left
-    n = int(whole.sum())
-    bits, bits_left, bits_right = _total_entropy(whole), _total_entropy(left), _total_entropy(right)
+    both = total[end] - total[start]
+    right = both - left
+    n = int(both.sum())
+    bits, bits_left, bits_right = _total_entropy(both), _total_entropy(left), _total_entropy(right)
     gain = bits - bits_left - bits_right
     best = int(np.argmax(gain >= gain.max() - 1e-9))  # the first of equals, whatever the rounding
-    k, k_left, k_right = (int(np.count_nonzero(part)) for part in (whole, left[best], right[best]))
+    k, k_left, k_right = (int(np.count_nonzero(part)) for part in (both, left[best], right[best]))
     entropies = (
         k * bits / n
         - k_left * bits_left[best] / int(left[best].sum())
@@ -312,7 +306,7 @@ def _best_split(total: Host, start: int, end: int) -> tuple[float, int] | None:
     return float(gain[best]), start + 1 + best
 
 
-def _total_entropy(counts: Host) -> Any:
+def _total_entropy(counts: HostArray) -> Any:
     """Return the entropy of class counts (..., k) in bits, times their number."""
     n = counts.sum(axis=-1)
     return n * np.log2(np.maximum(n, 1)) - np.sum(counts * np.log2(np.maximum(counts, 1)), axis=-1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.threads import parallel_map
 from arraylearn.table.categories import distinct_numbers, encode_numbers, encode_objects
@@ -18,13 +18,11 @@ from arraylearn.table.sources import Source, learn_object_column, objects_to_num
 
 __all__ = ["FrameSource", "as_frame", "series_to_host"]
 
-Host = np.ndarray[Any, Any]
-
 
 class Dictionary(NamedTuple):
     """A text column as integers."""
 
-    codes: Host  # (n,) -1 is missing
+    codes: HostArray  # (n,) -1 is missing
     values: list[Any]  # what they stand for
     is_declared: bool  # whether the column's type states the values, present or not
 
@@ -83,7 +81,7 @@ class FrameSource(Source):
             self._encode_column(j, domain, codes[i])
         return from_host(codes, place)
 
-    # ---- one column; what was taken out of the frame to learn from it is kept to encode it
+    # ---- one column; what learning it took out of the frame is kept for encoding it
 
     def _series(self, j: int) -> Any:
         if j not in self._columns:
@@ -101,7 +99,7 @@ class FrameSource(Source):
 
     @cached_property
     def _arrays(self) -> list[Any]:
-        """What holds the columns of a pandas frame, got at in a tenth of the time that a series takes."""
+        """The arrays behind the columns of a pandas frame: ten times as fast to reach as its series."""
         if not self.frame.implementation.is_pandas():
             return [None] * self.shape[1]
         return [column.array for _, column in self.frame.to_native().items()]
@@ -112,7 +110,7 @@ class FrameSource(Source):
             return Column(name, "nominal", _text_domain(self._dictionary(j)))
         return _learn_column(self._series(j), name, is_nominal)
 
-    def _encode_column(self, j: int, domain: tuple[Any, ...], out: Host) -> None:
+    def _encode_column(self, j: int, domain: tuple[Any, ...], out: HostArray) -> None:
         if not _is_text(self.dtypes[j]):
             out[:] = _encode_column(self._series(j), domain)
             return
@@ -137,7 +135,7 @@ def _is_supported_number(dtype: Any) -> bool:
 
 
 def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
-    """Describe a column that does not hold text, or shall not."""
+    """Describe a column that does not hold text, or is asked to be numeric."""
     dtype = series.dtype
     if dtype == nw.Object:
         return learn_object_column(series.to_list(), name, repr(name), is_nominal)
@@ -194,13 +192,13 @@ def _read_dictionary(series: Any, dtype: Any) -> Dictionary:
     raise TypeError(f"text columns of {library} cannot be read. Convert the data frame to pandas or polars.")
 
 
-def _physical(native: Any) -> Host:
+def _physical(native: Any) -> HostArray:
     """Return the integers behind a polars categorical, -1 for null."""
-    codes: Host = native.to_physical().cast(int).fill_null(-1).to_numpy()
+    codes: HostArray = native.to_physical().cast(int).fill_null(-1).to_numpy()
     return codes
 
 
-def _encode_column(series: Any, domain: tuple[Any, ...]) -> Host:
+def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
     dtype, name = series.dtype, series.name
     if dtype == nw.Object or any(isinstance(value, str) for value in domain):
         if dtype != nw.Object:
@@ -211,7 +209,7 @@ def _encode_column(series: Any, domain: tuple[Any, ...]) -> Host:
     return encode_numbers(_to_numbers(series)[:, None], (0,), (domain,)).reshape(-1)
 
 
-def _to_numbers(series: Any, dtype: Any = None) -> Host:
+def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     """Return a column as numbers; null becomes NaN."""
     if series.dtype == nw.Object:
         return objects_to_numbers(series.to_list(), repr(series.name))
@@ -222,11 +220,11 @@ def _to_numbers(series: Any, dtype: Any = None) -> Host:
     is_exact = series.dtype.is_float() or (series.dtype.is_integer() and not series.null_count())
     if not is_exact:  # booleans, decimals, integers with nulls
         series = series.cast(nw.Float64)
-    values: Host = series.to_numpy()
+    values: HostArray = series.to_numpy()
     return values if dtype is None else values.astype(dtype, copy=False)
 
 
-def _interleave(columns: list[Host], n: int, dtype: Any) -> Host:
+def _interleave(columns: list[HostArray], n: int, dtype: Any) -> HostArray:
     """Return columns as a row-major table, block by block so that reads and writes stay in the cache."""
     block = np.empty((n, len(columns)), dtype=dtype)
 
@@ -239,9 +237,9 @@ def _interleave(columns: list[Host], n: int, dtype: Any) -> Host:
     return block
 
 
-def series_to_host(series: Any) -> Host:
+def series_to_host(series: Any) -> HostArray:
     """Return a column as a NumPy array; categories become objects, null None or NaN."""
     if _is_categorical(series.dtype) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)  # narwhals 2.28 loses the nulls of an arrow dictionary otherwise
-    values: Host = series.to_numpy()
+    values: HostArray = series.to_numpy()
     return values

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.table.categories import encode_objects, is_missing_object
@@ -14,7 +15,6 @@ from arraylearn.table.frames import as_frame, series_to_host
 
 __all__ = ["Labels", "encode_labels", "encode_with"]
 
-Host = np.ndarray[Any, Any]
 
 # Integer labels are counted in a table while their range is at most this, or four times their number.
 _SHORT_RANGE = 1 << 16
@@ -23,8 +23,8 @@ _SHORT_RANGE = 1 << 16
 class Labels(NamedTuple):
     """Encoded class labels, on the host."""
 
-    codes: Host  # (n,) int64, the position in `classes`
-    classes: Host  # (k,) sorted
+    codes: HostArray  # (n,) int64, the position in `classes`
+    classes: HostArray  # (k,) sorted
 
 
 def encode_labels(y: Any) -> Labels:
@@ -70,7 +70,7 @@ def encode_labels(y: Any) -> Labels:
     raise ValueError(f"Unknown label type: {values.dtype}. `y` must hold strings, integers or booleans.")
 
 
-def encode_with(y: Any, classes: Host) -> Host:
+def encode_with(y: Any, classes: HostArray) -> HostArray:
     """Encode class labels by known classes.
 
     Parameters
@@ -100,7 +100,7 @@ def encode_with(y: Any, classes: Host) -> Host:
             f"`y` holds labels that are not among the classes {_shown(known)}: {_shown(unknown)}. "
             "Fit on all classes, or drop these rows."
         )
-    codes: Host = position.astype(np.int64).take(labels.codes)
+    codes: HostArray = position.astype(np.int64).take(labels.codes)
     return codes
 
 
@@ -108,7 +108,7 @@ def _shown(values: list[Any]) -> str:
     return repr(values) if len(values) <= 10 else f"[{', '.join(map(repr, values[:10]))}, ...]"
 
 
-def _labels_on_host(y: Any) -> Host:
+def _labels_on_host(y: Any) -> HostArray:
     """Return labels as a one-dimensional NumPy array."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
@@ -137,7 +137,7 @@ def _labels_on_host(y: Any) -> Host:
     return values
 
 
-def _from_sequence(y: Any) -> Host:
+def _from_sequence(y: Any) -> HostArray:
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
         return np.asarray(y, dtype=object)  # NumPy would turn numbers beside text into text
@@ -152,7 +152,7 @@ def _warn_column() -> None:
     )
 
 
-def _check_floats(values: Host) -> None:
+def _check_floats(values: HostArray) -> None:
     if np.isnan(values).any():
         raise ValueError("Input y contains NaN.")
     if np.isinf(values).any():
@@ -164,7 +164,7 @@ def _check_floats(values: Host) -> None:
         )
 
 
-def _unwrap_objects(values: Host) -> Host:
+def _unwrap_objects(values: HostArray) -> HostArray:
     """Turn labels kept as Python objects into an array of numbers, or leave them if they are all text."""
     labels = values.tolist()
     types = set(map(type, labels))
@@ -180,7 +180,7 @@ def _unwrap_objects(values: Host) -> Host:
     )
 
 
-def _encode_integers(values: Host) -> Labels:
+def _encode_integers(values: HostArray) -> Labels:
     low, high = int(values.min()), int(values.max())
     if high - low < max(_SHORT_RANGE, 4 * values.shape[0]):
         codes, present = _count(values, low, high)
@@ -189,7 +189,7 @@ def _encode_integers(values: Host) -> Labels:
     return Labels(codes.astype(np.int64, copy=False), classes)
 
 
-def _encode_floats(values: Host) -> Labels:
+def _encode_floats(values: HostArray) -> Labels:
     low, high = float(values.min()), float(values.max())
     if max(abs(low), abs(high)) < 2**53:
         labels = _encode_integers(values.astype(np.int64))
@@ -198,7 +198,7 @@ def _encode_floats(values: Host) -> Labels:
     return Labels(codes.astype(np.int64, copy=False), classes)
 
 
-def _count(values: Host, low: int, high: int) -> tuple[Host, Host]:
+def _count(values: HostArray, low: int, high: int) -> tuple[HostArray, HostArray]:
     """Return codes and the values that occur, for integers of a short range."""
     shifted = values if low == 0 else np.subtract(values, low, dtype=np.int64, casting="unsafe")
     counts = np.bincount(shifted, minlength=high - low + 1)
@@ -210,8 +210,9 @@ def _count(values: Host, low: int, high: int) -> tuple[Host, Host]:
     return table.take(shifted), cells + low
 
 
-def _encode_text(values: Host) -> Labels:
+def _encode_text(values: HostArray) -> Labels:
     labels = values.tolist()
     classes = sorted(set(labels))
-    codes = encode_objects(labels, tuple(classes), "`y`")
-    return Labels(codes.astype(np.int64), np.asarray(classes, dtype=values.dtype))
+    code_of = {label: code for code, label in enumerate(classes)}
+    codes = np.fromiter(map(code_of.__getitem__, labels), dtype=np.int64, count=len(labels))
+    return Labels(codes, np.asarray(classes, dtype=values.dtype))

@@ -1,4 +1,4 @@
-"""Rows in: what the user passes, checked at the door, as numeric block and nominal codes; their labels."""
+"""Read what the user passes as `X`: check it, learn its columns, bring numbers and codes to the place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, from_host, is_array, locate, same_place, supports_float64
+from arraylearn.backend.namespace import (
+    Place,
+    from_host,
+    is_array,
+    is_on_gpu,
+    locate,
+    same_place,
+    supports_float64,
+)
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.transfer import read_together
 from arraylearn.table.frames import FrameSource, as_frame
@@ -20,9 +28,11 @@ from arraylearn.table.sources import ArraySource, ObjectSource, Source
 
 __all__ = ["holds_bad_numbers", "learn_schema", "learn_schema_and_labels", "open_frame", "read_table"]
 
-# Values of a chunk, whose two passes stay in the cache; from how many chunks on a second thread pays.
-_CHUNK, _CHUNKS_WORTH_A_THREAD = 1 << 17, 32
-# Integers travel from a device as two halves, each of which a float64 holds.
+# Values of a chunk: its two passes stay in the cache.
+_CHUNK = 1 << 17
+# With at least this many chunks several threads are faster than one.
+_CHUNKS_WORTH_A_THREAD = 32
+# Integers are copied from a device as two halves, each of which a float64 holds exactly.
 _HALF = 1 << 32
 
 
@@ -115,12 +125,12 @@ def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Ta
 
 
 def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float) -> Array:
-    """Say whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad.
+    """Whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad.
 
     Returns
     -------
     0-d bool array
-        At the place; the host does not wait for a device.
+        At the place; the host does not sync.
     """
     xp = place.xp
     if not isinstance(x, np.ndarray):
@@ -152,7 +162,7 @@ def learn_schema_and_labels(
 ) -> tuple[Schema, Labels]:
     """Learn the columns of X and the classes of y, see `learn_schema` and `encode_labels`.
 
-    Nominal columns and labels that live on the same GPU travel together: the host waits once, not twice.
+    Nominal columns and labels that live on the same GPU are copied together: the host syncs once, not twice.
     """
     if not _are_on_one_gpu(X, y):
         return learn_schema(X, categorical_features), encode_labels(y)
@@ -176,14 +186,14 @@ def _are_on_one_gpu(X: Any, y: Any) -> bool:
     if not is_array(X) or not is_array(y) or X.ndim != 2 or y.ndim != 1 or 0 in X.shape:
         return False
     place = locate(X)
-    if "cuda" not in str(place.device).lower() or not same_place(place, locate(y)):
+    if not is_on_gpu(place) or not same_place(place, locate(y)):
         return False
     is_real = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
     return is_real and supports_float64(place)
 
 
 def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
-    """Copy arrays of numbers to the host in one go; integers travel as two halves, exact as floats."""
+    """Copy arrays of numbers to the host in one go; integers go as two halves, exact as floats."""
     xp, parts = place.xp, []
     for array in arrays:
         if xp.isdtype(array.dtype, "integral"):
@@ -204,7 +214,7 @@ def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
     return result
 
 
-# ---- the door
+# ---- kinds of input
 
 
 def _open(X: Any) -> Source:
@@ -269,10 +279,10 @@ def _from_sequence(X: Any) -> np.ndarray[Any, Any]:
     try:
         x = np.asarray(X)
         if x.dtype.kind in "US" and isinstance(X, list | tuple):
-            x = np.asarray(X, dtype=object)  # numbers beside text shall stay numbers
+            x = np.asarray(X, dtype=object)  # numbers beside text stay numbers
     except ValueError as error:
         raise ValueError(
-            f"`X` must be a table whose rows have the same length; NumPy says: {error}"
+            f"`X` must be a table whose rows have the same length; NumPy reports: {error}"
         ) from error
     return x
 
@@ -317,7 +327,7 @@ def _check_columns(source: Source, schema: Schema) -> None:
 
 
 def _choose_nominal(chosen: Any, source: Source) -> tuple[bool, ...] | None:
-    """Turn ``categorical_features`` into a mask; None means: by their types."""
+    """Turn ``categorical_features`` into a mask; None for "from_dtype": the types of the columns decide."""
     d = source.shape[1]
     if isinstance(chosen, str):
         if chosen == "from_dtype":

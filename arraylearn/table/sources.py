@@ -1,4 +1,4 @@
-"""What can be read as a table: arrays of numbers and arrays of objects."""
+"""Inputs behind one interface, `Source`: arrays of numbers and arrays of objects (frames: `frames.py`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, from_host, locate, move, native_float, to_host
+from arraylearn._typing import Array, HostArray
+from arraylearn.backend.namespace import Place, from_host, is_on_host, locate, move, native_float, to_host
 from arraylearn.table.categories import (
     distinct_numbers,
     distinct_objects,
@@ -23,8 +23,6 @@ from arraylearn.table.schema import Column, Schema
 
 __all__ = ["ArraySource", "ObjectSource", "Source", "refuse_text_domain"]
 
-Host = np.ndarray[Any, Any]
-
 
 class Source(ABC):
     """An input that passed the checks at the door."""
@@ -34,7 +32,7 @@ class Source(ABC):
 
     @abstractmethod
     def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
-        """Describe the columns; `chosen` says which are nominal, None leaves it to their types."""
+        """Describe the columns; `chosen` marks the nominal ones; None: their types decide."""
 
     @abstractmethod
     def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
@@ -71,7 +69,7 @@ class ArraySource(Source):
     def codes(self, schema: Schema, place: Place) -> Array:
         """Bring the codes (d, n) of the nominal columns to `place`."""
         refuse_text_domain(schema)
-        if _is_on_host(self.home) or _is_on_host(place):
+        if is_on_host(self.home) or is_on_host(place):
             x, idx = self._host_columns(schema.nominal_idx)
             return from_host(encode_numbers(x, idx, schema.domains), place)
         x = move(self._columns(schema.nominal_idx), place)
@@ -79,9 +77,9 @@ class ArraySource(Source):
         columns = place.xp.take(place.xp.permute_dims(x, (1, 0)), every, axis=0)  # a contiguous copy
         return encode_on_device(place, columns, schema.domains)
 
-    def _host_columns(self, idx: Sequence[int]) -> tuple[Host, Sequence[int]]:
+    def _host_columns(self, idx: Sequence[int]) -> tuple[HostArray, Sequence[int]]:
         """Return a table on the host that has these columns, and where; one transfer from a device."""
-        if _is_on_host(self.home):
+        if is_on_host(self.home):
             return to_host(self.x), idx
         return to_host(self._columns(idx)), range(len(idx))
 
@@ -92,10 +90,6 @@ class ArraySource(Source):
             return self.x.take(np.asarray(idx, dtype=np.int64), axis=1)
         positions = from_host(np.asarray(idx, dtype=np.int64), self.home)
         return self.home.xp.take(self.x, positions, axis=1)
-
-
-def _is_on_host(place: Place) -> bool:
-    return str(place.device) == "cpu"
 
 
 def refuse_text_domain(schema: Schema) -> None:
@@ -111,7 +105,7 @@ def refuse_text_domain(schema: Schema) -> None:
 class ObjectSource(Source):
     """A two-dimensional NumPy array of objects or strings."""
 
-    def __init__(self, x: Host) -> None:
+    def __init__(self, x: HostArray) -> None:
         self.x = x
         self.shape = (x.shape[0], x.shape[1])
 
@@ -169,7 +163,7 @@ def _is_number_type(kind: type) -> bool:
 _NUMBERS = (int, float, np.number, np.bool_)
 
 
-def objects_to_numbers(values: list[Any], column: object) -> Host:
+def objects_to_numbers(values: list[Any], column: object) -> HostArray:
     """Convert Python objects to float64; missing ones become NaN."""
     foreign = {kind for kind in set(map(type, values)) if not _is_number_type(kind)}
     if foreign:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.measures.tables import Measure
+from arraylearn.measures.formulas import Measure
 from arraylearn.tree.binned import bin_rows
 from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse

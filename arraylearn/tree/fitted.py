@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import (
     from_host,
     to_host,
 )
-from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
+from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import (
     Walker,
@@ -80,7 +80,7 @@ class FittedTree(ArrayClassifier):
         codes, spread = self.classify(batch)
         return self._deliver_labels(codes, batch, spread)
 
-    def classify(self, batch: Batch) -> tuple[Array, SecondTry | None]:
+    def classify(self, batch: Batch) -> tuple[Array, Correction | None]:
         """Return class codes, and how to correct them where values are missing; no sync."""
         place, walker = batch.place, self._walker_at(batch.place)
         leaves = find_leaves(place, walker, batch.table, not walker.spreads)
@@ -161,18 +161,13 @@ class FittedTree(ArrayClassifier):
         return path
 
     def _walker_at(self, place: Place) -> Walker:
-        """Return the tree in the form of predictions; it is kept with the other copies of the model."""
-        copies = self.__dict__.get("_copies", {})
-        key = ("walker", place.xp, str(place.device))
-        kept = copies.get(key)
-        if kept is not None and kept[0] is self.model_:
-            walker: Walker = kept[1]
-            return walker
-        walker = make_walker(place, tree_on_host(self.model_), self.schema_)
-        copies[key] = (self.model_, walker)
+        """Return the tree in the form of predictions."""
+        walker: Walker = self._prepared_at(
+            place, "walker", lambda: make_walker(place, tree_on_host(self.model_), self.schema_)
+        )
         return walker
 
-    def _where_missing(self, batch: Batch, compute: Callable[[Any], Array]) -> SecondTry | None:
+    def _where_missing(self, batch: Batch, compute: Callable[[Any], Array]) -> Correction | None:
         """Compute rows with missing values again; None where every node has a default branch."""
         if not self._walker_at(batch.place).spreads:
             return None
@@ -180,9 +175,9 @@ class FittedTree(ArrayClassifier):
         def compute_rows() -> Array:
             return compute(np.nonzero(to_host(find_missing(batch.place, batch.table)))[0])
 
-        return SecondTry(has_missing(batch.place, batch.table), compute_rows)
+        return Correction(has_missing(batch.place, batch.table), compute_rows)
 
-    def _leaves(self, batch: Batch) -> tuple[Array, Batch, SecondTry | None]:
+    def _leaves(self, batch: Batch) -> tuple[Array, Batch, Correction | None]:
         place, walker = batch.place, self._walker_at(batch.place)
         leaves = find_leaves(place, walker, batch.table, not walker.spreads)
 

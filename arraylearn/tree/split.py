@@ -8,7 +8,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.measures.tables import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = ["SLACK", "Candidates", "Rule", "choose_columns", "is_gini", "judge", "midpoint", "split_entropy"]
 

@@ -1,4 +1,4 @@
-"""Data moves once, where it is told to, and keeps its dtype."""
+"""Data moves once, only where asked, and keeps its dtype."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     is_array,
+    is_on_gpu,
+    is_on_host,
     locate,
     move,
     native_float,
@@ -85,6 +87,13 @@ def test_read_flags_waits_once(rung, place):
 
 def test_synchronize(rung, place):
     assert synchronize(place) is None
+
+
+def test_places_on_the_host_and_on_a_gpu(rung, place):
+    assert is_on_host(HOST)
+    assert not is_on_gpu(HOST)
+    assert is_on_host(place) == (rung.name in ("numpy", "compiled", "torch"))
+    assert is_on_gpu(place) == (rung.name in ("fake_cuda", "cupy", "cupy_nvrtc"))
 
 
 def test_is_array(rung):

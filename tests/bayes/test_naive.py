@@ -13,7 +13,7 @@ import arraylearn as al
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.ragged import count_categories, look_up_sums
 from arraylearn.bayes import UndefinedVarianceWarning
-from arraylearn.bayes.nominal import cell_offsets
+from arraylearn.bayes.frequencies import cell_offsets
 from tests.backends.assertions import assert_close
 
 COLOURS = [["red"], ["red"], ["blue"], ["green"], ["red"], ["blue"]]
@@ -175,7 +175,7 @@ def test_a_class_that_knows_nothing_of_a_column():
         ({"laplace": math.nan}, r"`laplace`"),
         ({"m_estimate": -0.5}, r"`m_estimate`"),
         ({"variance": "biased"}, r"`variance` must be 'unbiased' or 'ml'; got 'biased'"),
-        ({"variance_floor": 0.0}, r"`variance_floor` must be a positive number"),
+        ({"variance_floor": 0.0}, r"`variance_floor` must be a finite number above 0"),
         ({"value_priors": "flat"}, r"`value_priors` must be 'uniform', 'marginal'"),
         ({"value_priors": {"x7": {}}}, r"`value_priors` must name nominal columns"),
         ({"value_priors": {"x0": {"red": 1.0}}}, r"`value_priors\['x0'\]` must give each value"),

@@ -1,4 +1,4 @@
-"""The primitives of boosting: values by hand, native against portable, no wait for the device."""
+"""The primitives of boosting: values by hand, native against portable, no sync."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNIT = 1 << ops.SCORE_BITS
 
 
 def both(rung, function):
-    """The results of a primitive without a wait, after checking the portable body against the native one."""
+    """The results of a primitive without a sync, after checking the portable body against the native one."""
     with rung.forbid_syncs():
         result = function()
         with portable_only():

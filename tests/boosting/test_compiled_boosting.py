@@ -79,7 +79,7 @@ def test_blocks(n_threads, blocks, d):
     packed, order = packed_weights(rng, n), rng.permutation(n)
     starts, sizes = BLOCKS[blocks]
     features = rng.integers(0, d, len(sizes)).tolist()
-    # thresholds, sets, and nobody on one of the sides
+    # thresholds, sets, and no row on one of the sides
     thresholds = [(3, -1, 8, 5, 0)[i] for i in range(len(sizes))]
     moves = ops.BlockSplits(starts, sizes, features, thresholds, rng.random((2, n_bins)) < 0.5)
     values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
@@ -229,7 +229,7 @@ def test_a_room_that_is_too_small_is_enlarged(n_threads, monkeypatch):
 
 
 def test_trees_grow_while_all_threads_are_busy(monkeypatch):
-    """Nobody waits for an assistant, nor keeps one while waiting: fits that fill the pool would not end."""
+    """Fits that fill the thread pool end: the main thread never blocks on a worker that has not started."""
     for module, name in LEAST:
         monkeypatch.setattr(module, name, 1)
     X, y = stripes(3000, k=3)

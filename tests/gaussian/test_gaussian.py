@@ -359,7 +359,7 @@ def test_lists_and_mixed_places():
         (lambda: log_density([[0.0]], [[0.0]], [[1.0]]), r"`cov` must have the axes \(..., 1 or 1, 1, 1\)"),
         (lambda: moments([0.0], [0], 1), "`X` must have the axes"),
         (lambda: moments([[0.0]], [0, 1], 1), r"`codes` must have one entry per row \(1\)"),
-        (lambda: moments([[0.0]], [0], 1, divisor="n"), "`divisor` must be one of 'unbiased', 'ml'; got 'n'"),
+        (lambda: moments([[0.0]], [0], 1, divisor="n"), "`divisor` must be 'unbiased' or 'ml'; got 'n'"),
         (lambda: moments([[0.0]], [0], 1, missing="skip"), "`missing` can be 'skip' for the diagonal"),
     ],
 )

@@ -312,7 +312,7 @@ def put(position, value):
         (changed(feature=put(0, 4)), r"feature must lie in -1 \.\. 3; got -1 \.\. 4"),
         (changed(feature=put(0, -1)), "splits must fit their columns"),
         (changed(kind=put(0, 2)), "splits must fit their columns"),
-        (changed(threshold=put(0, np.nan)), "threshold must be finite"),
+        (changed(threshold=put(0, np.nan)), "threshold must lie in"),
         (changed(threshold=lambda old: old[:-1]), r"threshold must have shape \(17\); got \(16,\)"),
         (changed(counts=lambda old: old[:, :2]), r"counts must have shape \(17, 3\); got \(17, 2\)"),
         (changed(probability=lambda old: old.astype(np.int64)), "probability must be an array of float"),

@@ -67,7 +67,6 @@ def test_every_primitive_has_a_case():
         "merge_moments": "moments",
         "Moments": "moments",
         "polynomial_gram": "gram",
-        "reads_are_free": "put",  # a question, not an operation
         "small_products": "put",
         "solve_box_block": "put",  # bodies agree in the optimum alone: see the tests of the solvers
         "whitened_exponents": "log_density",

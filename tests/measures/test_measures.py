@@ -104,7 +104,7 @@ def test_symmetric_gain_ratios_by_hand(rung, dtype):
 
 
 @pytest.mark.parametrize("measure", DOORS)
-def test_batches_dtype_and_no_wait(rung, dtype, measure, no_sync):
+def test_batches_dtype_and_no_sync(rung, dtype, measure, no_sync):
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 30, (2, 3, 4, 5))
     with no_sync():

@@ -86,7 +86,7 @@ def test_large_tables_are_sampled(monkeypatch, rung, xp):
     assert 0 <= rows[0] < rows[-1] < 1_000
 
 
-def test_binning_does_not_wait(rung, xp, no_sync):
+def test_binning_does_not_sync(rung, xp, no_sync):
     x = rung.from_host(np.random.default_rng(0).normal(size=(50, 3)), "float32")
     edges = quantile_edges(xp, x, 8)
     with no_sync():

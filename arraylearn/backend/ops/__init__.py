@@ -60,7 +60,6 @@ from arraylearn.backend.ops.quadratic import (
     pair_steps,
     project,
     put,
-    reads_are_free,
     small_products,
     solve_box_block,
 )
@@ -147,7 +146,6 @@ __all__ = [
     "project",
     "put",
     "reach_leaves",
-    "reads_are_free",
     "running_weights",
     "scatter",
     "scratch",

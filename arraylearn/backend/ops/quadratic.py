@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import array_api_compat
 
-from arraylearn._typing import Array, Device, Namespace
+from arraylearn._typing import Array, Namespace
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.linear import cholesky, solve_triangular
 
@@ -19,7 +19,6 @@ __all__ = [
     "pair_steps",
     "project",
     "put",
-    "reads_are_free",
     "small_products",
     "solve_box_block",
 ]
@@ -346,14 +345,6 @@ def inverse_definite(xp: Namespace, matrix: Array) -> Array:
     eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=array_api_compat.device(matrix))
     half = solve_triangular(xp, factor, eye)
     return xp.matrix_transpose(half) @ half
-
-
-def reads_are_free(device: Device) -> bool:
-    """Whether the host itself computes, so that reading a number in a loop costs nothing.
-
-    A solver that takes many small decisions is the best there; elsewhere one that takes few.
-    """
-    return "cpu" in str(device).lower()
 
 
 def small_products(xp: Namespace) -> AbstractContextManager[None]:

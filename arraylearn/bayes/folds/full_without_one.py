@@ -12,7 +12,6 @@ eigenvectors of the scatter, and its inverse is taken there.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import array_api_compat
@@ -22,10 +21,10 @@ from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
 from arraylearn.bayes.folds.naive_without_one import WeightedRows, WithoutOne, prior_without_one
+from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = ["FullRules", "full_without_one"]
 
-_LOG_2PI = math.log(2 * math.pi)
 # Where the scatter without a row keeps less than this share in some direction, too many digits are lost.
 _LEAST_SHARE = 1e-3
 
@@ -135,7 +134,7 @@ def _density(
         square, log_det, share = _without_row(xp, basis, z, deviation, step, rules.shrinkage)
         needs_fit = needs_fit | (is_touched & (share < _LEAST_SHARE))
         divisor = xp.where(divisor > 0, divisor, 1.0)
-        columns.append(-0.5 * (d * _LOG_2PI + log_det - d * xp.log(divisor) + square * divisor))
+        columns.append(-0.5 * (d * LOG_2PI + log_det - d * xp.log(divisor) + square * divisor))
     return xp.stack(columns, axis=1), needs_fit
 
 

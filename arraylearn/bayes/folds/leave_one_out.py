@@ -22,7 +22,7 @@ from arraylearn.bayes.folds.k_folds import open_bayes
 from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, WithoutOne, naive_without_one
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.bayes.naive_classifier import _value_priors
-from arraylearn.bayes.rule import log_posterior, settle
+from arraylearn.bayes.posterior import log_posterior, settle
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, LabelledRows
 from arraylearn.table.subsets import take_rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -12,13 +11,13 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
+from arraylearn.bayes.frequencies import cell_offsets
 from arraylearn.bayes.naive import NaiveStatistics, total_moments
-from arraylearn.bayes.nominal import cell_offsets
-from arraylearn.bayes.rule import log_or_never
+from arraylearn.bayes.posterior import log_or_never
+from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = ["NaiveRules", "WeightedRows", "WithoutOne", "naive_without_one", "prior_without_one"]
 
-_LOG_2PI = math.log(2 * math.pi)
 # A scatter that keeps less than this share when a row leaves has lost too many digits.
 _LEAST_SHARE = 1e-3
 _ROWS_AT_ONCE = 512  # so that all classes and columns of some rows stay in the cache
@@ -135,7 +134,7 @@ def _normal_part(
     is_own = own[:, :, None] > 0
     var = xp.where(is_own, own_var[:, None, :], other_var[None, :, :]) + floor[:, None, None]
     offset = x[:, None, :] - xp.where(is_own, own_mean[:, None, :], stats.mean[None, :, :])
-    terms = xp.log(var) + _LOG_2PI + offset * offset / var
+    terms = xp.log(var) + LOG_2PI + offset * offset / var
     density = -0.5 * xp.sum(xp.where(is_known[:, None, :], terms, 0.0), axis=2)
     needs_fit = xp.any(~is_left | is_thin, axis=1) | ~xp.all(is_defined)
     return density, needs_fit

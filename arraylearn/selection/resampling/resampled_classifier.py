@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 __all__ = ["ResampledClassifier"]
 
 
-class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that learns from resampled rows and predicts as itself.
 
     Parameters

@@ -18,7 +18,7 @@ Host = Any  # a NumPy array
 Strategy = str | float | Mapping[Any, int]
 
 
-class Sampler(BaseEstimator):  # type: ignore[misc]
+class Sampler(BaseEstimator):
     """Base of the samplers."""
 
     sampling_strategy: Strategy

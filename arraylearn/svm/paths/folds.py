@@ -11,8 +11,8 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.memory import get_memory_budget, row_chunks
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
-from arraylearn.backend.ops import reads_are_free, scratch
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_on_host, read_flags, to_host
+from arraylearn.backend.ops import scratch
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
@@ -61,7 +61,7 @@ def judge_svc_folds(
     """
     for group in _open_groups(estimator, candidates, sample):
         usable = [f for f, fold in enumerate(folds) if _knows_all_classes(sample, fold)]
-        is_along = reads_are_free(group.batch.place.device) and not _is_tiny(group, sample)
+        is_along = is_on_host(group.batch.place) and not _is_tiny(group, sample)
         judge = _judge_along if is_along else _judge_at_once
         for kernel, some in _by_kernel(group, folds, usable):
             yield from judge(group, sample, folds, some, _gram(group, kernel))
@@ -110,7 +110,7 @@ def _is_eligible(model: Any, sample: LabelledRows) -> bool:
 def _fits_memory(group: Group, sample: LabelledRows) -> bool:
     """Whether the matrix and what is made of it fit the memory budget; if not, warn: the loop is slower."""
     n, k = sample.n_rows, sample.labels.classes.shape[0]
-    if reads_are_free(group.batch.place.device):
+    if is_on_host(group.batch.place):
         # the matrix, its parts between pairs of classes, and as much again for the factors of all folds
         cells = (4.0 if k > 2 and group.model.multiclass == "ovo" else 2.0) * n**2
         needed = cells * (4 if _is_narrow(group) else 8)

@@ -21,13 +21,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, is_on_host, to_host
 from arraylearn.backend.ops.quadratic import (
     inverse_curvature_roots,
     inverse_definite,
     project,
     put,
-    reads_are_free,
     small_products,
 )
 from arraylearn.svm.kernel_matrix import WholeMatrix
@@ -93,7 +92,7 @@ def solve_columns(
         In the order of the problems.
     """
     if method == "auto":
-        method = "paths" if reads_are_free(place.device) else "splitting"
+        method = "paths" if is_on_host(place) else "splitting"
     start: list[Host | None] = [None] * sign.shape[0]
     done: dict[int, DualSolution] = {}
     if method == "splitting":

@@ -23,7 +23,7 @@ def _log2(xp: Namespace, x: Array) -> Array:
 
 
 def _not_negative(xp: Namespace, x: Array) -> Array:
-    """Lift negative rounding to 0 (array-api-compat's `clip` makes CuPy wait, 1.16)."""
+    """Lift negative rounding to 0 (array-api-compat's `clip` syncs on CuPy, 1.16)."""
     return xp.where(x < 0, 0.0, x)
 
 

@@ -1,4 +1,4 @@
-"""A schema that grows: rows that come later may bring new categories."""
+"""Extend a schema by the categories that later rows bring."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 
 from arraylearn.table.schema import Column, Schema
 
-__all__ = ["Growth", "grow_schema"]
+__all__ = ["ExtendedSchema", "extend_schema"]
 
 
-class Growth(NamedTuple):
-    """A schema that knows the categories of two sets of rows."""
+class ExtendedSchema(NamedTuple):
+    """A schema with the categories of two sets of rows."""
 
     schema: Schema
-    positions: tuple[tuple[int, ...], ...]  # per nominal column: where its old categories stand now
+    positions: tuple[tuple[int, ...], ...]  # per nominal column: the new codes of its old categories
 
     @property
-    def is_new(self) -> bool:
+    def has_new(self) -> bool:
         """Whether a column has more categories than before."""
         return any(len(old) < new for old, new in zip(self.positions, self.schema.n_values, strict=True))
 
 
-def grow_schema(old: Schema, new: Schema) -> Growth:
+def extend_schema(old: Schema, new: Schema) -> ExtendedSchema:
     """Add the categories of later rows to a schema.
 
     Parameters
@@ -31,16 +31,16 @@ def grow_schema(old: Schema, new: Schema) -> Growth:
 
     Returns
     -------
-    Growth
+    ExtendedSchema
         Where a column has new categories, all of them are sorted as `learn_schema` does; otherwise its order
         stays.
 
     Examples
     --------
     >>> from arraylearn.table import learn_schema
-    >>> from arraylearn.table.grow import grow_schema
-    >>> growth = grow_schema(learn_schema([["a"], ["c"]]), learn_schema([["b"]]))
-    >>> growth.schema.domains, growth.positions
+    >>> from arraylearn.table.extend_schema import extend_schema
+    >>> extended = extend_schema(learn_schema([["a"], ["c"]]), learn_schema([["b"]]))
+    >>> extended.schema.domains, extended.positions
     ((('a', 'b', 'c'),), ((0, 2),))
     """
     columns, positions = [], []
@@ -53,7 +53,7 @@ def grow_schema(old: Schema, new: Schema) -> Growth:
         place = {value: position for position, value in enumerate(domain)}
         columns.append(Column(column.name, "nominal", domain))
         positions.append(tuple(place[value] for value in known))
-    return Growth(Schema(tuple(columns), old.has_names), tuple(positions))
+    return ExtendedSchema(Schema(tuple(columns), old.has_names), tuple(positions))
 
 
 def _joined(known: tuple[Any, ...], later: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How often the host waits for the device, beyond what the contract asks."""
+"""How often the host syncs with the device, beyond what the contract asks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import arraylearn as al
 pytestmark = pytest.mark.rungs("counting")
 
 
-def waits(rung, work):
+def syncs(rung, work):
     before = rung.counts()
     work()
     return rung.counts()["syncs"] - before["syncs"]
@@ -29,8 +29,8 @@ def test_mixed_attributes_with_weights(rung, rows):
     x, y, weights = rows
     model = al.NaiveBayesClassifier(categorical_features=[3, 4, 5])
     model.fit(x, y, sample_weight=weights)
-    assert waits(rung, lambda: model.fit(x, y, sample_weight=weights)) <= 2
-    assert waits(rung, lambda: model.partial_fit(x, y, sample_weight=weights)) <= 2
+    assert syncs(rung, lambda: model.fit(x, y, sample_weight=weights)) <= 2
+    assert syncs(rung, lambda: model.partial_fit(x, y, sample_weight=weights)) <= 2
     for method in (
         model.predict,
         model.predict_proba,
@@ -38,7 +38,7 @@ def test_mixed_attributes_with_weights(rung, rows):
         model.decision_function,
         model.explain,
     ):
-        assert waits(rung, lambda method=method: method(x)) <= 1
+        assert syncs(rung, lambda method=method: method(x)) <= 1
 
 
 def test_numeric_attributes_with_weights(rung, rows):
@@ -49,19 +49,19 @@ def test_numeric_attributes_with_weights(rung, rows):
         al.FullBayesClassifier(shrinkage="auto"),
     ):
         model.fit(x, y, sample_weight=weights)
-        assert waits(rung, lambda model=model: model.fit(x, y, sample_weight=weights)) <= 2
-        assert waits(rung, lambda model=model: model.partial_fit(x, y, sample_weight=weights)) <= 2
-        assert waits(rung, lambda model=model: model.explain(x)) <= 1
+        assert syncs(rung, lambda model=model: model.fit(x, y, sample_weight=weights)) <= 2
+        assert syncs(rung, lambda model=model: model.partial_fit(x, y, sample_weight=weights)) <= 2
+        assert syncs(rung, lambda model=model: model.explain(x)) <= 1
 
 
-def test_a_singular_class_costs_no_further_wait(rung, rows):
+def test_a_singular_class_costs_no_further_sync(rung, rows):
     x, y, _ = rows
     twice = rung.load().concat((x, x[:, :1]), axis=1)
     model = al.FullBayesClassifier()
     with pytest.warns(al.bayes.SingularCovarianceWarning):
         model.fit(twice, y)
     with pytest.warns(al.bayes.SingularCovarianceWarning):
-        assert waits(rung, lambda: model.fit(twice, y)) <= 2
+        assert syncs(rung, lambda: model.fit(twice, y)) <= 2
 
 
 def test_launches_do_not_grow_with_classes_and_columns(rung):

@@ -15,7 +15,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend import ops
 from arraylearn.backend.ops.ragged import count_categories, look_up_sums
-from arraylearn.bayes.rule import log_or_never
+from arraylearn.bayes.posterior import log_or_never
 
 __all__ = [
     "Cells",
