@@ -1,4 +1,4 @@
-"""The learners and the built-in data that `arraylearn demo` and `arraylearn selftest` show them on."""
+"""The learners that `arraylearn demo` and `arraylearn selftest` run, each with a built-in data set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Learner", "learners"]
 
 
 class Learner(NamedTuple):
-    """A learner, ready to make, with the data it is shown on."""
+    """A learner and the data that it is fitted to."""
 
     name: str
     make: Callable[..., Any]  # takes backend=
@@ -30,9 +30,9 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
     ("CART", "tree", "cart", {}, "cart_toy"),
     ("sequential covering", "rules", "SequentialCoveringClassifier", {}, "people"),
     ("RIPPER", "rules", "RipperClassifier", {"random_state": 0}, "wine"),
-    ("random forest", "ensemble", "RandomForestClassifier", {"n_estimators": 20, "random_state": 0}, "wine"),
-    ("AdaBoost", "ensemble", "AdaBoostClassifier", {"n_estimators": 10}, "breast_cancer"),
-    ("gradient boosting", "ensemble", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
+    ("random forest", "forest", "RandomForestClassifier", {"n_estimators": 20, "random_state": 0}, "wine"),
+    ("AdaBoost", "boosting", "AdaBoostClassifier", {"n_estimators": 10}, "breast_cancer"),
+    ("gradient boosting", "boosting", "GradientBoostingClassifier", {"n_estimators": 10}, "wine"),
     ("SVC, gaussian", "svm", "SVC", {}, "iris"),
     ("SVC, linear", "svm", "SVC", {"kernel": "linear"}, "wine"),
 ]
