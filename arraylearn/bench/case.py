@@ -9,7 +9,18 @@ from typing import Any, Literal, NamedTuple
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.bench.data import Shape, TrainTest, n_new_rows
 
-__all__ = ["ACCURACY", "FIT", "SIZES", "Case", "Learners", "Quality", "Race", "Size", "Task", "learner_case"]
+__all__ = [
+    "ACCURACY",
+    "FIT",
+    "SIZES",
+    "Case",
+    "Learners",
+    "Quality",
+    "Race",
+    "Size",
+    "TimedCalls",
+    "learner_case",
+]
 
 Size = Literal["small", "medium", "large"]
 SIZES: tuple[Size, ...] = ("small", "medium", "large")
@@ -52,7 +63,7 @@ class Learners(NamedTuple):
     peers: Mapping[str, Callable[[Shape, int], Any]]  # (shape, number of threads) -> classifier
 
 
-class Task(NamedTuple):
+class TimedCalls(NamedTuple):
     """Which calls are timed."""
 
     job: Literal["fit", "predict", "fit + predict"] = "fit"
@@ -95,7 +106,7 @@ def _accuracy(rows: TrainTest) -> Callable[[Any], float]:
     return judge
 
 
-FIT = Task()
+FIT = TimedCalls()
 ACCURACY = Quality("accuracy", _accuracy)
 
 
@@ -107,7 +118,7 @@ def learner_case(
     bar: Bar,
     shapes: Mapping[Size, Shape],
     data: Callable[[Shape], TrainTest],
-    task: Task = FIT,
+    task: TimedCalls = FIT,
     quality: Quality = ACCURACY,
 ) -> Case:
     """Declare a case of classifiers on generated rows."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
-from arraylearn.bench.case import Case, Learners, Size, Task, learner_case
+from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, nominal_rows, normal
 from arraylearn.bench.peers import load_peer
 
@@ -31,7 +31,7 @@ def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
         bar="bayes",
         shapes=_SHAPES,
         data=data,
-        task=Task("fit + predict"),
+        task=TimedCalls("fit + predict"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.bench.case import FIT, Case, Learners, Size, Task, learner_case
+from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
@@ -63,7 +63,7 @@ def _shapes(n_classes: int) -> dict[Size, Shape]:
     }
 
 
-def _boosted(name: str, bar: str | dict[Size, str], n_classes: int, task: Task = FIT) -> Case:
+def _boosted(name: str, bar: str | dict[Size, str], n_classes: int, task: TimedCalls = FIT) -> Case:
     shapes = _shapes(n_classes)
     return learner_case("boosting", name, boosted_learners(), bar=bar, shapes=shapes, data=curved, task=task)
 
@@ -75,7 +75,7 @@ CASES = [
         "boosting, 100 trees",
         "boosted prediction",
         2,
-        Task("predict", "predict_proba", lambda shape: _QUERIES.get(shape.n_rows, shape.n_rows)),
+        TimedCalls("predict", "predict_proba", lambda shape: _QUERIES.get(shape.n_rows, shape.n_rows)),
     ),
     learner_case(
         "boosting",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from arraylearn.bench.case import FIT, Case, Learners, Task, learner_case
+from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.forest import RandomForestClassifier
@@ -21,7 +21,7 @@ def _peer(n_trees: int) -> Callable[[Shape, int], Any]:
     return make
 
 
-def _forest(n_trees: int, n_classes: int, bar: str, task: Task = FIT) -> Case:
+def _forest(n_trees: int, n_classes: int, bar: str, task: TimedCalls = FIT) -> Case:
     return learner_case(
         "forest",
         f"forest, {n_trees} trees, {n_classes} classes",
@@ -40,7 +40,7 @@ def _forest(n_trees: int, n_classes: int, bar: str, task: Task = FIT) -> Case:
     )
 
 
-_PREDICT = Task("predict", "predict_proba")
+_PREDICT = TimedCalls("predict", "predict_proba")
 
 CASES = [
     _forest(100, 2, "forest"),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from arraylearn.backend.namespace import to_host
-from arraylearn.bench.case import Case, Learners, Quality, Size, Task, learner_case
+from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, TrainTest, machine_rows
 from arraylearn.bench.peers import load_peer
 from arraylearn.kernels import gram
@@ -102,7 +102,9 @@ CASES = [
         bar="decision function",
         shapes=_sizes(1000, 2000, 5000, 20),
         data=machine_rows,
-        task=Task("predict", "decision_function", lambda shape: 20_000 if shape.n_rows < 2000 else 100_000),
+        task=TimedCalls(
+            "predict", "decision_function", lambda shape: 20_000 if shape.n_rows < 2000 else 100_000
+        ),
     ),
     learner_case(
         "svm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from arraylearn.bench.case import Case, Learners, Size, Task, learner_case
+from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.tree import DecisionTreeClassifier
@@ -66,6 +66,6 @@ CASES = [
         bar="tree prediction",
         shapes=_shapes(2),
         data=curved,
-        task=Task("predict"),
+        task=TimedCalls("predict"),
     ),
 ]
