@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["add_commands"]
 
 _ABOUT = """Time the learners on this machine, interleaved with the peers that are installed, and print rows
-per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out, and the table
-says so."""
+per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out and listed
+below the table."""
 _EXAMPLES = """examples:
   arraylearn bench                                     every family, small, on the CPU, one thread
   arraylearn bench svm tree --size medium --threads 1 2

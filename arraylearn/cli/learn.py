@@ -294,7 +294,7 @@ def _target_of(model: Any, options: argparse.Namespace) -> str:
     target: str | None = options.target or getattr(model, "target_name_in_", None)
     if target is None:
         raise ValueError(
-            f"`--target` is needed: {options.model!r} does not say which column it predicts, as it was not "
+            f"`--target` is needed: {options.model!r} does not hold the name of its target, as it was not "
             "written by `arraylearn fit`. Name the column of the true classes."
         )
     if target in _feature_names(model):

@@ -40,8 +40,8 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
 
 def learners() -> Iterator[Learner]:
     """Yield every learner with its data."""
-    for name, room, factory, options, data in _LEARNERS:
-        made = getattr(importlib.import_module(f"arraylearn.{room}"), factory)
+    for name, module, factory, options, data in _LEARNERS:
+        made = getattr(importlib.import_module(f"arraylearn.{module}"), factory)
         dataset = getattr(datasets, f"load_{data}")()
         yield Learner(name, _bind(made, options, dataset), dataset)
 
