@@ -1,15 +1,15 @@
-"""What a GPU would feel: counts of a fit and a predict, and an ESTIMATE of their time on named cards.
+"""Work of a GPU: counts of a fit and a predict, and an ESTIMATE of their time on named cards.
 
     python -m benchmarks.roofline [--on torch cupy] [--rows 20000] [--columns 20] [--classes 3]
                                   [--json FILE] [--read FILE ...] [--results FILE] [learner ...]
 
 The counts are facts, taken on devices that stand in for a GPU (tests/backends): torch on a computing fake
-CUDA device under a dispatch counter, and the real CuPy on an emulated device. Launches and waits are counted
-by the device. Bytes are what torch's operations read and write, and for CuPy twice what it allocates (written
-once, read once). Arithmetic is counted on torch, one per element and two per term of an inner product; CuPy
-runs the same algorithm. Products of cuBLAS are not among CuPy's launches.
+CUDA device under a dispatch counter, and the real CuPy on an emulated device. The device counts launches and
+syncs (the host waits for the device). Bytes are what torch's operations read and write, and for CuPy twice
+what it allocates (written once, read once). Arithmetic is counted on torch, one per element and two per term
+of an inner product; CuPy runs the same algorithm. Products of cuBLAS are not among CuPy's launches.
 
-The time is a model: launches x launch cost + waits x wait cost + bytes / bandwidth + arithmetic / peak (of
+The time is a model: launches x launch cost + syncs x sync cost + bytes / bandwidth + arithmetic / peak (of
 float64, as published). The largest of the four is the bottleneck. Nothing here ran on a GPU.
 """
 
@@ -46,7 +46,7 @@ class Card(NamedTuple):
     peak32: float  # float32 operations per second
     peak64: float
     launch: float = 5e-6  # seconds per operation
-    wait: float = 15e-6  # seconds per host wait
+    sync: float = 15e-6  # seconds per sync
 
 
 CARDS = {
@@ -60,7 +60,7 @@ class Estimate(NamedTuple):
     """The parts of an estimated time, in seconds."""
 
     launches: float
-    waits: float
+    syncs: float
     bandwidth: float
     arithmetic: float
 
@@ -78,7 +78,7 @@ def estimate(counts: Counts, card: Card, *, double: bool = True) -> Estimate:
     peak = card.peak64 if double else card.peak32
     return Estimate(
         counts.launches * card.launch,
-        counts.syncs * card.wait,
+        counts.syncs * card.sync,
         counts.n_bytes / card.bandwidth,
         counts.n_flops / peak,
     )
@@ -96,7 +96,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
     "SVC, linear": lambda: al.SVC(kernel="linear"),
     "RIPPER": lambda: al.RipperClassifier(random_state=0),
 }
-# the emulated devices take their time: rows of those whose cost grows faster than the rows
+# the emulated devices are slow: fewer rows where the cost grows faster than the rows
 FEW_ROWS = {"SVC, gaussian": 1000, "SVC, linear": 1000, "RIPPER": 1000}
 STAND_INS = {"torch": "fake_cuda", "cupy": "cupy"}
 LIMIT = {"torch": 1_000_000, "cupy": 2000}  # a scan on the emulated device takes 3 us per element
@@ -115,7 +115,7 @@ class Row:
 
 @contextmanager
 def count(rung: Rung) -> Iterator[Counts]:
-    """Count launches, waits, bytes and (on torch) arithmetic inside the block, on a device that stands in."""
+    """Count launches, syncs, bytes and (on torch) arithmetic inside the block, on a device that stands in."""
     before, counts = rung.counts(), Counts()
     assert before is not None
     if rung.name == "cupy":
@@ -179,7 +179,7 @@ def with_arithmetic(rows: list[Row]) -> list[Row]:
     return rows
 
 
-HEADINGS = ("library", "learner", "job", "rows", "launches", "waits", "MB", "Mflop", *CARDS)
+HEADINGS = ("library", "learner", "job", "rows", "launches", "syncs", "MB", "Mflop", *CARDS)
 
 
 def table_rows(rows: list[Row]) -> list[tuple[str, ...]]:
@@ -207,8 +207,8 @@ def markdown(rows: list[Row], shape: Shape) -> str:
     lines = [HEADINGS, ["---"] * len(HEADINGS), *table_rows(rows)]
     return "\n".join(
         [
-            "## What a GPU would feel: an ESTIMATE",
-            f"{shape.n_columns} columns of float32, {shape.n_classes} classes. Launches, waits, bytes and "
+            "## Work of a GPU: an ESTIMATE",
+            f"{shape.n_columns} columns of float32, {shape.n_classes} classes. Launches, syncs, bytes and "
             "arithmetic were counted on devices that stand in for a GPU; the times are a model of the named "
             "cards, with the bottleneck in brackets. **Nothing here ran on a GPU.**",
             "",
@@ -221,7 +221,7 @@ def markdown(rows: list[Row], shape: Shape) -> str:
 def print_table(rows: list[Row], shape: Shape) -> None:
     title = f"ESTIMATE, nothing ran on a GPU: {shape.n_columns} columns of float32, {shape.n_classes} classes"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    numbers = ("launches", "waits", "MB", "Mflop")
+    numbers = ("launches", "syncs", "MB", "Mflop")
     for heading in ("job", *numbers, *CARDS):
         is_number = heading in numbers
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)

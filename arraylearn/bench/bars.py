@@ -22,7 +22,7 @@ class Bar(NamedTuple):
 
     job: str
     against: tuple[Against, ...]
-    sizes: tuple[Size, ...] = SIZES  # the sizes it was set for
+    sizes: tuple[Size, ...] = SIZES  # for which it was set
 
 
 _TREE = ("scikit-learn",)

@@ -7,23 +7,34 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.bench.data import Rows, Shape
+from arraylearn.bench.data import Shape, TrainTest, n_new_rows
 
-__all__ = ["SIZES", "Case", "Contest", "Size", "learner_case"]
+__all__ = [
+    "ACCURACY",
+    "FIT",
+    "SIZES",
+    "Case",
+    "Learners",
+    "Quality",
+    "Race",
+    "Size",
+    "TimedCalls",
+    "learner_case",
+]
 
 Size = Literal["small", "medium", "large"]
 SIZES: tuple[Size, ...] = ("small", "medium", "large")
 Run = Callable[[], Any]
-Job = Literal["fit", "predict", "fit + predict"]
+Bar = str | Mapping[Size, str] | None  # key of `bars.BARS`, for all sizes or for each; None: no bar
 
 
-class Contest(NamedTuple):
+class Race(NamedTuple):
     """One case, ready to run."""
 
-    ours: Callable[[Place], Run]  # brings the data to a place and returns what is timed there
+    ours: Callable[[Place], Run]  # copies the data to a place and returns the call to time there
     peers: Mapping[str, Callable[[], Run]]  # the same for each peer, on the host
-    judge: Callable[[Any], float] | None  # a run's result -> its quality; NaN where that says nothing
-    shares: Mapping[str, float] = {}  # of the work, for a peer that does only a part of it
+    judge: Callable[[Any], float] | None  # result of a run -> its quality, NaN if it cannot be judged
+    shares: Mapping[str, float] = {}  # peer -> the part of the work that it does, if not all of it
 
 
 @dataclass(frozen=True)
@@ -32,11 +43,11 @@ class Case:
 
     family: str
     name: str
-    bar: str | Mapping[Size, str] | None  # key of `bars.BARS`, for all sizes or for each; or no bar
+    bar: Bar
     shapes: Mapping[Size, Shape]
     peers: tuple[str, ...]
-    prepare: Callable[[Shape, int], Contest]  # with the number of threads
-    n_rows: Callable[[Shape], int] = lambda shape: shape.n_rows  # that one run works on
+    prepare: Callable[[Shape, int], Race]  # (shape, number of threads) -> what to run
+    n_rows: Callable[[Shape], int] = lambda shape: shape.n_rows  # rows that one run processes
     quality: str = "accuracy"
     host_only: bool = False  # whether it computes on the host whatever the backend
 
@@ -45,69 +56,46 @@ class Case:
         return self.bar[size] if isinstance(self.bar, Mapping) else self.bar
 
 
-def learner_case(
-    family: str,
-    name: str,
-    *,
-    bar: str | Mapping[Size, str] | None,
-    shapes: Mapping[Size, Shape],
-    data: Callable[[Shape], Rows],
-    ours: Callable[[Shape], Any],
-    peers: Mapping[str, Callable[[Shape, int], Any]],
-    job: Job = "fit",
-    method: str = "predict",
-    quality: str = "accuracy",
-    judge: Callable[[Rows], Callable[[Any], float]] | None = None,
-    n_queries: Callable[[Shape], int] | None = None,
-) -> Case:
-    """Declare a case of classifiers: fit, predict new rows by `method`, or both.
+class Learners(NamedTuple):
+    """Ours and the peers' unfitted classifiers."""
 
-    `ours` and `peers` make unfitted classifiers; peers also take the number of threads. A fit is judged by
-    its accuracy on new rows unless `judge` says otherwise; `n_queries` repeats the new rows to so many.
-    """
-
-    def prepare(shape: Shape, n_threads: int) -> Contest:
-        rows = data(shape)
-        queries = rows.X_new if n_queries is None else _repeated(rows.X_new, n_queries(shape))
-
-        def make_run(model: Any, X: Any, y: Any, new: Any) -> Run:
-            if job == "fit":
-                return lambda: model().fit(X, y)
-            if job == "predict":
-                fitted = model().fit(X, y)
-                predict = getattr(fitted, method)
-                return lambda: (fitted, predict(new))
-            return lambda: (fitted := model().fit(X, y), getattr(fitted, method)(new))
-
-        def bring(place: Place) -> Run:
-            arrays = (from_host(array, place) for array in (rows.X, rows.y, queries))
-            return make_run(lambda: ours(shape), *arrays)
-
-        def peer(make: Callable[[Shape, int], Any]) -> Callable[[], Run]:
-            return lambda: make_run(lambda: make(shape, n_threads), rows.X, rows.y, queries)
-
-        return Contest(
-            bring,
-            {name: peer(make) for name, make in peers.items()},
-            _accuracy(rows) if judge is None else judge(rows),
-        )
-
-    def n_rows(shape: Shape) -> int:
-        n_asked = (n_queries or _new_rows)(shape)
-        return {"fit": shape.n_rows, "predict": n_asked, "fit + predict": shape.n_rows + n_asked}[job]
-
-    return Case(family, f"{name}: {job}", bar, shapes, tuple(peers), prepare, n_rows, quality)
+    ours: Callable[[Shape], Any]
+    peers: Mapping[str, Callable[[Shape, int], Any]]  # (shape, number of threads) -> classifier
 
 
-def _new_rows(shape: Shape) -> int:
-    return max(1000, min(shape.n_rows, 50_000))
+class TimedCalls(NamedTuple):
+    """Which calls are timed."""
+
+    job: Literal["fit", "predict", "fit + predict"] = "fit"
+    method: str = "predict"  # that answers for new rows
+    n_queries: Callable[[Shape], int] = lambda shape: n_new_rows(shape.n_rows)  # new rows, repeated if needed
+
+    def n_rows(self, shape: Shape) -> int:
+        """Return how many rows one run processes."""
+        n_queries = self.n_queries(shape)
+        return {"fit": shape.n_rows, "predict": n_queries, "fit + predict": shape.n_rows + n_queries}[
+            self.job
+        ]
+
+    def start(self, model: Any, X: Any, y: Any, queries: Any) -> Run:
+        """Return the call to time; a fit that only prepares a prediction is done here."""
+        if self.job == "fit":
+            return lambda: model().fit(X, y)
+        if self.job == "predict":
+            fitted = model().fit(X, y)
+            predict = getattr(fitted, self.method)
+            return lambda: (fitted, predict(queries))
+        return lambda: (fitted := model().fit(X, y), getattr(fitted, self.method)(queries))
 
 
-def _repeated(X: Any, n: int) -> Any:
-    return X[[i % X.shape[0] for i in range(n)]] if n != X.shape[0] else X
+class Quality(NamedTuple):
+    """A figure beside the time, for which more is better."""
+
+    name: str
+    judge: Callable[[TrainTest], Callable[[Any], float]]  # rows -> (result of a run -> figure)
 
 
-def _accuracy(rows: Rows) -> Callable[[Any], float]:
+def _accuracy(rows: TrainTest) -> Callable[[Any], float]:
     """Judge a fitted classifier, alone or first in a pair, by its accuracy on up to 20,000 new rows."""
 
     def judge(result: Any) -> float:
@@ -116,3 +104,42 @@ def _accuracy(rows: Rows) -> Callable[[Any], float]:
         return float((found == rows.y_new[:20_000]).mean())
 
     return judge
+
+
+FIT = TimedCalls()
+ACCURACY = Quality("accuracy", _accuracy)
+
+
+def learner_case(
+    family: str,
+    name: str,
+    learners: Learners,
+    *,
+    bar: Bar,
+    shapes: Mapping[Size, Shape],
+    data: Callable[[Shape], TrainTest],
+    task: TimedCalls = FIT,
+    quality: Quality = ACCURACY,
+) -> Case:
+    """Declare a case of classifiers on generated rows."""
+
+    def prepare(shape: Shape, n_threads: int) -> Race:
+        rows = data(shape)
+        queries = _repeated(rows.X_new, task.n_queries(shape))
+
+        def ours(place: Place) -> Run:
+            arrays = (from_host(array, place) for array in (rows.X, rows.y, queries))
+            return task.start(lambda: learners.ours(shape), *arrays)
+
+        def peer(make: Callable[[Shape, int], Any]) -> Callable[[], Run]:
+            return lambda: task.start(lambda: make(shape, n_threads), rows.X, rows.y, queries)
+
+        peers = {label: peer(make) for label, make in learners.peers.items()}
+        return Race(ours, peers, quality.judge(rows))
+
+    about = f"{name}: {task.job}"
+    return Case(family, about, bar, shapes, tuple(learners.peers), prepare, task.n_rows, quality.name)
+
+
+def _repeated(X: Any, n: int) -> Any:
+    return X[[i % X.shape[0] for i in range(n)]] if n != X.shape[0] else X

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
-    "Rows",
     "Shape",
+    "TrainTest",
     "curved",
     "interval_rules",
     "machine_rows",
+    "n_new_rows",
     "noise",
     "nominal_rows",
     "nominal_rules",
     "normal",
 ]
-
-Host = Any  # a NumPy array
+NumPyArray = np.ndarray[Any, Any]
 
 
 class Shape(NamedTuple):
@@ -32,31 +32,34 @@ class Shape(NamedTuple):
         return f"{self.n_rows} x {self.n_columns}, {self.n_classes} classes"
 
 
-class Rows(NamedTuple):
+class TrainTest(NamedTuple):
     """Rows to learn from and rows to be judged by."""
 
-    X: Host
-    y: Host
-    X_new: Host
-    y_new: Host
+    X: NumPyArray
+    y: NumPyArray
+    X_new: NumPyArray
+    y_new: NumPyArray
 
 
-def _split(X: Host, y: Host, n: int) -> Rows:
-    return Rows(X[:n], y[:n], X[n:], y[n:])
+def _split(X: NumPyArray, y: NumPyArray, n: int) -> TrainTest:
+    return TrainTest(X[:n], y[:n], X[n:], y[n:])
 
 
-def _n_new(n: int) -> int:
+def n_new_rows(n: int) -> int:
+    """Return how many new rows are drawn beside `n` to learn from."""
     return max(1000, min(n, 50_000))
 
 
-def curved(shape: Shape, *, n_values: int | None = None, n_new: int | None = None, seed: int = 0) -> Rows:
+def curved(
+    shape: Shape, *, n_values: int | None = None, n_new: int | None = None, seed: int = 0
+) -> TrainTest:
     """Draw rows with a curved boundary in half of the columns and a tenth of the labels at random.
 
     `n_values` rounds the columns to about so many distinct values.
     """
     rng = np.random.default_rng(seed)
     n, d, k = shape
-    total = n + (_n_new(n) if n_new is None else n_new)
+    total = n + (n_new_rows(n) if n_new is None else n_new)
     X = rng.standard_normal((total, d), dtype=np.float32)
     if n_values is not None:
         X = np.round(X * n_values / 6).clip(-n_values // 2, n_values // 2).astype(np.float32)
@@ -74,52 +77,52 @@ def curved(shape: Shape, *, n_values: int | None = None, n_new: int | None = Non
     return _split(X, y, n)
 
 
-def normal(shape: Shape, *, dtype: str = "float64") -> Rows:
+def normal(shape: Shape, *, dtype: str = "float64") -> TrainTest:
     """Draw normal columns whose means depend on the class."""
     rng = np.random.default_rng(0)
     n, d, k = shape
-    total = n + _n_new(n)
+    total = n + n_new_rows(n)
     y = rng.integers(0, k, total)
     X = rng.standard_normal((total, d), dtype=np.float32).astype(dtype)
     X += 0.3 * rng.normal(size=(k, d)).astype(dtype)[y]
     return _split(X, y, n)
 
 
-def nominal_rows(shape: Shape) -> Rows:
+def nominal_rows(shape: Shape) -> TrainTest:
     """Draw columns of eight values, a fifth of which depend on the class."""
     rng = np.random.default_rng(0)
     n, d, k = shape
-    total = n + _n_new(n)
+    total = n + n_new_rows(n)
     y = rng.integers(0, k, total)
     X = rng.integers(0, 8, (total, d))
-    told = max(1, d // 5)
-    is_told = rng.random((total, told)) < 0.3
-    X[:, :told] = np.where(is_told, y[:, None] % 8, X[:, :told])
+    informative = max(1, d // 5)
+    is_class = rng.random((total, informative)) < 0.3
+    X[:, :informative] = np.where(is_class, y[:, None] % 8, X[:, :informative])
     return _split(X, y, n)
 
 
-def noise(shape: Shape) -> Rows:
-    """Draw rows whose labels nothing explains: the largest trees."""
+def noise(shape: Shape) -> TrainTest:
+    """Draw labels that are independent of the columns, which gives the largest trees."""
     rng = np.random.default_rng(0)
     total = shape.n_rows + 1000
     X = rng.standard_normal((total, shape.n_columns))
     return _split(X, rng.integers(0, shape.n_classes, total), shape.n_rows)
 
 
-def interval_rules(shape: Shape) -> Rows:
+def interval_rules(shape: Shape) -> TrainTest:
     """Draw rows of two rules and an oblique border, with 5 % of the labels turned."""
     rng = np.random.default_rng(0)
-    total = shape.n_rows + _n_new(shape.n_rows)
+    total = shape.n_rows + n_new_rows(shape.n_rows)
     X = rng.normal(size=(total, shape.n_columns))
     y = ((X[:, 0] > 0.3) & (X[:, 1] < 0.5)) | ((X[:, 2] > 1) & (X[:, 3] < 0) & (X[:, 4] > -0.5))
     y |= X[:, 5] + X[:, 6] > 2.5
     return _split(X, (y ^ (rng.random(total) < 0.05)).astype(int), shape.n_rows)
 
 
-def nominal_rules(shape: Shape) -> Rows:
+def nominal_rules(shape: Shape) -> TrainTest:
     """Draw columns of four values and a class of three rules of two to three values each, 2 % turned."""
     rng = np.random.default_rng(0)
-    total = shape.n_rows + _n_new(shape.n_rows)
+    total = shape.n_rows + n_new_rows(shape.n_rows)
     X = rng.integers(0, 4, (total, shape.n_columns))
     y = (X[:, 0] == 1) & (X[:, 1] == 2)
     y |= (X[:, 2] == 0) & (X[:, 3] == 3) & (X[:, 4] != 1)
@@ -127,7 +130,7 @@ def nominal_rules(shape: Shape) -> Rows:
     return _split(X, (y ^ (rng.random(total) < 0.02)).astype(int), shape.n_rows)
 
 
-def machine_rows(shape: Shape, *, kind: str = "clusters") -> Rows:
+def machine_rows(shape: Shape, *, kind: str = "clusters") -> TrainTest:
     """Draw rows for support vector machines, every column with mean 0 and variance 1.
 
     "clusters": overlapping clusters; "moons": two moons in columns of noise; "one-hot": ten numbers and a
@@ -137,7 +140,7 @@ def machine_rows(shape: Shape, *, kind: str = "clusters") -> Rows:
 
     rng = np.random.default_rng(0)
     n, d, k = shape
-    total = n + _n_new(n)
+    total = n + n_new_rows(n)
     if kind == "moons":
         X, y = make_moons(total, noise=0.3, random_state=0)
         X = np.concatenate([X, 0.3 * rng.standard_normal((total, d - 2))], axis=1)

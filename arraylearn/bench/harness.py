@@ -1,4 +1,4 @@
-"""Fair timings on a machine that wanders: contestants take turns in one process, the best turn counts.
+"""Fair timings on a machine of varying speed: programs alternate in one process, and the best turn counts.
 
 >>> from arraylearn.bench.harness import race
 >>> times = race({"ours": lambda: sum(range(100)), "bare": lambda: sum(range(100))}, turns=3)
@@ -31,10 +31,10 @@ def race_turns(
 ) -> dict[str, list[float]]:
     """Run all contestants in turns; return the seconds of one call, turn by turn.
 
-    Everyone runs once before the clock counts (imports, compiled kernels, caches). The order is reversed
-    every other turn, so that none profits from its place. There are two turns, unless the first takes longer
-    than `budget` seconds, and more as far as they would end within it. Work of less than 20 ms is repeated
-    within its turn.
+    Each runs once untimed (imports, compiled kernels, caches). The order is reversed in every other turn, so
+    that none profits from its position. There are two turns, unless the first takes longer than `budget`
+    seconds, and further ones as long as they are expected to end within it. Work of less than 20 ms
+    is repeated within its turn.
     """
     repeats = dict.fromkeys(contestants, 1)
     began = time.perf_counter()
@@ -78,8 +78,8 @@ def race(
 ) -> dict[str, float]:
     """Run all contestants in turns and return the least time of each, in seconds.
 
-    ``clock=time.process_time`` counts the time on our cores only: for one thread each on a machine that
-    others use, too.
+    ``clock=time.process_time`` counts processor time: for one thread each on a machine with other
+    work.
     """
     found = race_turns(contestants, turns=turns, budget=budget, clock=clock, warm_up=False)
     return {name: min(times) for name, times in found.items()}

@@ -1,4 +1,4 @@
-"""The peers: which are installed, how to get the others, and how many threads they take."""
+"""The peers: which are installed, how to install the others, and how many threads they take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PEERS", "Peer", "installed_peers", "load_peer", "missing_peers", "pi
 
 
 class Peer(NamedTuple):
-    """A program to be timed beside."""
+    """A program that ours is compared with."""
 
     module: str
     distribution: str  # its name for pip
@@ -24,7 +24,7 @@ PEERS: dict[str, Peer] = {
     "lightgbm": Peer("lightgbm", "lightgbm"),
     "xgboost": Peer("xgboost", "xgboost"),
     "wittgenstein": Peer("wittgenstein", "wittgenstein"),
-    # not programs but yardsticks, which are always there
+    # yardsticks, which need nothing further
     "matmul": Peer("numpy", "numpy"),
     "bincount": Peer("numpy", "numpy"),
     "loop": Peer("arraylearn", "arraylearn"),
@@ -37,7 +37,7 @@ def installed_peers() -> frozenset[str]:
 
 
 def missing_peers() -> dict[str, str]:
-    """Return the peers that are not here, and how to get each."""
+    """Return the peers that are not installed, and how to install each."""
     here = installed_peers()
     return {name: f"pip install {peer.distribution}" for name, peer in PEERS.items() if name not in here}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from arraylearn.bench.run import Contestant, Report, Result, summarize
+from arraylearn.bench.results import BenchReport, Contestant, Result, summarize
 
 __all__ = [
     "headline",
@@ -49,7 +49,7 @@ SUMMARY_HEADINGS = (
 
 
 def seconds_text(seconds: float) -> str:
-    """Write a time with a fitting unit.
+    """Format a time with a unit that suits it.
 
     >>> seconds_text(0.0123), seconds_text(4.2e-5), seconds_text(12.3)
     ('12.3 ms', '42 us', '12.3 s')
@@ -61,7 +61,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def count_text(number: float) -> str:
-    """Write a large number short.
+    """Format a large number with a unit.
 
     >>> count_text(1234567), count_text(950), count_text(20_000)
     ('1.23 M', '950', '20 k')
@@ -107,7 +107,7 @@ def table_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
 
 
 def summary_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each bar that the results speak of."""
+    """Return a row of text for each bar that the results bear on."""
     return [
         (
             one.job,
@@ -125,12 +125,12 @@ def summary_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
     ]
 
 
-def headline(report: Report) -> list[str]:
-    """Say in a few lines on what machine a run was made, how, and what was left out."""
+def headline(report: BenchReport) -> list[str]:
+    """Return lines about the machine, the conditions of the run and what was skipped."""
     machine = report.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
-    clock = "wall time" if report.clock == "wall" else "time on our own cores"
+    clock = "wall time" if report.clock == "wall" else "processor time"
     lines = [
         f"{report.began}: {machine['processor']}, {machine['usable_cores']} of {machine['cores']} cores, "
         f"{machine['system']}.",
@@ -146,7 +146,7 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     """Return a row of text for each result, its peers together in the last cell."""
     rows: list[tuple[str, ...]] = []
     for one in results:
-        told = [
+        ratios = [
             f"{name} {ratio.ratio:.3g} ({ratio.low:.3g}-{ratio.high:.3g}), {_quality(one.peers[name])}"
             for name, ratio in one.ratios.items()
         ]
@@ -158,7 +158,7 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
         )
         thread = "1 thread" if one.threads == 1 else f"{one.threads} threads"
         case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {thread}"
-        rows.append((case, *mine, "\n".join(told) or "-"))
+        rows.append((case, *mine, "\n".join(ratios) or "-"))
     return rows
 
 
@@ -177,7 +177,7 @@ _TERMINAL_SUMMARY = ("job", "peer / ours", "bar", "goal", "")
 _NUMBERS = ("time", "rows/s", "memory", "quality", "peer / ours", "bar", "goal")
 
 
-def print_report(report: Report, console: Any = None) -> None:
+def print_report(report: BenchReport, console: Any = None) -> None:
     """Print the tables on the terminal."""
     from rich import box
     from rich.console import Console
@@ -208,7 +208,7 @@ def print_report(report: Report, console: Any = None) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def markdown(report: Report) -> str:
+def markdown(report: BenchReport) -> str:
     """Return the run as a page of Markdown."""
     parts = ["## The last run", *headline(report), ""]
     parts += ["### Bars", _markdown_table(SUMMARY_HEADINGS, summary_rows(report.results)), ""]
@@ -237,7 +237,7 @@ def refuse_without_section(path: str | Path, section: str = "bench") -> None:
 
 
 def rewrite_section(path: str | Path, text: str, section: str = "bench") -> None:
-    """Put `text` between the two marks of a Markdown file; everything else stays as it was written."""
+    """Put `text` between the two marks of a Markdown file; the rest of the file is not changed."""
     refuse_without_section(path, section)
     path, (begin, end) = Path(path), _marks(section)
     page = path.read_text(encoding="utf-8") if path.exists() else f"# Results\n\n{begin}\n{end}\n"

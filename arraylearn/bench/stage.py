@@ -1,4 +1,4 @@
-"""Where ours runs in a race: a backend, and on NumPy with or without compiled bodies."""
+"""Where ours runs: a backend, and on NumPy with or without compiled bodies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     mode: CompiledMode
 
     def bring(self, make: Callable[[Place], Run]) -> Run:
-        """Make what is timed, so that it runs on this stage and ends when the device has finished."""
+        """Return the call to time: it runs on this stage and returns when the device has finished."""
         with use_compiled(self.mode):
             run = make(self.place)
 
@@ -43,5 +43,5 @@ def find_stage(name: str) -> Stage:
 
 
 def default_backend() -> str:
-    """Return what a user has who chooses nothing: NumPy, compiled where Numba is installed."""
+    """Return the backend that is used when none is chosen: NumPy, compiled if Numba is installed."""
     return "compiled" if is_numba_installed() else "numpy"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from arraylearn._version import __version__
 from arraylearn.cli import about, bench, learn
-from arraylearn.cli.report import OneLineParser, run_and_report
+from arraylearn.cli.exit_status import OneLineParser, run_and_report
 
 __all__ = ["main"]
 

@@ -1,4 +1,4 @@
-"""``demo``, ``info``, ``compile``, ``selftest``: what is here, and whether it works on this machine."""
+"""``demo``, ``info``, ``compile``, ``selftest``: which backends this machine has, and whether they work."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def add_commands(commands: Any) -> None:
     backend = backend_option()
     demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner")
     demo.set_defaults(run=_demo)
-    info = commands.add_parser("info", help="say which backends work on this machine, and why others do not")
+    info = commands.add_parser("info", help="list the backends that work here, and why others do not")
     info.set_defaults(run=_info)
     warm_up = commands.add_parser(
-        "compile", help="compile the bodies for NumPy now, for all learners, so that no first fit waits"
+        "compile", help="compile the bodies for NumPy now, for all learners, so that no first fit has to"
     )
     warm_up.set_defaults(run=_compile)
     selftest = commands.add_parser(
@@ -57,9 +57,9 @@ def _info(options: argparse.Namespace) -> int:
     for heading in ("backend", "version", "works", "device, or what is missing"):
         table.add_column(heading)
     for entry in backend_info():
-        told = entry.device if entry.works else f"{entry.reason}. {entry.remedy}."
+        note = entry.device if entry.works else f"{entry.reason}. {entry.remedy}."
         # plain text: a remedy such as arraylearn[torch] must not be read as markup
-        table.add_row(entry.backend, entry.version or "-", "yes" if entry.works else "no", _plain(told or ""))
+        table.add_row(entry.backend, entry.version or "-", "yes" if entry.works else "no", _plain(note or ""))
     console = Console()
     console.print(table)
     console.print(f"CPU threads: {get_num_threads()}")

@@ -11,12 +11,12 @@ from typing import Any
 __all__ = ["add_commands"]
 
 _ABOUT = """Time the learners on this machine, interleaved with the peers that are installed, and print rows
-per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out, and the table
-says so."""
+per second, memory, accuracy and the ratios to the peers. Peers that are missing are left out and listed
+below the table."""
 _EXAMPLES = """examples:
   arraylearn bench                                     every family, small, on the CPU, one thread
   arraylearn bench svm tree --size medium --threads 1 2
-  arraylearn bench ensemble --backend compiled torch torch:cuda cupy --no-peers
+  arraylearn bench forest --backend compiled torch torch:cuda cupy --no-peers
   arraylearn bench --json run.json --chart run.png     keep the figures; draw them
   arraylearn bench --read run.json --chart run.svg     draw or print an earlier run
   arraylearn bench --growth bayes                      how time and memory grow with rows, columns, classes
@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
         "families",
         nargs="*",
         metavar="family",
-        help="bayes, tree, pruning, ensemble, svm, rules, selection, kernels (default: all)",
+        help="bayes, tree, pruning, forest, boosting, svm, rules, selection, kernels (default: all)",
     )
     add(
         "--backend",
@@ -46,11 +46,21 @@ def add_commands(commands: Any) -> None:
         "NumPy alone (default: compiled where Numba is installed, else numpy)",
     )
     add("--size", nargs="+", default=["small"], choices=["small", "medium", "large"])
-    add("--threads", nargs="+", type=int, default=[1], help="CPU threads for everyone (default: 1)")
+    add(
+        "--threads",
+        nargs="+",
+        type=int,
+        default=[1],
+        help="CPU threads, ours and the peers' (default: 1)",
+    )
     add("--only", default="", metavar="TEXT", help="cases whose name contains this text")
-    add("--turns", type=int, help="at most so many turns per case")
+    add("--turns", type=int, help="upper limit on the turns per case")
     add("--no-peers", action="store_true", help="ours only")
-    add("--cpu-time", action="store_true", help="time on our own cores: for one thread on a busy machine")
+    add(
+        "--cpu-time",
+        action="store_true",
+        help="processor time, for one thread on a busy machine",
+    )
     add("--json", type=Path, metavar="FILE", help="write all figures here, after every case")
     add("--read", type=Path, nargs="+", metavar="FILE", help="show earlier runs instead of making one")
     add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
@@ -68,7 +78,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _refuse_early(options: argparse.Namespace) -> None:
-    """Find out before the long run whether its results can be written."""
+    """Raise before the long run if its results could not be written."""
     for name in ("json", "chart", "results"):
         path = getattr(options, name)
         if path is not None and not path.resolve().parent.is_dir():
@@ -86,13 +96,15 @@ def _refuse_early(options: argparse.Namespace) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from arraylearn.bench.run import Report, join_reports
+    from arraylearn.bench.results import BenchReport, join_reports
     from arraylearn.bench.show import markdown, print_report, rewrite_section
 
     if options.read is None:
         report = _run(options)
     else:
-        report = _read_back(lambda paths: join_reports([Report.read(path) for path in paths]), options.read)
+        report = _read_back(
+            lambda paths: join_reports([BenchReport.read(path) for path in paths]), options.read
+        )
     if options.json is not None:
         report.save(options.json)
     print_report(report)
@@ -106,7 +118,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
-    """Read earlier runs; JSON of something else fails in as many ways as there are fields."""
+    """Read earlier runs; any error of the reader means that the file is not one of ours."""
     try:
         return read(paths)
     except (JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
@@ -119,36 +131,41 @@ def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
 def _run(options: argparse.Namespace) -> Any:
     from rich.console import Console
 
-    from arraylearn.bench import run_bench
+    from arraylearn.bench import BenchOptions, run_bench
 
+    chosen = BenchOptions(
+        sizes=options.size,
+        backends=options.backend,
+        n_threads=options.threads,
+        with_peers=not options.no_peers,
+        clock="cpu" if options.cpu_time else "wall",
+        only=options.only,
+        turns=options.turns,
+    )
     console = Console(stderr=True)
     with console.status("the first case ...") as status:
         return run_bench(
             options.families,
-            sizes=options.size,
-            backends=options.backend,
-            n_threads=options.threads,
-            with_peers=not options.no_peers,
-            clock="cpu" if options.cpu_time else "wall",
-            only=options.only,
-            turns=options.turns,
-            tell=lambda result: status.update(f"done: {result.family}: {result.case}, {result.size} ..."),
-            keep=None if options.json is None else lambda report: report.save(options.json),
+            chosen,
+            on_result=lambda result: status.update(
+                f"done: {result.family}: {result.case}, {result.size} ..."
+            ),
+            on_case=None if options.json is None else lambda report: report.save(options.json),
         )
 
 
 def _growth(options: argparse.Namespace) -> int:
-    from arraylearn.bench.growth import growth_page, print_growth, read_growths, save_growth
+    from arraylearn.bench.cost_slopes import print_slopes, read_slopes, save_slopes, slopes_page
     from arraylearn.bench.show import rewrite_section
 
     if len(options.backend) > 1 or len(options.threads) > 1:
         raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
-    found = _measure_growth(options) if options.read is None else _read_back(read_growths, options.read)
-    print_growth(found)
+    found = _measure_slopes(options) if options.read is None else _read_back(read_slopes, options.read)
+    print_slopes(found)
     if options.results is not None:
-        rewrite_section(options.results, growth_page(found), "growth")
+        rewrite_section(options.results, slopes_page(found), "growth")
     if options.json is not None:
-        save_growth(found, options.json)
+        save_slopes(found, options.json)
     if options.chart is not None:
         from arraylearn.plot.benchmark import plot_growth
 
@@ -156,18 +173,18 @@ def _growth(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure_growth(options: argparse.Namespace) -> Any:
+def _measure_slopes(options: argparse.Namespace) -> Any:
     from rich.console import Console
 
-    from arraylearn.bench.growth import measure_growth
+    from arraylearn.bench.cost_slopes import measure_slopes
 
     console = Console(stderr=True)
     with console.status("the first learner ...") as status:
-        return measure_growth(
+        return measure_slopes(
             options.families,
             backend=options.backend[0],
             n_threads=options.threads[0],
             size=options.size[0],
             only=options.only,
-            tell=lambda name: status.update(f"done: {name} ..."),
+            on_learner=lambda name: status.update(f"done: {name} ..."),
         )

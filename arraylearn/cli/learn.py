@@ -2,7 +2,7 @@
 
 A model that ``fit`` writes has one attribute more than a model fitted in Python: ``target_name_in_``, the
 name of the column that it predicts, as ``feature_names_in_`` holds the names of those that it predicts from.
-``evaluate`` finds the true classes by it. Fitting the model again forgets it.
+``evaluate`` finds the true classes by it. Fitting the model again removes it.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def _load(options: argparse.Namespace) -> Any:
 
 
 def _refuse_with_model(options: argparse.Namespace, *names: str) -> None:
-    """Raise for options that would say nothing about a model that is fitted already."""
+    """Raise for options that would have no effect on a model that is already fitted."""
     given = [f"`--{name}`" for name in names if getattr(options, name) not in (None, [])]
     if given:
         raise ValueError(f"`--model` is fitted already: leave out {' and '.join(given)}, or `--model`.")
@@ -294,7 +294,7 @@ def _target_of(model: Any, options: argparse.Namespace) -> str:
     target: str | None = options.target or getattr(model, "target_name_in_", None)
     if target is None:
         raise ValueError(
-            f"`--target` is needed: {options.model!r} does not say which column it predicts, as it was not "
+            f"`--target` is needed: {options.model!r} does not hold the name of its target, as it was not "
             "written by `arraylearn fit`. Name the column of the true classes."
         )
     if target in _feature_names(model):

@@ -1,4 +1,4 @@
-"""Files that a command writes: never over an input, over others only if told so, whole or not at all."""
+"""Files that a command writes: never over an input, over others only with --force, whole or not at all."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def plot_bench(report: Any) -> Any:
 
     Parameters
     ----------
-    report : arraylearn.bench.Report
+    report : arraylearn.bench.BenchReport
         What `arraylearn.bench.run_bench` returned, or an earlier run that was read from its file.
 
     Returns
@@ -92,8 +92,8 @@ def plot_growth(report: Any) -> Any:
 
     Parameters
     ----------
-    report : arraylearn.bench.growth.GrowthReport
-        What `arraylearn.bench.growth.measure_growth` returned.
+    report : arraylearn.bench.cost_slopes.SlopeReport
+        What `arraylearn.bench.cost_slopes.measure_slopes` returned.
 
     Returns
     -------
@@ -102,11 +102,11 @@ def plot_growth(report: Any) -> Any:
     """
     from matplotlib.figure import Figure
 
-    axes_names = sorted({one.axis for one in report.growths}, key=("n_rows", "n_columns", "n_classes").index)
+    axes_names = sorted({one.axis for one in report.slopes}, key=("n_rows", "n_columns", "n_classes").index)
     figure = Figure(figsize=(5 * len(axes_names), 9), layout="constrained")
     grid = figure.subplots(2, len(axes_names), squeeze=False)
     for column, axis in enumerate(axes_names):
-        for one in report.growths:
+        for one in report.slopes:
             if one.axis != axis:
                 continue
             for row, (values, slope) in enumerate(

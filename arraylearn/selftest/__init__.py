@@ -1,5 +1,5 @@
-"""The proof a user can run on their own machine: every kernel and estimator on a backend, beside NumPy."""
+"""Every kernel and estimator on a backend compared with NumPy: the test for a user's own machine."""
 
-from arraylearn.selftest.run import Outcome, run_selftest
+from arraylearn.selftest.against_numpy import Comparison, run_selftest
 
-__all__ = ["Outcome", "run_selftest"]
+__all__ = ["Comparison", "run_selftest"]

@@ -1,4 +1,4 @@
-"""Compile the bodies for NumPy before they are needed, by small fits of every learner that has some."""
+"""Compile the bodies for NumPy ahead of time, by small fits of every learner that has compiled bodies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["compile_bodies"]
 _ROWS, _COLUMNS, _VALUES = 600, 4, 9
 
 
-def compile_bodies(tell: Callable[[str], None] | None = None) -> dict[str, float]:
+def compile_bodies(on_learner: Callable[[str], None] | None = None) -> dict[str, float]:
     """Fit and predict with every learner that has compiled bodies; return the seconds each took.
 
-    `tell` is called with the name of each as it is done. Without Numba this raises BackendUnavailableError.
+    `on_learner` is called with the name of each learner when it is done. Without Numba this raises
+    BackendUnavailableError.
     """
     seconds = {}
     with use_compiled("always"):
@@ -28,8 +29,8 @@ def compile_bodies(tell: Callable[[str], None] | None = None) -> dict[str, float
             for X, y in _tables():
                 make().fit(X, y).predict(X)
             seconds[name] = time.perf_counter() - start
-            if tell is not None:
-                tell(name)
+            if on_learner is not None:
+                on_learner(name)
     return seconds
 
 
@@ -48,7 +49,7 @@ def _learners() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _tables() -> Iterator[tuple[Any, Any]]:
-    """Two and three classes, in both float dtypes, of many values and of few."""
+    """Two and three classes, in both float dtypes, with many distinct values and with few."""
     rng = as_generator(0)
     for n_classes in (2, 3):
         y = rng.integers(0, n_classes, _ROWS)

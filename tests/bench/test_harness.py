@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import Place
 from arraylearn.backend.peak import measure_peak
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.bench import harness
-from arraylearn.bench.machine import describe_machine, n_cores, quiet, threads
+from arraylearn.bench.conditions import describe_machine, is_quiet, n_cores, threads
 
 
 class Clock:
@@ -111,9 +111,9 @@ def test_the_machine_is_described():
     about = describe_machine()
     assert about["versions"]["numpy"] == np.__version__
     assert about["processor"]
-    assert quiet(0.1) is True
-    assert quiet(2.0) is False
-    assert quiet(None) is None
+    assert is_quiet(0.1) is True
+    assert is_quiet(2.0) is False
+    assert is_quiet(None) is None
 
 
 @pytest.mark.parametrize("traced", [False, True])

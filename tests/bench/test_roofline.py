@@ -14,7 +14,7 @@ from benchmarks import roofline
 
 
 def test_estimate_by_hand():
-    card = roofline.Card(bandwidth=1e12, peak32=2e12, peak64=1e12, launch=5e-6, wait=2e-5)
+    card = roofline.Card(bandwidth=1e12, peak32=2e12, peak64=1e12, launch=5e-6, sync=2e-5)
     found = roofline.estimate(Counts(launches=100, syncs=2, n_bytes=10**9, n_flops=10**8), card)
     assert found == pytest.approx((5e-4, 4e-5, 1e-3, 1e-4))
     assert found.total == pytest.approx(1.64e-3)

@@ -13,8 +13,8 @@ import pytest
 import arraylearn as al
 from arraylearn import cli
 from arraylearn.backend import probe
-from arraylearn.selftest import run as selftest_run
-from arraylearn.selftest.learners import learners
+from arraylearn.selftest import against_numpy
+from arraylearn.selftest.shown_learners import learners
 
 
 def test_info_names_every_backend(capsys):
@@ -47,7 +47,7 @@ def test_selftest_passes(capsys):
 
 
 def test_selftest_that_fails_says_so(monkeypatch, capsys):
-    bad = selftest_run.Outcome("logsumexp", False, 0.5, "differs from NumPy", None, 0.1)
+    bad = against_numpy.Comparison("logsumexp", False, 0.5, "differs from NumPy", None, 0.1)
     monkeypatch.setattr("arraylearn.selftest.run_selftest", lambda backend: [bad])
     assert cli.main(["selftest", "--backend", "numpy"]) == 1
     told = capsys.readouterr().out
@@ -60,14 +60,14 @@ def test_selftest_on_the_rung(rung, capsys):
     """What a user with a GPU runs, on the devices that stand in for one."""
     name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy", "cupy_nvrtc": "cupy"}[rung.name]
     probe.forget_probes()
-    outcomes = list(selftest_run.run_selftest(name))
+    outcomes = list(against_numpy.run_selftest(name))
     probe.forget_probes()
     assert [outcome for outcome in outcomes if not outcome.passed] == []
     assert all(outcome.counts is not None for outcome in outcomes)
 
 
 def first_failure():
-    return next(outcome for outcome in selftest_run.run_selftest("torch") if not outcome.passed)
+    return next(outcome for outcome in against_numpy.run_selftest("torch") if not outcome.passed)
 
 
 def test_selftest_sees_a_wrong_kernel(monkeypatch):

@@ -1,6 +1,6 @@
 """RIPPER beside Weka's JRip: accuracy over ten folds, number of rules on all rows.
 
-All twelve sets, with several shuffles: ``python -m benchmarks.rules accuracy``.
+All twelve sets, with several shuffles: ``python -m benchmarks.reference_accuracy ripper``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from arraylearn.bench.case import Case
 
 __all__ = ["FAMILIES", "all_cases"]
 
-FAMILIES = ("bayes", "tree", "pruning", "ensemble", "svm", "rules", "selection", "kernels")
+FAMILIES = ("bayes", "tree", "pruning", "forest", "boosting", "svm", "rules", "selection", "kernels")
 
 
 def all_cases(families: tuple[str, ...] = ()) -> list[Case]:

@@ -1,4 +1,4 @@
-"""Bayes classifiers beside scikit-learn's: fit and predict in one go."""
+"""Bayes classifiers beside scikit-learn's: fit and predict together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
-from arraylearn.bench.case import Case, Size, learner_case
+from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, nominal_rows, normal
 from arraylearn.bench.peers import load_peer
 
@@ -27,12 +27,11 @@ def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
     return learner_case(
         "bayes",
         name,
+        Learners(ours, {"scikit-learn": peer}),
         bar="bayes",
         shapes=_SHAPES,
         data=data,
-        ours=ours,
-        peers={"scikit-learn": peer},
-        job="fit + predict",
+        task=TimedCalls("fit + predict"),
     )
 
 

@@ -9,18 +9,18 @@ import numpy as np
 
 from arraylearn import kernels
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.bench.case import Case, Contest, Run, Size
+from arraylearn.bench.case import Case, Race, Run, Size
 from arraylearn.bench.data import Shape
 from arraylearn.gaussian import log_density
 from arraylearn.tree import class_histogram
 
 __all__ = ["CASES"]
 
-Prepare = Callable[[Shape, int], Contest]
+Prepare = Callable[[Shape, int], Race]
 
 
 def _gram(dtype: str) -> Prepare:
-    def prepare(shape: Shape, n_threads: int) -> Contest:
+    def prepare(shape: Shape, n_threads: int) -> Race:
         x = np.random.default_rng(0).standard_normal((shape.n_rows, shape.n_columns)).astype(dtype)
         z = x.copy()  # a product with its own transpose is another, slower routine of NumPy's
 
@@ -28,13 +28,13 @@ def _gram(dtype: str) -> Prepare:
             there = from_host(x, place)
             return lambda: kernels.gram(there, gamma=0.01)
 
-        return Contest(ours, {"matmul": lambda: lambda: x @ z.T}, None)
+        return Race(ours, {"matmul": lambda: lambda: x @ z.T}, None)
 
     return prepare
 
 
 def _density(dtype: str) -> Prepare:
-    def prepare(shape: Shape, n_threads: int) -> Contest:
+    def prepare(shape: Shape, n_threads: int) -> Race:
         rng = np.random.default_rng(0)
         n, d, k = shape
         root = rng.standard_normal((k, d, 2 * d))
@@ -46,13 +46,13 @@ def _density(dtype: str) -> Prepare:
             arrays = [from_host(array, place) for array in (x, mean, cov)]
             return lambda: log_density(*arrays)
 
-        return Contest(ours, {"matmul": lambda: lambda: x @ maps}, None)
+        return Race(ours, {"matmul": lambda: lambda: x @ maps}, None)
 
     return prepare
 
 
 def _histogram(n_bins: int) -> Prepare:
-    def prepare(shape: Shape, n_threads: int) -> Contest:
+    def prepare(shape: Shape, n_threads: int) -> Race:
         rng = np.random.default_rng(0)
         n, d, k = shape
         bins, codes = rng.integers(0, n_bins, (d, n)).astype(np.uint8), rng.integers(0, k, n)
@@ -65,7 +65,7 @@ def _histogram(n_bins: int) -> Prepare:
             base = codes * n_bins
             return [np.bincount(base + column, minlength=n_bins * k) for column in bins]
 
-        return Contest(ours, {"bincount": lambda: bare}, None)
+        return Race(ours, {"bincount": lambda: bare}, None)
 
     return prepare
 

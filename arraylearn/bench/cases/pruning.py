@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn.backend.namespace import Place
-from arraylearn.bench.case import Case, Contest, Run
+from arraylearn.bench.case import Case, Race, Run
 from arraylearn.bench.data import Shape, noise
 from arraylearn.bench.peers import load_peer
 from arraylearn.tree import DecisionTreeClassifier
@@ -14,7 +14,7 @@ from arraylearn.tree.pruning import cost_complexity_path
 __all__ = ["CASES"]
 
 
-def _path(shape: Shape, n_threads: int) -> Contest:
+def _path(shape: Shape, n_threads: int) -> Race:
     rows = noise(shape)
 
     def ours(place: Place) -> Run:
@@ -26,7 +26,7 @@ def _path(shape: Shape, n_threads: int) -> Contest:
         prune = load_peer("sklearn.tree._tree", "ccp_pruning_path")
         return lambda: float(prune(made)["impurities"][-1])
 
-    return Contest(ours, {"scikit-learn": peer}, _itself)
+    return Race(ours, {"scikit-learn": peer}, _itself)
 
 
 def _itself(risk: Any) -> float:

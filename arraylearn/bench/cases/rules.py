@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.bench.case import Size, learner_case
+from arraylearn.bench.case import Learners, Size, learner_case
 from arraylearn.bench.data import Shape, interval_rules, nominal_rules
 from arraylearn.bench.peers import load_peer
 from arraylearn.rules import RipperClassifier, SequentialCoveringClassifier
@@ -45,30 +45,33 @@ CASES = [
     learner_case(
         "rules",
         "RIPPER, nominal",
+        Learners(
+            lambda shape: RipperClassifier(random_state=1, categorical_features=range(shape.n_columns)),
+            {"wittgenstein": _peer},
+        ),
         bar="rules",
         shapes=_NOMINAL,
         data=nominal_rules,
-        ours=lambda shape: RipperClassifier(random_state=1, categorical_features=range(shape.n_columns)),
-        peers={"wittgenstein": _peer},
     ),
     learner_case(
         "rules",
         "RIPPER, numeric",
+        Learners(lambda shape: RipperClassifier(random_state=1), {}),
         bar=None,
         shapes={"small": Shape(2000, 20), "medium": Shape(20_000, 20), "large": Shape(100_000, 20)},
         data=interval_rules,
-        ours=lambda shape: RipperClassifier(random_state=1),
-        peers={},
     ),
     learner_case(
         "rules",
         "covering by FOIL's gain",
+        Learners(
+            lambda shape: SequentialCoveringClassifier(
+                gain="foil", categorical_features=range(shape.n_columns)
+            ),
+            {},
+        ),
         bar=None,
         shapes=_NOMINAL,
         data=nominal_rules,
-        ours=lambda shape: SequentialCoveringClassifier(
-            gain="foil", categorical_features=range(shape.n_columns)
-        ),
-        peers={},
     ),
 ]

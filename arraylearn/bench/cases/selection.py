@@ -1,4 +1,4 @@
-"""Choosing and judging models: many fits in one go beside loops over single fits."""
+"""Choosing and judging models: many fits in one call beside loops over single fits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
-from arraylearn.bench.case import Case, Contest, Run
-from arraylearn.bench.data import Rows, Shape, machine_rows, normal
+from arraylearn.bench.case import Case, Race, Run
+from arraylearn.bench.data import Shape, TrainTest, machine_rows, normal
 from arraylearn.bench.peers import load_peer
 from arraylearn.selection import GridSearch, cross_validate, leave_one_out
 from arraylearn.svm import SVC
@@ -18,7 +18,7 @@ __all__ = ["CASES"]
 _LOOPED = 10  # rows that the loop of a leave-one-out is timed on
 
 
-def _search(shape: Shape, n_threads: int) -> Contest:
+def _search(shape: Shape, n_threads: int) -> Race:
     """Five folds of eight prices, without the final fit."""
     rows = machine_rows(shape)
     grid = {"C": [0.1 * 10 ** (3 * i / 7) for i in range(8)], "gamma": [1.0 / shape.n_columns]}
@@ -34,10 +34,10 @@ def _search(shape: Shape, n_threads: int) -> Contest:
         )
         return lambda: search(machine(), grid, cv=5, refit=False).fit(rows.X, rows.y)
 
-    return Contest(ours, {"libsvm": peer}, _best_score)
+    return Race(ours, {"libsvm": peer}, _best_score)
 
 
-def _depths(shape: Shape, n_threads: int) -> Contest:
+def _depths(shape: Shape, n_threads: int) -> Race:
     """Five folds of eight depths; the peer grows a tree for each."""
     rows = normal(shape)
     grid = {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12]}
@@ -51,7 +51,7 @@ def _depths(shape: Shape, n_threads: int) -> Contest:
         tree = load_peer("sklearn.tree", "DecisionTreeClassifier")
         return lambda: search(tree(random_state=0), grid, cv=5, refit=False).fit(rows.X, rows.y)
 
-    return Contest(ours, {"scikit-learn": peer}, _best_score)
+    return Race(ours, {"scikit-learn": peer}, _best_score)
 
 
 def _best_score(search: Any) -> float:
@@ -59,7 +59,7 @@ def _best_score(search: Any) -> float:
 
 
 def _left_out(kind: Any) -> Any:
-    def prepare(shape: Shape, n_threads: int) -> Contest:
+    def prepare(shape: Shape, n_threads: int) -> Race:
         """Leave each row out in turn; the loop does so for ten rows only, and its time is multiplied."""
         rows = normal(shape)
 
@@ -68,17 +68,17 @@ def _left_out(kind: Any) -> Any:
             return lambda: leave_one_out(kind(), X, y, refit=False, progress=False)
 
         shares = {"loop": _LOOPED / shape.n_rows}
-        return Contest(ours, {"loop": lambda: _loop(kind, rows)}, _accuracy_of_all, shares)
+        return Race(ours, {"loop": lambda: _loop(kind, rows)}, _accuracy_of_all, shares)
 
     return prepare
 
 
 def _accuracy_of_all(report: Any) -> float:
-    """Judge by the accuracy over all rows; ten rows say nothing."""
+    """Judge by the accuracy over all rows; NaN for the loop, which stops after ten."""
     return float("nan") if len(report.errors) == _LOOPED else 1.0 - float(report.error)
 
 
-def _loop(kind: Any, rows: Rows) -> Run:
+def _loop(kind: Any, rows: TrainTest) -> Run:
     splitter = load_peer("sklearn.model_selection", "PredefinedSplit")
     fold = [i if i < _LOOPED else -1 for i in range(rows.X.shape[0])]
     return lambda: cross_validate(

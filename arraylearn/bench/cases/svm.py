@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from arraylearn.backend.namespace import to_host
-from arraylearn.bench.case import Case, Size, learner_case
-from arraylearn.bench.data import Rows, Shape, machine_rows
+from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case
+from arraylearn.bench.data import Shape, TrainTest, machine_rows
 from arraylearn.bench.peers import load_peer
 from arraylearn.kernels import gram
 from arraylearn.svm import SVC, OneClassSVM
@@ -28,10 +28,10 @@ def _onedal(shape: Shape, n_threads: int, **settings: Any) -> Any:
     return load_peer("sklearnex.svm", "SVC")(**settings)
 
 
-def _objective(kernel: str) -> Callable[[Rows], Callable[[Any], float]]:
+def _objective(kernel: str) -> Callable[[TrainTest], Callable[[Any], float]]:
     """Judge by the dual objective of a two-class machine, in float64; larger is better."""
 
-    def judged_on(rows: Rows) -> Callable[[Any], float]:
+    def judged_on(rows: TrainTest) -> Callable[[Any], float]:
         def judge(machine: Any) -> float:
             support = to_host(machine.support_)
             beta, X = to_host(machine.dual_coef_)[0], rows.X[support]
@@ -49,21 +49,19 @@ def _objective(kernel: str) -> Callable[[Rows], Callable[[Any], float]]:
 
 
 def _fit(name: str, bar: str, shapes: dict[Size, Shape], kind: str, **settings: Any) -> Case:
-    # a million pair steps are enough to tell: a peer that stops there looks faster than it is
+    # at most a million pair steps: a peer that stops there looks faster than it is
     limited = {**settings, "max_iter": 1_000_000} if settings["kernel"] == "linear" else settings
     return learner_case(
         "svm",
         name,
+        Learners(
+            lambda shape: SVC(**settings),
+            {"libsvm": partial(_libsvm, **limited), "onedal": partial(_onedal, **limited)},
+        ),
         bar=bar,
         shapes=shapes,
         data=partial(machine_rows, kind=kind),
-        ours=lambda shape: SVC(**settings),
-        peers={
-            "libsvm": partial(_libsvm, **limited),
-            "onedal": partial(_onedal, **limited),
-        },
-        quality="dual objective",
-        judge=_objective(settings["kernel"]),
+        quality=Quality("dual objective", _objective(settings["kernel"])),
     )
 
 
@@ -71,7 +69,7 @@ def _one_class(shape: Shape, n_threads: int) -> Any:
     return load_peer("sklearn.svm", "OneClassSVM")(nu=0.1)
 
 
-def _inliers(rows: Rows) -> Callable[[Any], float]:
+def _inliers(rows: TrainTest) -> Callable[[Any], float]:
     return lambda machine: float((to_host(machine.predict(rows.X_new[:5000])) == 1).mean())
 
 
@@ -100,24 +98,21 @@ CASES = [
     learner_case(
         "svm",
         "gaussian, decision function",
+        Learners(lambda shape: SVC(), {"libsvm": _libsvm, "onedal": _onedal}),
         bar="decision function",
         shapes=_sizes(1000, 2000, 5000, 20),
         data=machine_rows,
-        ours=lambda shape: SVC(),
-        peers={"libsvm": _libsvm, "onedal": _onedal},
-        job="predict",
-        method="decision_function",
-        n_queries=lambda shape: 20_000 if shape.n_rows < 2000 else 100_000,
+        task=TimedCalls(
+            "predict", "decision_function", lambda shape: 20_000 if shape.n_rows < 2000 else 100_000
+        ),
     ),
     learner_case(
         "svm",
         "one-class, gaussian",
+        Learners(lambda shape: OneClassSVM(nu=0.1), {"libsvm": _one_class}),
         bar=None,
         shapes=_sizes(2000, 5000, 20_000, 20),
         data=machine_rows,
-        ours=lambda shape: OneClassSVM(nu=0.1),
-        peers={"libsvm": _one_class},
-        quality="share inside",
-        judge=_inliers,
+        quality=Quality("share inside", _inliers),
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from arraylearn.bench.case import Case, Size, learner_case
+from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.tree import DecisionTreeClassifier
@@ -25,15 +25,17 @@ def _peer(shape: Shape, n_threads: int, **settings: Any) -> Any:
     return load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0, **settings)
 
 
+_EXACT = Learners(lambda shape: DecisionTreeClassifier(splitter="exact"), {"scikit-learn": _peer})
+
+
 def _exact(name: str, bar: str, n_classes: int, n_values: int | None = None) -> Case:
     return learner_case(
         "tree",
         name,
+        _EXACT,
         bar=bar,
         shapes=_shapes(n_classes),
         data=partial(curved, n_values=n_values),
-        ours=lambda shape: DecisionTreeClassifier(splitter="exact"),
-        peers={"scikit-learn": _peer},
     )
 
 
@@ -45,6 +47,10 @@ CASES = [
     learner_case(
         "tree",
         "binned tree, depth 8",
+        Learners(
+            lambda shape: DecisionTreeClassifier(splitter="hist", max_depth=8),
+            {"scikit-learn": partial(_peer, max_depth=8)},
+        ),
         bar="binned tree",
         shapes={
             "small": Shape(50_000, 20, 2),
@@ -52,17 +58,14 @@ CASES = [
             "large": Shape(1_000_000, 20, 2),
         },
         data=curved,
-        ours=lambda shape: DecisionTreeClassifier(splitter="hist", max_depth=8),
-        peers={"scikit-learn": partial(_peer, max_depth=8)},
     ),
     learner_case(
         "tree",
         "full tree",
+        _EXACT,
         bar="tree prediction",
         shapes=_shapes(2),
         data=curved,
-        ours=lambda shape: DecisionTreeClassifier(splitter="exact"),
-        peers={"scikit-learn": _peer},
-        job="predict",
+        task=TimedCalls("predict"),
     ),
 ]

@@ -17,21 +17,21 @@ from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.namespace import Place, from_host, synchronize
 from arraylearn.backend.peak import measure_peak
 from arraylearn.bench.cases import FAMILIES
-from arraylearn.bench.data import Rows, Shape, curved, interval_rules, machine_rows, noise, normal
+from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
+from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal
 from arraylearn.bench.harness import race_turns
-from arraylearn.bench.machine import describe_machine, load, quiet, threads
 from arraylearn.bench.stage import find_stage
 
 __all__ = [
     "AXES",
-    "Growth",
-    "GrowthReport",
-    "growth_page",
-    "measure_growth",
-    "print_growth",
-    "read_growths",
-    "save_growth",
+    "CostSlope",
+    "SlopeReport",
+    "measure_slopes",
+    "print_slopes",
+    "read_slopes",
+    "save_slopes",
     "slope",
+    "slopes_page",
 ]
 
 AXES = ("n_rows", "n_columns", "n_classes")
@@ -40,18 +40,18 @@ _WORDS = {"n_rows": "rows", "n_columns": "columns", "n_classes": "classes"}
 
 
 class _Subject(NamedTuple):
-    """A learner and the table that its growth starts from."""
+    """A learner and the smallest table that it is fitted to."""
 
     family: str
     name: str
     base: Shape
-    data: Callable[[Shape], Rows]
+    data: Callable[[Shape], TrainTest]
     make: Callable[[], Any]
     axes: tuple[str, ...] = AXES
 
 
 @dataclass
-class Growth:
+class CostSlope:
     """Time and memory of one learner's fit along one axis."""
 
     family: str
@@ -65,15 +65,15 @@ class Growth:
 
 
 @dataclass
-class GrowthReport:
-    """All that was measured, and where."""
+class SlopeReport:
+    """All slopes of a run, and the machine it was made on."""
 
     machine: dict[str, Any]
     backend: str
     threads: int
     load_before: float | None
     quiet: bool | None
-    growths: list[Growth]
+    slopes: list[CostSlope]
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -92,15 +92,15 @@ def _subjects() -> list[_Subject]:
     import arraylearn as al
     from arraylearn.tree.pruning import cost_complexity_path
 
-    class Pruned:  # a fit whose cost is the tree's and the path's
+    class GrowAndPrune:
         def fit(self, X: Any, y: Any) -> Any:
             return cost_complexity_path(al.DecisionTreeClassifier().fit(X, y).tree_)
 
-    class Gram:
+    class GramMatrix:
         def fit(self, X: Any, y: Any) -> Any:
             return al.kernels.gram(X, gamma=0.01)
 
-    class Search:
+    class SearchPrices:
         def fit(self, X: Any, y: Any) -> Any:
             grid = {"C": [0.1, 1.0, 10.0]}
             return al.GridSearch(al.SVC(gamma=0.05), grid, cv=3, refit=False, progress=False).fit(X, y)
@@ -123,16 +123,16 @@ def _subjects() -> list[_Subject]:
             curved,
             lambda: al.DecisionTreeClassifier(splitter="hist", max_depth=8),
         ),
-        _Subject("pruning", "grow and weakest links", Shape(1000, 4, 2), noise, Pruned),
+        _Subject("pruning", "grow and weakest links", Shape(1000, 4, 2), noise, GrowAndPrune),
         _Subject(
-            "ensemble",
+            "boosting",
             "boosting, 10 rounds",
             Shape(10_000, 8, 2),
             curved,
             lambda: al.GradientBoostingClassifier(n_estimators=10),
         ),
         _Subject(
-            "ensemble",
+            "forest",
             "forest, 10 trees",
             Shape(2000, 8, 2),
             curved,
@@ -148,20 +148,20 @@ def _subjects() -> list[_Subject]:
             lambda: al.RipperClassifier(random_state=1),
             rows_and_columns,
         ),
-        _Subject("selection", "SVC: 3 folds x 3 prices", Shape(200, 20, 2), machine_rows, Search),
-        _Subject("kernels", "gaussian gram", Shape(500, 20, 2), machine_rows, Gram, rows_and_columns),
+        _Subject("selection", "SVC: 3 folds x 3 prices", Shape(200, 20, 2), machine_rows, SearchPrices),
+        _Subject("kernels", "gaussian gram", Shape(500, 20, 2), machine_rows, GramMatrix, rows_and_columns),
     ]
 
 
-def measure_growth(
+def measure_slopes(
     families: Sequence[str] = (),
     *,
     backend: str = "numpy",
     n_threads: int = 1,
     size: str = "small",
     only: str = "",
-    tell: Callable[[str], None] | None = None,
-) -> GrowthReport:
+    on_learner: Callable[[str], None] | None = None,
+) -> SlopeReport:
     """Fit each learner at four sizes along each axis: 1, 2, 4 and 8 times the base.
 
     `size` "medium" starts from four times as many rows, "large" from sixteen times as many.
@@ -170,27 +170,27 @@ def measure_growth(
     if unknown:
         known = ", ".join(FAMILIES)
         raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
-    stage, before = find_stage(backend), load()
+    stage, before = find_stage(backend), load_average()
     factor = {"small": 1, "medium": 4, "large": 16}[size]
-    growths = []
+    slopes = []
     with threads(n_threads), use_compiled(stage.mode):
         for one in _subjects():
             if (families and one.family not in families) or only not in one.name:
                 continue
             base = one.base._replace(n_rows=one.base.n_rows * factor)
-            growths += [_along(one, base, axis, stage.place) for axis in one.axes]
-            if tell is not None:
-                tell(one.name)
-    return GrowthReport(describe_machine(), backend, n_threads, before, quiet(before), growths)
+            slopes += [_measure_along(one, base, axis, stage.place) for axis in one.axes]
+            if on_learner is not None:
+                on_learner(one.name)
+    return SlopeReport(describe_machine(), backend, n_threads, before, is_quiet(before), slopes)
 
 
-def _along(one: _Subject, base: Shape, axis: str, place: Place) -> Growth:
+def _measure_along(one: _Subject, base: Shape, axis: str, place: Place) -> CostSlope:
     sizes = [getattr(base, axis) * step for step in (1, 2, 4, 8)]
     runs = {str(size): _fit(one, base._replace(**{axis: size}), place) for size in sizes}
     timed = race_turns(runs, turns=3, budget=6.0)
     seconds = [min(timed[str(size)]) for size in sizes]
     peaks = [_peak(runs[str(size)], place) for size in sizes]
-    return Growth(
+    return CostSlope(
         one.family, one.name, axis, sizes, seconds, peaks, slope(sizes, seconds), slope(sizes, peaks)
     )
 
@@ -217,7 +217,7 @@ def _size(n_bytes: float) -> str:
     return f"{n_bytes / 1e6:.3g} MB"
 
 
-def growth_rows(growths: Iterable[Growth]) -> list[tuple[str, ...]]:
+def slope_rows(slopes: Iterable[CostSlope]) -> list[tuple[str, ...]]:
     """Return a row of text for each learner and axis."""
     return [
         (
@@ -230,11 +230,11 @@ def growth_rows(growths: Iterable[Growth]) -> list[tuple[str, ...]]:
             f"{_size(one.peak_bytes[0])} - {_size(one.peak_bytes[-1])}",
             f"{one.memory_slope:.2f}",
         )
-        for one in growths
+        for one in slopes
     ]
 
 
-def print_growth(report: GrowthReport, console: Any = None) -> None:
+def print_slopes(report: SlopeReport, console: Any = None) -> None:
     """Print the slopes."""
     from rich.console import Console
     from rich.table import Table
@@ -244,17 +244,17 @@ def print_growth(report: GrowthReport, console: Any = None) -> None:
     table = Table(title=title, title_justify="left")
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading == "slope" else "left", overflow="fold")
-    for row in growth_rows(report.growths):
+    for row in slope_rows(report.slopes):
         table.add_row(*row)
     console.print(table)
     state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
     console.print(f"Machine {state}, load {report.load_before} before.", highlight=False)
 
 
-def growth_page(report: GrowthReport) -> str:
+def slopes_page(report: SlopeReport) -> str:
     """Return the slopes as a section of Markdown."""
     state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
-    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *growth_rows(report.growths)]
+    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *slope_rows(report.slopes)]
     return "\n".join(
         [
             "## Growth of cost",
@@ -268,15 +268,15 @@ def growth_page(report: GrowthReport) -> str:
     )
 
 
-def read_growths(paths: Sequence[str | Path]) -> GrowthReport:
-    """Read runs that `save_growth` wrote, and join them."""
+def read_slopes(paths: Sequence[str | Path]) -> SlopeReport:
+    """Read runs that `save_slopes` wrote, and join them."""
     read = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
     if any((one["machine"], one["backend"]) != (read[0]["machine"], read[0]["backend"]) for one in read):
         raise ValueError("`read`: the runs are of different machines, versions or backends.")
-    growths = [Growth(**growth) for one in read for growth in one["growths"]]
-    return GrowthReport(**{**read[0], "growths": growths})
+    slopes = [CostSlope(**raw) for one in read for raw in one["slopes"]]
+    return SlopeReport(**{**read[0], "slopes": slopes})
 
 
-def save_growth(report: GrowthReport, path: str | Path) -> None:
+def save_slopes(report: SlopeReport, path: str | Path) -> None:
     """Write the figures as JSON."""
     Path(path).write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")

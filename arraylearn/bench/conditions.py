@@ -1,4 +1,4 @@
-"""The machine: what it is, whether it is quiet, and equal threads for all who run on it."""
+"""The conditions of a run: the machine, its load, and the same number of threads for every program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from arraylearn._version import __version__
 from arraylearn.backend.threads import same_threads
 from arraylearn.bench.peers import pin_peers
 
-__all__ = ["describe_machine", "load", "n_cores", "quiet", "threads"]
+__all__ = ["describe_machine", "is_quiet", "load_average", "n_cores", "threads"]
 
 _TASKS = Path("/proc/self/task")
 _VERSIONS = (
@@ -38,18 +38,18 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def load() -> float | None:
-    """Return how many processes wanted a core in the last minute, where the system tells."""
+def load_average() -> float | None:
+    """Return the mean number of running processes over the last minute; None if the system does not know."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
-def quiet(before: float | None) -> bool | None:
-    """Whether others left the machine alone before the run began; None where the system does not tell."""
+def is_quiet(before: float | None) -> bool | None:
+    """Whether the load before the run was low enough for its times to be trusted; None if it is unknown."""
     return None if before is None else before < 0.3
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, system and versions, as they stand beside every result."""
+    """Return processor, system and versions, which are written beside every result."""
     versions = {"python": platform.python_version(), "arraylearn": __version__}
     for name in _VERSIONS:
         try:
@@ -76,11 +76,11 @@ def _processor() -> str:
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Give everyone `n` threads: our pool, BLAS, OpenMP, torch, the peers; and `n` cores, where Linux can."""
+    """Set our pool, BLAS, OpenMP, torch and the peers to `n` threads; on Linux bind them to `n` cores."""
     if n < 1 or n > n_cores():
         raise ValueError(
             f"`threads` must be from 1 to {n_cores()}, the cores this process may use; got {n}. "
-            "Contestants would wait for each other."
+            "With more threads than cores the programs slow one another down."
         )
     pin_peers(n)
     with same_threads(n), _on_cores(n):
@@ -89,7 +89,7 @@ def threads(n: int) -> Iterator[None]:
 
 @contextmanager
 def _on_cores(n: int) -> Iterator[None]:
-    """Bind every thread of this process to the first `n` of its cores: pools that others made as well."""
+    """Bind every thread of this process, also those of other libraries' pools, to its first `n` cores."""
     if sys.platform != "linux" or not _TASKS.exists():
         yield
         return

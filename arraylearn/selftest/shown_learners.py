@@ -1,4 +1,4 @@
-"""The learners and the built-in data that `arraylearn demo` and `arraylearn selftest` show them on."""
+"""The learners that `arraylearn demo` and `arraylearn selftest` run, each with a built-in data set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Learner", "learners"]
 
 
 class Learner(NamedTuple):
-    """A learner, ready to make, with the data it is shown on."""
+    """A learner and the data that it is fitted to."""
 
     name: str
     make: Callable[..., Any]  # takes backend=
@@ -40,8 +40,8 @@ _LEARNERS: list[tuple[str, str, str, dict[str, Any], str]] = [
 
 def learners() -> Iterator[Learner]:
     """Yield every learner with its data."""
-    for name, room, factory, options, data in _LEARNERS:
-        made = getattr(importlib.import_module(f"arraylearn.{room}"), factory)
+    for name, module, factory, options, data in _LEARNERS:
+        made = getattr(importlib.import_module(f"arraylearn.{module}"), factory)
         dataset = getattr(datasets, f"load_{data}")()
         yield Learner(name, _bind(made, options, dataset), dataset)
 

@@ -6,16 +6,16 @@ import json
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from arraylearn import cli
 from arraylearn.backend import compiling, probe
 from arraylearn.backend.compiling import get_compiled
-from arraylearn.bench import growth, run, show
-from arraylearn.bench.case import SIZES, Case, Contest, Shape
-from arraylearn.bench.data import noise
-from arraylearn.bench.run import Contestant, Report, Result, Versus, run_bench, summarize
+from arraylearn.bench import compare, show
+from arraylearn.bench.case import SIZES, Case, Race
+from arraylearn.bench.compare import BenchOptions, run_bench
+from arraylearn.bench.data import Shape
+from arraylearn.bench.results import BenchReport, Contestant, Result, Versus, join_reports, summarize
 from tests.bench.test_cases import CASES, tiny
 
 
@@ -31,7 +31,7 @@ def invented(prepare=None, **changes):
     """A case whose times are known: ours sleeps 4 ms, LIBSVM 40 ms, oneDAL fails to be there."""
 
     def known(shape, n_threads):
-        return Contest(
+        return Race(
             lambda place: sleeping(0.004, 0.75),
             {"libsvm": lambda: sleeping(0.04, 0.5), "onedal": lambda: sleeping(0.0, 1.0)},
             float,
@@ -45,14 +45,14 @@ def invented(prepare=None, **changes):
 
 @pytest.fixture
 def known_peers(monkeypatch):
-    monkeypatch.setattr(run, "installed_peers", lambda: frozenset({"libsvm"}))
-    monkeypatch.setattr(run, "missing_peers", lambda: {"onedal": "pip install scikit-learn-intelex"})
+    monkeypatch.setattr(compare, "installed_peers", lambda: frozenset({"libsvm"}))
+    monkeypatch.setattr(compare, "missing_peers", lambda: {"onedal": "pip install scikit-learn-intelex"})
 
 
 @pytest.fixture
 def report(monkeypatch, known_peers):
-    monkeypatch.setattr(run, "all_cases", lambda families: [invented()])
-    return run_bench(sizes=["medium"], turns=2)
+    monkeypatch.setattr(compare, "all_cases", lambda families: [invented()])
+    return run_bench(options=BenchOptions(sizes=["medium"], turns=2))
 
 
 def test_a_run(report):
@@ -73,19 +73,19 @@ def test_a_run(report):
 def test_the_file_holds_everything(report, tmp_path):
     path = tmp_path / "run.json"
     report.save(path)
-    assert Report.read(path) == report
+    assert BenchReport.read(path) == report
     assert json.loads(path.read_text())["results"][0]["ratios"]["libsvm"]["ratio"] > 0
 
 
 def test_runs_are_joined(report):
     again = [replace(report.results[0], size="large"), replace(report.results[0], n_rows=7)]
     later = replace(report, load_before=7000.0, quiet=False, skipped={"a": "b"}, results=again)
-    both = run.join_reports([report, later])
+    both = join_reports([report, later])
     assert [(one.size, one.n_rows) for one in both.results] == [("medium", 7), ("large", 100)]
     assert (both.load_before, both.quiet) == (7000.0, False)
     assert set(both.skipped) == {"onedal", "a"}
     with pytest.raises(ValueError, match="different machines"):
-        run.join_reports([report, replace(report, machine={})])
+        join_reports([report, replace(report, machine={})])
 
 
 def test_a_case_that_fails_costs_nothing_else(monkeypatch, known_peers):
@@ -93,10 +93,10 @@ def test_a_case_that_fails_costs_nothing_else(monkeypatch, known_peers):
         raise RuntimeError("no rows today")
 
     cases = [invented(broken, name="broken"), invented()]
-    monkeypatch.setattr(run, "all_cases", lambda families: cases)
-    told = []
-    report = run_bench(turns=1, tell=told.append)
-    assert [one.case for one in report.results] == [one.case for one in told] == ["sleep"]
+    monkeypatch.setattr(compare, "all_cases", lambda families: cases)
+    seen = []
+    report = run_bench(options=BenchOptions(turns=1), on_result=seen.append)
+    assert [one.case for one in report.results] == [one.case for one in seen] == ["sleep"]
     assert "no rows today" in report.skipped["broken, small"]
 
 
@@ -105,46 +105,46 @@ def test_an_interrupted_run_keeps_what_was_done(monkeypatch, known_peers, tmp_pa
         raise KeyboardInterrupt
 
     cases = [invented(), invented(interrupted, name="never ends"), invented(name="after it")]
-    monkeypatch.setattr(run, "all_cases", lambda families: cases)
+    monkeypatch.setattr(compare, "all_cases", lambda families: cases)
     path = tmp_path / "run.json"
-    report = run_bench(turns=1, keep=lambda so_far: so_far.save(path))
+    report = run_bench(options=BenchOptions(turns=1), on_case=lambda so_far: so_far.save(path))
     assert [one.case for one in report.results] == ["sleep"]
     assert "interrupted" in report.skipped.values()
-    assert Report.read(path).results == report.results
+    assert BenchReport.read(path).results == report.results
 
 
 def test_ours_runs_where_it_is_told(monkeypatch, known_peers):
     seen = []
 
     def noting(shape, n_threads):
-        return Contest(lambda place: lambda: seen.append(get_compiled()), {}, None)
+        return Race(lambda place: lambda: seen.append(get_compiled()), {}, None)
 
-    monkeypatch.setattr(run, "all_cases", lambda families: [invented(noting)])
+    monkeypatch.setattr(compare, "all_cases", lambda families: [invented(noting)])
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
-    run_bench(backends=["numpy", "compiled"], turns=1)
+    run_bench(options=BenchOptions(backends=["numpy", "compiled"], turns=1))
     assert set(seen) == {"never", "always"}
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
     with pytest.raises(ImportError, match=r"needs Numba.*pip install"):
-        run_bench(backends=["compiled"])
+        run_bench(options=BenchOptions(backends=["compiled"]))
 
 
 def test_without_peers_and_with_a_part_of_the_work(monkeypatch, known_peers):
     def part(shape, n_threads):
-        return Contest(
+        return Race(
             lambda place: sleeping(0.001, 1), {"libsvm": lambda: sleeping(0.02, 1)}, None, {"libsvm": 0.1}
         )
 
-    monkeypatch.setattr(run, "all_cases", lambda families: [invented(part)])
-    (alone,) = run_bench(with_peers=False, turns=1).results
+    monkeypatch.setattr(compare, "all_cases", lambda families: [invented(part)])
+    (alone,) = run_bench(options=BenchOptions(with_peers=False, turns=1)).results
     assert alone.peers == {}
-    (beside,) = run_bench(turns=1).results
+    (beside,) = run_bench(options=BenchOptions(turns=1)).results
     assert beside.peers["libsvm"].seconds >= 0.2  # a tenth of the work took 20 ms
     assert beside.ours.quality is None
 
 
 def test_wrong_choices_are_refused():
     with pytest.raises(ValueError, match="`size` must be 'small', 'medium' or 'large'; got 'huge'"):
-        run_bench(sizes=["huge"])
+        run_bench(options=BenchOptions(sizes=["huge"]))
     with pytest.raises(ValueError, match="`family`"):
         run_bench(["trees"])
 
@@ -209,14 +209,11 @@ def test_the_page_keeps_what_was_written_by_hand(report, tmp_path):
 
 def test_charts(report, tmp_path):
     pytest.importorskip("matplotlib")
-    from arraylearn.plot.benchmark import plot_bench, plot_growth
+    from arraylearn.plot.benchmark import plot_bench
 
     left, right = plot_bench(report).axes
     assert left.get_xscale() == right.get_xscale() == "log"
     assert "svm: sleep" in left.get_yticklabels()[0].get_text()
-    drawn = growth.Growth("svm", "SVC", "n_rows", [1, 2, 4, 8], [1, 2, 4, 8], [5, 5, 5, 5], 1.0, 0.0)
-    figure = plot_growth(growth.GrowthReport({}, "numpy", 1, None, None, [drawn]))
-    assert figure.axes[0].get_legend_handles_labels()[1] == ["SVC: 1.00"]
 
 
 # ---- the command
@@ -224,13 +221,13 @@ def test_charts(report, tmp_path):
 
 def test_the_command_writes_everything(monkeypatch, known_peers, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(run, "all_cases", lambda families: [invented()])
+    monkeypatch.setattr(compare, "all_cases", lambda families: [invented()])
     kept = {name: tmp_path / f"run.{name}" for name in ("json", "svg", "md")}
     names = ["--json", str(kept["json"]), "--chart", str(kept["svg"]), "--results", str(kept["md"])]
     assert cli.main(["bench", "svm", "--turns", "1", *names]) == 0
     assert "sleep" in capsys.readouterr().out
     assert all(path.stat().st_size > 100 for path in kept.values())
-    monkeypatch.setattr(run, "all_cases", lambda families: pytest.fail("ran again"))
+    monkeypatch.setattr(compare, "all_cases", lambda families: pytest.fail("ran again"))
     assert cli.main(["bench", "--read", str(kept["json"])]) == 0
     assert "sleep" in capsys.readouterr().out
 
@@ -257,7 +254,7 @@ def test_the_command_on_the_rung(rung, monkeypatch, capsys):
     """What a user with a GPU types, on the devices that stand in for one."""
     name = {"torch": "torch", "fake_cuda": "torch:cuda", "cupy": "cupy"}[rung.name]
     cases = [tiny(case, 60) for case in CASES if case.family == "bayes"]
-    monkeypatch.setattr(run, "all_cases", lambda families: cases)
+    monkeypatch.setattr(compare, "all_cases", lambda families: cases)
     probe.forget_probes()
     try:
         assert cli.main(["bench", "bayes", "--backend", "numpy", name, "--turns", "1"]) == 0
@@ -266,43 +263,3 @@ def test_the_command_on_the_rung(rung, monkeypatch, capsys):
     told = capsys.readouterr().out
     assert told.count(name.split(":")[0]) >= len(cases)
     assert "failed" not in told
-
-
-# ---- growth
-
-
-def test_slopes():
-    assert growth.slope([1, 2, 4], [5, 5, 5]) == pytest.approx(0.0)
-    assert growth.slope([10, 20, 40, 80], [3 * n**1.5 for n in (10, 20, 40, 80)]) == pytest.approx(1.5)
-
-
-def test_growth_of_what_is_known(monkeypatch, capsys, tmp_path):
-    class Square:
-        def fit(self, X, y):
-            return np.ones((X.shape[0], X.shape[0]))
-
-    known = growth._Subject("kernels", "square", Shape(400, 3, 2), noise, Square, ("n_rows", "n_columns"))
-    monkeypatch.setattr(growth, "_subjects", lambda: [known])
-    monkeypatch.setenv("COLUMNS", "200")
-    found = growth.measure_growth()
-    by_axis = {one.axis: one for one in found.growths}
-    assert by_axis["n_rows"].sizes == [400, 800, 1600, 3200]
-    # what is allocated, not what is resident, which other things in the process move
-    assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.01)
-    assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
-    assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.01)
-    kept, page = tmp_path / "growth.json", tmp_path / "RESULTS.md"
-    growth.save_growth(found, kept)
-    assert cli.main(["bench", "--growth", "--read", str(kept), str(kept), "--results", str(page)]) == 0
-    assert capsys.readouterr().out.count("square") == 4
-    assert page.read_text().count("| kernels | square |") == 4
-
-
-def test_every_learner_of_the_growth_fits():
-    for one in growth._subjects():
-        rows = one.data(Shape(60, max(10, one.base.n_columns), 2))
-        assert one.make().fit(rows.X, rows.y) is not None
-        assert set(one.axes) <= set(growth.AXES)
-    with pytest.raises(ValueError, match="`family`"):
-        growth.measure_growth(["forests"])
-    assert np.isfinite(growth.slope([1, 2], [0, 0]))

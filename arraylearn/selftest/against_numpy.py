@@ -12,16 +12,16 @@ from arraylearn.backend.counting import Counts, count_operations
 from arraylearn.backend.namespace import HOST, Place, from_host, is_array, synchronize, to_host
 from arraylearn.backend.selector import resolve
 from arraylearn.selftest.cases import kernel_cases
-from arraylearn.selftest.learners import learners
+from arraylearn.selftest.shown_learners import learners
 
-__all__ = ["Outcome", "run_selftest"]
+__all__ = ["Comparison", "run_selftest"]
 
-# Relative to the largest value; the order of additions differs between devices.
+# Relative to the largest value: devices add in different orders.
 _TOLERANCE = {"float64": 1e-8, "float32": 1e-3}
 
 
-class Outcome(NamedTuple):
-    """What one case gave."""
+class Comparison(NamedTuple):
+    """The result of one case."""
 
     name: str
     passed: bool
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def run_selftest(backend: str) -> Iterator[Outcome]:
+def run_selftest(backend: str) -> Iterator[Comparison]:
     """Run every kernel case and every learner on `backend` and on NumPy, and compare.
 
     Parameters
@@ -41,7 +41,7 @@ def run_selftest(backend: str) -> Iterator[Outcome]:
 
     Yields
     ------
-    Outcome
+    Comparison
         One per case, in order.
     """
     place = resolve(backend)
@@ -50,7 +50,7 @@ def run_selftest(backend: str) -> Iterator[Outcome]:
         yield _compare(
             case.name,
             place,
-            lambda where, case=case, inputs=inputs: case.call(where.xp, **_bring(inputs, where)),  # type: ignore[misc]
+            lambda where, case=case, inputs=inputs: case.call(where.xp, **_copy_to(inputs, where)),  # type: ignore[misc]
         )
     for learner in learners():
         yield _compare(
@@ -60,7 +60,7 @@ def run_selftest(backend: str) -> Iterator[Outcome]:
         )
 
 
-def _bring(inputs: dict[str, Any], place: Place) -> dict[str, Any]:
+def _copy_to(inputs: dict[str, Any], place: Place) -> dict[str, Any]:
     return {name: from_host(x, place) if is_array(x) else x for name, x in inputs.items()}
 
 
@@ -73,7 +73,7 @@ def _learn(learner: Any, backend: str) -> tuple[Any, ...]:
     return codes, model.predict_proba(learner.data.X)
 
 
-def _compare(name: str, place: Place, run: Callable[[Place], Any]) -> Outcome:
+def _compare(name: str, place: Place, run: Callable[[Place], Any]) -> Comparison:
     expected = _as_tuple(run(HOST))
     try:
         run(place)  # compiles kernels, fills caches
@@ -84,12 +84,12 @@ def _compare(name: str, place: Place, run: Callable[[Place], Any]) -> Outcome:
         synchronize(place)
         seconds = time.perf_counter() - start
     except Exception as error:
-        return Outcome(name, False, float("nan"), f"{type(error).__name__}: {error}", None, 0.0)
+        return Comparison(name, False, float("nan"), f"{type(error).__name__}: {error}", None, 0.0)
     differences = [_difference(one, other) for one, other in zip(found, expected, strict=True)]
     worst = max(differences, key=lambda pair: pair[0] / pair[1])
     passed = worst[0] <= worst[1]
     message = "" if passed else f"differs from NumPy by {worst[0]:.1e} (tolerance {worst[1]:.0e})"
-    return Outcome(name, passed, worst[0], message, counts, seconds)
+    return Comparison(name, passed, worst[0], message, counts, seconds)
 
 
 def _as_tuple(result: Any) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
-"""How the command line speaks of what goes wrong: one line on stderr and an exit status.
+"""Errors of the command line: one line on stderr and an exit status.
 
-0: done, 1: ``selftest`` found a difference, 2: an error, 130: interrupted, 141: nobody reads the output.
+0: done, 1: ``selftest`` found a difference, 2: an error, 130: interrupted, 141: broken pipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEBUG = "run with --debug for the traceback"
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line; it knows ``--debug``, and so does each of its commands."""
+    """A parser whose errors are one line; it and each of its commands take ``--debug``."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -32,7 +32,7 @@ class OneLineParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the arguments and exit."""
+        """Print what is wrong with the arguments and exit."""
         self.exit(_ERROR, f"{_line(message)}; see {self.prog} --help\n")
 
 
@@ -47,7 +47,7 @@ def run_and_report(run: Callable[[], int], *, is_debug: bool) -> int:
         _abandon_stdout()
         return _NO_READER
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # rich leaves at once, with a status of its own
+        if isinstance(stop.__context__, BrokenPipeError):  # rich exits at once, with a status of its own
             return _NO_READER
         raise
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def _line(message: str) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """Say what happened: in the words of the errors that are made for users, or with the type of others."""
+    """Return the message of an error that is meant for users, and for others also the type."""
     kind = type(error).__name__
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename!r}: {error.strerror}."
@@ -96,7 +96,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Find out now whether stdout took everything; the interpreter would complain on its way out."""
+    """Flush stdout now: an error at the interpreter's exit could not be reported in one line."""
     if sys.stdout is None:
         return
     try:
@@ -107,7 +107,7 @@ def _flush() -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let what stdout still holds go nowhere, so that the interpreter does not try to write it again."""
+    """Discard what stdout still holds, so that the interpreter does not try to write it at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a stand-in without a descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

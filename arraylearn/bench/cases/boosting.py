@@ -1,0 +1,88 @@
+"""Boosted trees beside LightGBM, XGBoost and scikit-learn; AdaBoost beside scikit-learn's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case
+from arraylearn.bench.data import Shape, curved
+from arraylearn.bench.peers import load_peer
+from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
+
+__all__ = ["CASES", "boosted_learners"]
+
+_TREES = 100
+_BARS: dict[Size, str] = {"small": "boosting, few rows", "medium": "boosting", "large": "boosting"}
+_QUERIES = {10_000: 100_000, 100_000: 200_000, 1_000_000: 1_000_000}  # rows to learn from -> rows to predict
+
+
+def boosted_learners() -> Learners:
+    """Return 100 rounds of trees of depth 6 with at most 64 leaves: ours and three peers'."""
+    return Learners(
+        lambda shape: GradientBoostingClassifier(n_estimators=_TREES),
+        {"lightgbm": _lightgbm, "xgboost": _xgboost, "scikit-learn": _histogram},
+    )
+
+
+def _lightgbm(shape: Shape, n_threads: int) -> Any:
+    return load_peer("lightgbm", "LGBMClassifier")(
+        n_estimators=_TREES, max_depth=6, num_leaves=64, n_jobs=n_threads, verbose=-1
+    )
+
+
+def _xgboost(shape: Shape, n_threads: int) -> Any:
+    return load_peer("xgboost", "XGBClassifier")(
+        n_estimators=_TREES,
+        max_depth=6,
+        learning_rate=0.1,
+        tree_method="hist",
+        n_jobs=n_threads,
+        enable_categorical=True,
+    )
+
+
+def _histogram(shape: Shape, n_threads: int) -> Any:
+    return load_peer("sklearn.ensemble", "HistGradientBoostingClassifier")(
+        max_iter=_TREES,
+        max_depth=6,
+        max_leaf_nodes=64,
+        early_stopping=False,
+        categorical_features="from_dtype",
+    )
+
+
+def _adaboost(shape: Shape, n_threads: int) -> Any:
+    return load_peer("sklearn.ensemble", "AdaBoostClassifier")(random_state=0)
+
+
+def _shapes(n_classes: int) -> dict[Size, Shape]:
+    return {
+        "small": Shape(10_000, 20, n_classes),
+        "medium": Shape(100_000, 20, n_classes),
+        "large": Shape(1_000_000, 20, n_classes),
+    }
+
+
+def _boosted(name: str, bar: str | dict[Size, str], n_classes: int, task: TimedCalls = FIT) -> Case:
+    shapes = _shapes(n_classes)
+    return learner_case("boosting", name, boosted_learners(), bar=bar, shapes=shapes, data=curved, task=task)
+
+
+CASES = [
+    _boosted("boosting, 100 trees, 2 classes", _BARS, 2),
+    _boosted("boosting, 100 trees, 3 classes", _BARS, 3),
+    _boosted(
+        "boosting, 100 trees",
+        "boosted prediction",
+        2,
+        TimedCalls("predict", "predict_proba", lambda shape: _QUERIES.get(shape.n_rows, shape.n_rows)),
+    ),
+    learner_case(
+        "boosting",
+        "AdaBoost, 50 stumps",
+        Learners(lambda shape: AdaBoostClassifier(random_state=0), {"scikit-learn": _adaboost}),
+        bar=None,
+        shapes=_shapes(2),
+        data=curved,
+    ),
+]

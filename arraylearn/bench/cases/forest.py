@@ -1,0 +1,51 @@
+"""Random forests beside scikit-learn's: fit and prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case
+from arraylearn.bench.data import Shape, curved
+from arraylearn.bench.peers import load_peer
+from arraylearn.forest import RandomForestClassifier
+
+__all__ = ["CASES"]
+
+
+def _peer(n_trees: int) -> Callable[[Shape, int], Any]:
+    def make(shape: Shape, n_threads: int) -> Any:
+        peer = load_peer("sklearn.ensemble", "RandomForestClassifier")
+        return peer(n_trees, random_state=0, n_jobs=n_threads)
+
+    return make
+
+
+def _forest(n_trees: int, n_classes: int, bar: str, task: TimedCalls = FIT) -> Case:
+    return learner_case(
+        "forest",
+        f"forest, {n_trees} trees, {n_classes} classes",
+        Learners(
+            lambda shape: RandomForestClassifier(n_estimators=n_trees, random_state=0),
+            {"scikit-learn": _peer(n_trees)},
+        ),
+        bar=bar,
+        shapes={
+            "small": Shape(10_000, 20, n_classes),
+            "medium": Shape(100_000, 20, n_classes),
+            "large": Shape(1_000_000, 20, n_classes),
+        },
+        data=curved,
+        task=task,
+    )
+
+
+_PREDICT = TimedCalls("predict", "predict_proba")
+
+CASES = [
+    _forest(100, 2, "forest"),
+    _forest(50, 3, "forest"),  # the time per tree does not depend on their number: half of them suffice
+    _forest(50, 10, "forest"),
+    _forest(100, 2, "forest prediction", _PREDICT),
+    _forest(100, 3, "forest prediction", _PREDICT),
+]

@@ -1,0 +1,208 @@
+"""Run cases: ours on every chosen backend and the peers, in alternating turns."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from arraylearn.backend.namespace import HOST, Place
+from arraylearn.backend.peak import measure_peak
+from arraylearn.bench.bars import BARS
+from arraylearn.bench.case import SIZES, Case, Race, Run, Size
+from arraylearn.bench.cases import all_cases
+from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
+from arraylearn.bench.harness import compare_turns, race_turns
+from arraylearn.bench.peers import installed_peers, missing_peers
+from arraylearn.bench.results import BenchReport, Contestant, Result, Versus
+from arraylearn.bench.stage import Stage, find_stage
+
+__all__ = ["BenchOptions", "run_bench"]
+
+# seconds of turns per case, after a first round that does not count
+BUDGET: dict[Size, float] = {"small": 4.0, "medium": 15.0, "large": 60.0}
+TURNS: dict[Size, int] = {"small": 5, "medium": 5, "large": 3}
+
+
+class BenchOptions(NamedTuple):
+    """How to run cases.
+
+    Parameters
+    ----------
+    sizes : sequence of {"small", "medium", "large"}
+        How many rows.
+    backends : sequence of str
+        As in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`. "numpy" is NumPy
+        alone, "compiled" NumPy with the bodies that Numba compiles.
+    n_threads : sequence of int
+        CPU threads of ours and of the peers, one run for each number.
+    with_peers : bool
+        Whether to time the peers that are installed.
+    clock : {"wall", "cpu"}
+        "cpu" counts processor time, for one thread on a machine with other work.
+    only : str
+        Cases whose name contains this text.
+    turns : int, optional
+        Upper limit on the turns per case.
+    """
+
+    sizes: Sequence[Size] = ("small",)
+    backends: Sequence[str] = ("numpy",)
+    n_threads: Sequence[int] = (1,)
+    with_peers: bool = True
+    clock: Literal["wall", "cpu"] = "wall"
+    only: str = ""
+    turns: int | None = None
+
+
+def run_bench(
+    families: Sequence[str] = (),
+    options: BenchOptions = BenchOptions(),  # noqa: B008 (immutable)
+    *,
+    on_result: Callable[[Result], None] | None = None,
+    on_case: Callable[[BenchReport], None] | None = None,
+) -> BenchReport:
+    """Time the cases of some families (default: all) and return a report.
+
+    Parameters
+    ----------
+    families : sequence of str
+        Of `arraylearn.bench.FAMILIES`.
+    options : BenchOptions
+        Sizes, backends, threads, peers, clock, cases and turns.
+    on_result : callable, optional
+        Called with each result.
+    on_case : callable, optional
+        Called after every case with the report so far, to write it to a file.
+
+    Notes
+    -----
+    An interrupt (Ctrl-C) ends the run; the report holds the finished cases and names the interrupt under
+    `skipped`.
+    """
+    stages = {name: find_stage(name) for name in options.backends}
+    cases = [case for case in all_cases(tuple(families)) if options.only in case.name]
+    unknown = [size for size in options.sizes if size not in SIZES]
+    if unknown:
+        raise ValueError(f"`size` must be 'small', 'medium' or 'large'; got {unknown[0]!r}.")
+    installed = installed_peers() if options.with_peers else frozenset()
+    report = _new_report(options.clock, _skipped_peers(cases, options.with_peers))
+    began = time.perf_counter()
+    try:
+        for n, case, size in itertools.product(options.n_threads, cases, options.sizes):
+            with threads(n), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    found = _run_case(case, size, n, stages, installed, options)
+                except Exception as error:  # a program that fails must not cost the results of the others
+                    report.skipped[f"{case.name}, {size}"] = f"failed: {type(error).__name__}: {error}"
+                    continue
+            report.results += found
+            report.load_after, report.seconds = load_average(), round(time.perf_counter() - began, 1)
+            if on_result is not None:
+                for result in found:
+                    on_result(result)
+            if on_case is not None:
+                on_case(report)
+    except KeyboardInterrupt:
+        report.skipped["what comes after the last result"] = "interrupted"
+    return report
+
+
+def _skipped_peers(cases: Sequence[Case], with_peers: bool) -> dict[str, str]:
+    """Return the peers that these cases will go without, with the reason."""
+    if not with_peers:
+        return {"peers": "not asked for"}
+    missing = missing_peers()
+    wanted = {name for case in cases for name in case.peers}
+    return {name: f"not installed: {missing[name]}" for name in sorted(wanted & set(missing))}
+
+
+def _new_report(clock: str, skipped: dict[str, str]) -> BenchReport:
+    before = load_average()
+    return BenchReport(
+        machine=describe_machine(),
+        clock=clock,
+        began=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        load_before=before,
+        load_after=before,
+        quiet=is_quiet(before),
+        seconds=0.0,
+        results=[],
+        skipped=skipped,
+    )
+
+
+def _run_case(
+    case: Case,
+    size: Size,
+    n_threads: int,
+    stages: dict[str, Stage],
+    installed: frozenset[str],
+    options: BenchOptions,
+) -> list[Result]:
+    """Time ours on each backend and the installed peers in alternating turns."""
+    shape = case.shapes[size]
+    race = case.prepare(shape, n_threads)
+    if case.host_only:
+        stages = {"numpy": find_stage("numpy")}
+    runs = {f"ours on {name}": stage.bring(race.ours) for name, stage in stages.items()}
+    runs |= {name: make() for name, make in race.peers.items() if name in installed}
+    timed = race_turns(
+        runs,
+        turns=options.turns or TURNS[size],
+        budget=BUDGET[size],
+        clock=time.perf_counter if options.clock == "wall" else time.process_time,
+    )
+    n_rows = case.n_rows(shape)
+    where = {f"ours on {name}": stage.place for name, stage in stages.items()}
+    figures = {
+        name: _contestant(
+            race, run, [seconds / race.shares.get(name, 1) for seconds in timed[name]], place, n_rows
+        )
+        for name, run in runs.items()
+        for place in [where.get(name, HOST)]
+    }
+    bar = case.bar_of(size)
+    results = []
+    for backend in stages:
+        ours = figures[f"ours on {backend}"]
+        result = Result(
+            case.family,
+            case.name,
+            size,
+            *shape,
+            n_threads,
+            backend,
+            case.quality,
+            bar,
+            {} if bar is None else {" or ".join(one.peers): one.least for one in BARS[bar].against},
+            ours,
+            peers={name: figures[name] for name in runs if name not in where},
+            ratios={
+                name: Versus(*compare_turns(ours.turns, figures[name].turns))
+                for name in runs
+                if name not in where
+            },
+        )
+        results.append(result)
+    return results
+
+
+def _contestant(race: Race, run: Run, turns: list[float], place: Place, n_rows: int) -> Contestant:
+    gc.collect()
+    with measure_peak(place) as peak:
+        result = run()
+    quality = None if race.judge is None else race.judge(result)
+    best = min(turns)
+    return Contestant(
+        best,
+        turns,
+        n_rows / best,
+        peak.n_bytes,
+        None if quality is None or math.isnan(quality) else quality,
+    )
