@@ -10,10 +10,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
+from arraylearn.backend.ops.apart import map_apart
+from arraylearn.backend.ops.forest import reach_leaves
+from arraylearn.backend.ops.grown import is_grown_whole
+from arraylearn.backend.ops.quadratic import reads_are_free
+from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.checks import check_whole, refuse
@@ -223,7 +227,7 @@ class RandomForestClassifier(ArrayClassifier):
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = ops.map_apart(xp, grow, _share(place, len(generators), n))
+            parts = map_apart(xp, grow, _share(place, len(generators), n))
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
@@ -238,7 +242,7 @@ class RandomForestClassifier(ArrayClassifier):
             for few in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[few], n, weights, self.bootstrap)
                 some = grove.trees._replace(root=grove.trees.root[few])
-                leaves = to_host(ops.reach_leaves(place.xp, bins, some))
+                leaves = to_host(reach_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
                 for line, start, end in zip(leaves, [0, *ends], ends, strict=False):
                     is_out = np.ones(n, dtype=bool)
@@ -289,9 +293,9 @@ class RandomForestClassifier(ArrayClassifier):
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
         bins = apply_binning(batch.place.xp, model.binning, batch.table)
-        return ops.sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
+        return sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
 
-    def _walk_at(self, place: Place) -> ops.ForestWalk:
+    def _walk_at(self, place: Place) -> ForestWalk:
         """Return the trees in the form of predictions; it is kept with the other copies of the model."""
         copies = self.__dict__.get("_copies", {})
         key = ("walk", place.xp, str(place.device))
@@ -299,9 +303,9 @@ class RandomForestClassifier(ArrayClassifier):
         if kept is None or kept[0] is not self.model_:
             groves = self._model_at(place).groves
             trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            kept = (self.model_, ops.prepare_walk(place.xp, trees, shares, self.n_features_in_))
+            kept = (self.model_, prepare_walk(place.xp, trees, shares, self.n_features_in_))
             copies[key] = kept
-        walk: ops.ForestWalk = kept[1]
+        walk: ForestWalk = kept[1]
         return walk
 
     def predict(self, X: Any) -> Array:
@@ -326,8 +330,8 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
 def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
     """Cut a number of trees into parts of about the same size, some for every thread."""
     most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
-    if ops.reads_are_free(place.device):
-        most_rows = _ROWS_OF_WHOLE_TREES if ops.is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
+    if reads_are_free(place.device):
+        most_rows = _ROWS_OF_WHOLE_TREES if is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)

@@ -18,8 +18,7 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
-from arraylearn.backend.ops.fused import integer_power
+from arraylearn.backend.ops.fused import gaussian_gram, integer_power, polynomial_gram
 from arraylearn.checks import refuse
 
 __all__ = [
@@ -108,7 +107,7 @@ class Polynomial(Kernel):
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the powers of the shifted inner products."""
-        return ops.polynomial_gram(xp, x, z, _factor(xp, self.gamma, x), float(self.coef0), self.degree)
+        return polynomial_gram(xp, x, z, _factor(xp, self.gamma, x), float(self.coef0), self.degree)
 
     def diagonal(self, xp: Namespace, x: Array) -> Array:
         """Return the powers of the shifted squared norms."""
@@ -150,7 +149,7 @@ class Gaussian(Kernel):
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the similarities, from 0 to 1; the diagonal is exactly 1 without `z`."""
-        return ops.gaussian_gram(xp, x, z, _factor(xp, self.gamma, x))
+        return gaussian_gram(xp, x, z, _factor(xp, self.gamma, x))
 
     def diagonal(self, xp: Namespace, x: Array) -> Array:
         """Return ones."""

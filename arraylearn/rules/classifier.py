@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.resolve import (
@@ -239,7 +239,7 @@ def _gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: A
             table = Table(
                 xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
             )
-    class_weights = to_host(ops.histogram(xp, codes, n_classes, weights)).tolist()
+    class_weights = to_host(histogram(xp, codes, n_classes, weights)).tolist()
     return Rows(place, table, codes, weights, [float(one) for one in class_weights])
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.ops.cells import best_cells, count_cells
+from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.rules.candidates import Block, Candidates, Target
 from arraylearn.rules.pool import Pool
 
@@ -140,8 +141,8 @@ def _score_block(
     """Find the best value or threshold of columns that are counted by value."""
     columns = (xp, block.packed, block.n_cells, is_live, target.is_positive, target.weights)
     if block.values is None:
-        return ops.best_cells(*columns, lambda p, covered: mask_gain(xp, gain, p, covered, before, least))
-    return score_table(xp, block, *ops.count_cells(*columns), gain, before, least)
+        return best_cells(*columns, lambda p, covered: mask_gain(xp, gain, p, covered, before, least))
+    return score_table(xp, block, *count_cells(*columns), gain, before, least)
 
 
 def score_table(
@@ -163,17 +164,17 @@ def score_table(
     if block.values is None:
         p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
         scores = score(p, covered)
-        best = ops.first_best(xp, scores, covered)
-        return _lines(xp, *ops.pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
+        best = first_best(xp, scores, covered)
+        return _lines(xp, *pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
     is_present = covered > 0
     p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
     scores = xp.where(xp.concat((is_present, is_present), axis=1), score(p_side, c_side), -math.inf)
-    best = ops.first_best(xp, scores, c_side)
-    found = ops.pick_in_lines(xp, best, scores, p_side, c_side)
+    best = first_best(xp, scores, c_side)
+    found = pick_in_lines(xp, best, scores, p_side, c_side)
     cell = best % n_cells
     position = xp.arange(n_cells, dtype=xp.int64, device=place.device)
     after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
-    neighbours = [ops.pick_in_lines(xp, one, block.values)[0] for one in (cell, after)]
+    neighbours = [pick_in_lines(xp, one, block.values)[0] for one in (cell, after)]
     others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
     return _lines(xp, *found, *others)
 
@@ -194,7 +195,7 @@ def _score_sorted(
     def score(p: Array, covered: Array) -> Array:
         return mask_gain(xp, gain, p, covered, before, least)
 
-    best, p, covered, position = ops.best_thresholds(
+    best, p, covered, position = best_thresholds(
         xp, pool.lists, candidates.ranks, target.is_positive, target.weights, score
     )
     is_above = position >= m

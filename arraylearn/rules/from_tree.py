@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.rules.candidates import Candidates, prepare, satisfies
 from arraylearn.rules.classifier import Rows, state_rule
 from arraylearn.rules.match import compile_rules, first_rule, match_rows
@@ -168,7 +168,7 @@ def _count_without_each(
         line = xp.where(n_broken == 0, n, xp.where(n_broken == 1, xp.argmax(is_broken, axis=0), n + 1))
     else:
         line = xp.zeros(is_right.shape, dtype=xp.int64, device=place.device)
-    table = ops.histogram(xp, line * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
+    table = histogram(xp, line * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
     sums = to_host(xp.reshape(table, (n + 2, 2))).tolist()
     right, covered = float(sums[n][1]), float(sum(sums[n]))
     without = [(right + float(sums[i][1]), covered + float(sum(sums[i]))) for i in range(n)]

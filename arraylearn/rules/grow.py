@@ -9,8 +9,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.ops.cells import count_rows
 from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.foil import Gain
 from arraylearn.rules.pool import Pool, restrict
@@ -54,7 +54,7 @@ def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]
         Weight of the positive rows and of all rows, and number of rows, of each mask.
     """
     if target.weights is None:
-        counts = to_host(ops.count_rows(xp, masks, target.is_positive)).tolist()
+        counts = to_host(count_rows(xp, masks, target.is_positive)).tolist()
         return [Weight(float(positive), float(n), n) for positive, n in counts]
     sums = []
     for mask in masks:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.backend.random import RandomState
 from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits
@@ -180,7 +180,7 @@ def _count_variants(
     after = xp.where(pool.is_live, 2 * later + is_positive, 2 * n)
     here = 2 * at + is_positive
     keys = xp.stack([after, *(xp.where(mask & pool.is_live, here, after) for mask in masks)])
-    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
+    table = xp.reshape(histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
     return [
         [Counts(float(positive), float(negative + positive)) for negative, positive in lines[at:n]]
         for lines in to_host(table).tolist()

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place
+from arraylearn.backend.ops.blocks import split_lists
+from arraylearn.backend.ops.order import argsort_rows, compress
 from arraylearn.rules.blocks import Blocks, Layout, lay_out, narrow_blocks, weigh_blocks
 from arraylearn.rules.candidates import Candidates, Target
 
@@ -46,7 +47,7 @@ def lay_out_again(place: Place, candidates: Candidates, pool: Pool) -> Pool:
     if pool.blocks is None or not pool.lists.shape[0] or 2 * pool.size > pool.lists.shape[1]:
         return pool
     xp, target = place.xp, pool.blocks.target
-    lists = ops.split_lists(xp, pool.lists, xp.astype(pool.is_live, xp.int32) - 1, (pool.size,))
+    lists = split_lists(xp, pool.lists, xp.astype(pool.is_live, xp.int32) - 1, (pool.size,))
     layout = lay_out(place, candidates, lists)
     blocks = weigh_blocks(place, candidates, layout, target, pool.is_live, pool.size)
     return Pool(pool.is_live, lists, pool.size, blocks)
@@ -66,16 +67,16 @@ def restrict(xp: Namespace, candidates: Candidates, pool: Pool, keep: Array, siz
         return Pool(is_live, pool.lists, size, narrow_blocks(place, candidates, pool.blocks, *changed))
     lists = pool.lists[:, :size]
     if d:
-        lists = ops.split_lists(xp, pool.lists, xp.astype(is_live, xp.int32) - 1, (size,))
+        lists = split_lists(xp, pool.lists, xp.astype(is_live, xp.int32) - 1, (size,))
     return Pool(is_live, lists, size)
 
 
 def _sort_few(xp: Namespace, ranks: Array, is_live: Array, size: int) -> Array:
     """Return the live rows in the order of each line of ranks (d, n), without a look at the others."""
     every = xp.arange(is_live.shape[0], dtype=xp.int64, device=array_api_compat.device(is_live))
-    rows = ops.compress(xp, every, is_live, size)
+    rows = compress(xp, every, is_live, size)
     rank = xp.take(ranks, rows, axis=1)
     # missing values come last
-    order = ops.argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
+    order = argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
     rows = xp.astype(rows, xp.int32)
     return xp.reshape(xp.take(rows, xp.reshape(order, (-1,)), axis=0), rank.shape)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place
+from arraylearn.backend.ops.blocks import scatter
+from arraylearn.backend.ops.order import compress, partition
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.grow import Weight, weigh
@@ -29,7 +30,7 @@ class Halves(NamedTuple):
 def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
     """Draw an order of all rows (n,), then put the positive ones first."""
     order = permutation(place, as_generator(rng), target.is_positive.shape[0])
-    return ops.partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
+    return partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
 
 
 def split_pool(
@@ -55,9 +56,9 @@ def split_pool(
     """
     rows = order
     if pool.size < order.shape[0]:
-        rows = ops.compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
+        rows = compress(xp, order, xp.take(pool.is_live, order, axis=0), pool.size)
     held = rows[at % folds :: folds]
-    is_held = ops.scatter(xp, xp.ones_like(held), held, pool.is_live.shape[0]) > 0
+    is_held = scatter(xp, xp.ones_like(held), held, pool.is_live.shape[0]) > 0
     return Halves(restrict(xp, candidates, pool, ~is_held, pool.size - held.shape[0]), is_held)
 
 

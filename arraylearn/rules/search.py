@@ -8,8 +8,9 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.ops.order import top_k
+from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 from arraylearn.backend.transfer import read_together
 from arraylearn.rules.blocks import Blocks, Layout
 from arraylearn.rules.candidates import Candidates, Target, is_single_precision
@@ -79,7 +80,7 @@ def _search_blocks(
     n_searched = min(_FIRST_BLOCKS, n_blocks)
     while True:
         # one more than is searched: the best of what is left out
-        bound, idx = ops.top_k(xp, bounds, min(n_searched + 1, n_blocks))
+        bound, idx = top_k(xp, bounds, min(n_searched + 1, n_blocks))
         found = _search(xp, blocks, flags, idx[:n_searched], gain, before, least)
         *parts, bound, idx, found = read_together(place, *tables, bound, idx, found)
         top = max(float(part[SCORE].max()) for part in (*parts, found))
@@ -146,8 +147,8 @@ def _search(
     is_cut = is_cut & (covered[:, : layout.width] > slack) & (covered[:, layout.width :] > slack)
     scores = mask_gain(xp, gain, p, covered, before, least)
     scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scores, -math.inf)
-    best = ops.first_best(xp, scores, covered)
-    return xp.stack((*ops.pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
+    best = first_best(xp, scores, covered)
+    return xp.stack((*pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
 
 
 def _entries(candidates: Candidates, layout: Layout, idx: Any, found: Any, floor: float) -> list[Entry]:

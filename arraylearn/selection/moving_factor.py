@@ -20,7 +20,8 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import cholesky, put, solve_triangular
+from arraylearn.backend.ops.linear import cholesky, solve_triangular
+from arraylearn.backend.ops.quadratic import put
 from arraylearn.selection.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]

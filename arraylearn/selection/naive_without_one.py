@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.ops.moments import Moments
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.bayes.naive import NaiveStatistics, total_moments
 from arraylearn.bayes.nominal import cell_offsets
 from arraylearn.bayes.rule import log_or_never
@@ -150,7 +150,7 @@ def _rows_by_cell(xp: Namespace, codes: Array, n_values: tuple[int, ...]) -> Arr
     """Count the rows of every nominal value, whatever their weight and class."""
     offsets = cell_offsets(n_values)
     first = xp.asarray(offsets[:-1], dtype=xp.int64, device=array_api_compat.device(codes))[:, None]
-    return xp.sum(ops.histogram(xp, xp.astype(codes, xp.int64) + 1 + first, offsets[-1]), axis=0)
+    return xp.sum(histogram(xp, xp.astype(codes, xp.int64) + 1 + first, offsets[-1]), axis=0)
 
 
 def _nominal_part(

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from arraylearn._typing import Array
 from arraylearn.backend.memory import get_memory_budget, row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
-from arraylearn.backend.ops import reads_are_free, scratch
+from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.quadratic import reads_are_free
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.selection.active_sets import follow_paths

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import (
+from arraylearn.backend.ops.quadratic import (
     inverse_curvature_roots,
     inverse_definite,
     project,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops import inverse_curvature_roots, solve_box_block
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, solve_box_block
 from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
 from arraylearn.svm.progress import Progress
 from arraylearn.svm.settings import Settings

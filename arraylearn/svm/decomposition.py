@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops import put, solve_box_block, top_k
+from arraylearn.backend.ops.order import top_k
+from arraylearn.backend.ops.quadratic import put, solve_box_block
 from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
 from arraylearn.svm.progress import Progress
 from arraylearn.svm.rows import KernelMatrix, KernelRows

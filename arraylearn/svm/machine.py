@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops import small_products
+from arraylearn.backend.ops.quadratic import small_products
 from arraylearn.kernels import Kernel, Linear, Precomputed
 
 __all__ = ["Machine", "assemble", "decide", "directions", "host_vectors", "one_vs_rest_scores"]

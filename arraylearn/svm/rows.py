@@ -10,7 +10,8 @@ import array_api_compat
 from arraylearn._typing import Array
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops import combine_rows, gather_block, scratch, small_products
+from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.quadratic import combine_rows, gather_block, small_products
 
 __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 

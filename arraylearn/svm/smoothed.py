@@ -19,7 +19,7 @@ import array_api_compat
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops import minimize_smoothed
+from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.svm.dual import DualProblem, DualSolution, extremes, find_offset
 from arraylearn.svm.settings import Settings
 

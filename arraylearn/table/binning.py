@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import from_host, locate, to_host
+from arraylearn.backend.ops.order import bin_columns
 from arraylearn.backend.threads import parallel_map
 
 __all__ = [
@@ -75,7 +75,7 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
     >>> bin_table(np, x, edges).codes
     array([[  0,   1, 255,   2]], dtype=uint8)
     """
-    return Bins(ops.bin_columns(xp, x, edges, missing_bin=edges.shape[1] + 1), edges)
+    return Bins(bin_columns(xp, x, edges, missing_bin=edges.shape[1] + 1), edges)
 
 
 def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:

@@ -10,7 +10,7 @@ from sklearn import svm as libsvm
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import minimize_smoothed
+from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.svm.dual import DualProblem, classification_problem
 from arraylearn.svm.settings import Settings
 from arraylearn.svm.smoothed import solve_smoothed

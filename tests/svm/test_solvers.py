@@ -9,14 +9,14 @@ from sklearn.datasets import make_classification
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import (
+from arraylearn.backend.ops.memory import scratch
+from arraylearn.backend.ops.quadratic import (
     combine_rows,
     gather_block,
     inverse_curvature_roots,
     pair_steps,
     project,
     put,
-    scratch,
     solve_box_block,
 )
 from arraylearn.kernels import Gaussian, Linear

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, locate, to_host
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.pruning.cost_complexity import CostComplexityPath, Risk, node_risk
 from arraylearn.tree.pruning.levels import least_above, read_bounds
@@ -54,7 +54,7 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
     errors = np.where(begin < above, errors, 0.0)
     first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
     n = prices.shape[0] + 1
-    change = ops.histogram(HOST.xp, first, n, errors) - ops.histogram(HOST.xp, end, n, errors)
+    change = histogram(HOST.xp, first, n, errors) - histogram(HOST.xp, end, n, errors)
     return np.cumulative_sum(change)[:-1]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -17,6 +16,7 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker
@@ -47,13 +47,13 @@ def node_counts(place: Place, tree: Tree, schema: Schema, table: Table, codes: A
     whole = weight
     if missing is not None:
         whole = np.where(missing, 0.0, weight)
-    counts = ops.histogram(xp, key, tree.n_nodes * c, from_host(whole, place, dtype))
+    counts = histogram(xp, key, tree.n_nodes * c, from_host(whole, place, dtype))
     if missing is not None:
         rows = np.nonzero(missing)[0]
         entry, leaf, share = leaf_shares(place, walker, table, rows)
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
-        counts = counts + ops.histogram(xp, key, tree.n_nodes * c, part)
+        counts = counts + histogram(xp, key, tree.n_nodes * c, part)
     counts = xp.reshape(counts, (tree.n_nodes, c))
     return sum_upward(xp, walker.tree, read_bounds(tree), counts)
 

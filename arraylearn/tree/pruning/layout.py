@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST
+from arraylearn.backend.ops.segments import histogram
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["Layout", "children_of", "find_levels", "lay_out", "sum_children_of"]
@@ -56,7 +56,7 @@ def find_levels(layout: Layout, roots: Any) -> list[Any]:
 def sum_children_of(layout: Layout, nodes: Any, values: Any) -> Any:
     """Sum values (t,) over the children of each of the nodes (k,)."""
     child, owner = children_of(layout, nodes)
-    return ops.histogram(HOST.xp, owner, nodes.shape[0], values[child])
+    return histogram(HOST.xp, owner, nodes.shape[0], values[child])
 
 
 def lay_out(tree: Tree, layout: Layout, counts: Any, impurity: Any) -> Tree:

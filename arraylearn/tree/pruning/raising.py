@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, from_host, locate
+from arraylearn.backend.ops.segments import segment_max
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import Walker, make_walker
@@ -175,8 +175,8 @@ class _Work:
         """Return the child of the largest weight; the last among equals, as in C4.5's successors."""
         child, owner = children_of(self.layout, nodes)
         weight = np.sum(self.counts[child], axis=1)
-        is_largest = weight >= ops.segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
-        return ops.segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
+        is_largest = weight >= segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
+        return segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
 
     def _branch_costs(self, nodes: Any, largest: Any, entries: list[Entries]) -> Any:
         """Errors expected were each node's rows all sent to its largest branch."""
