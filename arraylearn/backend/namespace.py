@@ -24,6 +24,7 @@ __all__ = [
     "move",
     "native_float",
     "read_flags",
+    "reads_are_free",
     "same_place",
     "supports_float64",
     "synchronize",
@@ -189,3 +190,11 @@ def synchronize(place: Place) -> None:
         library.cuda.synchronize(place.device)
     elif place.library == "cupy":
         library.cuda.get_current_stream().synchronize()
+
+
+def reads_are_free(device: Device) -> bool:
+    """Whether the host itself computes, so that reading a number in a loop costs nothing.
+
+    A solver that takes many small decisions is the best there; elsewhere one that takes few.
+    """
+    return "cpu" in str(device).lower()

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.moments import Moments, grouped_moments, merge_moments
 from arraylearn.bayes.naive import total_moments
 from arraylearn.gaussian import (
     Gaussians,

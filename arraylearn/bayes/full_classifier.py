@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.ops.moments import grouped_moments
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes import full, naive
 from arraylearn.bayes.classifier import BayesClassifier, is_safe

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.ops.moments import Moments, grouped_moments, merge_moments
-from arraylearn.backend.ops.segments import histogram
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.bayes.nominal import (
     Smoothing,
     count_categories,

@@ -1,6 +1,6 @@
 """Nominal attributes: counts of every value by class, and the probabilities estimated from them.
 
-The cells of all attributes lie in one run, as in `arraylearn.backend.ops.ragged`: the first cell of each
+The cells of all attributes lie in one run, as in `arraylearn.backend.arrays.ragged`: the first cell of each
 attribute is for the missing value, the others are its values in the order of the domain.
 """
 
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.ops.ragged import count_categories, look_up_sums
-from arraylearn.backend.ops.segments import segment_sum
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.bayes.rule import log_or_never
 
 __all__ = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.linear import logsumexp
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 from arraylearn.backend.ops.gradients import SCORE_BITS
-from arraylearn.backend.ops.linear import logsumexp
-from arraylearn.backend.ops.segments import histogram
 
 __all__ = ["mean_log_loss", "start_scores"]
 

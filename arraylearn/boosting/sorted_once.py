@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import locate
-from arraylearn.backend.ops.order import argsort_rows
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.rows import Rows
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.forest.grow_forest import Bags
 
 __all__ = ["draw_bags"]

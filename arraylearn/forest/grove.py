@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.backend.ops.grown import GrownTrees
-from arraylearn.backend.ops.segments import histogram
 
 __all__ = ["Grove", "Part", "join_parts", "make_part"]
 

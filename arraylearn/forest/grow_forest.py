@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.ops.blocks import block_index
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees
-from arraylearn.backend.ops.order import compress
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.backend.random import as_generator
 
 __all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]

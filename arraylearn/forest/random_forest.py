@@ -10,13 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.parallel import map_apart
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, read_flags, to_host
-from arraylearn.backend.ops.apart import map_apart
+from arraylearn.backend.namespace import HOST, Place, read_flags, reads_are_free, to_host
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.grown import is_grown_whole
-from arraylearn.backend.ops.quadratic import reads_are_free
 from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, bring, find_place
-from arraylearn.backend.ops.moments import Moments, grouped_moments, merge_moments
 from arraylearn.checks import refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
@@ -31,7 +31,7 @@ def covariances(xp: Namespace, stats: Moments, *, divisor: Divisor, shared: bool
     Parameters
     ----------
     stats : Moments
-        As from `arraylearn.backend.ops.grouped_moments`.
+        As from `arraylearn.backend.arrays.moments.grouped_moments`.
     divisor : {"unbiased", "ml"}
         What to divide by; weights count as repetitions of a row.
     shared : bool

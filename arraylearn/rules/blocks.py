@@ -11,11 +11,11 @@ import math
 from typing import NamedTuple
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import scatter
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.ops.blocks import scatter
 from arraylearn.backend.ops.cells import count_cells
-from arraylearn.backend.ops.order import compress
-from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.rules.candidates import Candidates, Target
 
 __all__ = ["Blocks", "Layout", "lay_out", "narrow_blocks", "weigh_blocks"]

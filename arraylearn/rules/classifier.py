@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.resolve import (

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.rules.candidates import Candidates, prepare, satisfies
 from arraylearn.rules.classifier import Rows, state_rule
 from arraylearn.rules.match import compile_rules, first_rule, match_rows

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.backend.random import RandomState
 from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.description_length import Counts, Setting, find_needless, least_data_bits, relative_bits

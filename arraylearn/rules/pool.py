@@ -7,9 +7,9 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.ops.blocks import split_lists
-from arraylearn.backend.ops.order import argsort_rows, compress
 from arraylearn.rules.blocks import Blocks, Layout, lay_out, narrow_blocks, weigh_blocks
 from arraylearn.rules.candidates import Candidates, Target
 

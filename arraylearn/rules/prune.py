@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import scatter
+from arraylearn.backend.arrays.order import compress, partition
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.ops.blocks import scatter
-from arraylearn.backend.ops.order import compress, partition
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.candidates import Candidates, Target, satisfies
 from arraylearn.rules.grow import Weight, weigh

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.rules.match import Matcher, compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.rule import Condition
 from arraylearn.table import Schema, Table

@@ -8,8 +8,8 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.ops.order import top_k
 from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 from arraylearn.backend.transfer import read_together
 from arraylearn.rules.blocks import Blocks, Layout

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
+from arraylearn.backend.arrays.moments import Moments
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.linear import cholesky, solve_triangular
-from arraylearn.backend.ops.moments import Moments
 from arraylearn.selection.naive_without_one import WithoutOne, prior_without_one
 
 __all__ = ["full_without_one"]

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.gather import put
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.linear import cholesky, solve_triangular
-from arraylearn.backend.ops.quadratic import put
 from arraylearn.selection.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.moments import Moments
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.moments import Moments
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.bayes.naive import NaiveStatistics, total_moments
 from arraylearn.bayes.nominal import cell_offsets
 from arraylearn.bayes.rule import log_or_never

@@ -7,9 +7,9 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.ops.order import top_k
 
 __all__ = ["commonest_neighbour", "median_deviation", "nearest_rows"]
 

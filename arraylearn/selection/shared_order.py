@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.ops.blocks import split_lists
-from arraylearn.backend.ops.order import argsort_rows
 from arraylearn.selection.folds import Sample
 from arraylearn.tree.rows import Rows, prepare_rows
 

@@ -11,10 +11,16 @@ import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.memory import get_memory_budget, row_chunks
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, read_flags, to_host
-from arraylearn.backend.ops.memory import scratch
-from arraylearn.backend.ops.quadratic import reads_are_free
+from arraylearn.backend.namespace import (
+    HOST,
+    accumulator_dtype,
+    from_host,
+    read_flags,
+    reads_are_free,
+    to_host,
+)
 from arraylearn.estimator import Batch
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.selection.active_sets import follow_paths

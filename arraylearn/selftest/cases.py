@@ -13,6 +13,11 @@ import numpy as np
 
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
+from arraylearn.backend.arrays.linear import cholesky, inverse_definite, logsumexp, solve_triangular
+from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.ops.boosting import (
     BlockSplits,
@@ -23,19 +28,7 @@ from arraylearn.backend.ops.boosting import (
 )
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
-from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
-from arraylearn.backend.ops.moments import grouped_moments, merge_moments
-from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
-from arraylearn.backend.ops.quadratic import (
-    combine_rows,
-    gather_block,
-    inverse_curvature_roots,
-    inverse_definite,
-    pair_steps,
-    project,
-    put,
-)
-from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
 from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.splits import best_splits
 from arraylearn.backend.ops.weighted import weighted_splits

@@ -19,15 +19,11 @@ from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.quadratic import (
-    inverse_curvature_roots,
-    inverse_definite,
-    project,
-    put,
-    reads_are_free,
-    small_products,
-)
+from arraylearn.backend.arrays.gather import put
+from arraylearn.backend.arrays.linear import inverse_definite
+from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, reads_are_free, to_host
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, project
 from arraylearn.svm.blocks import Coarse, solve_blocks
 from arraylearn.svm.decomposition import decompose
 from arraylearn.svm.dual import DualProblem, DualSolution, classification_problem, extremes, find_offset

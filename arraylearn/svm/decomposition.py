@@ -1,7 +1,7 @@
 """Working-set decomposition: a large dual problem, solved a few hundred rows at a time.
 
 Each outer step takes the rows that violate optimality most, keeps part of the last working set, fetches
-their kernel rows, improves the small problem (`arraylearn.backend.ops.solve_box_block`), and brings the
+their kernel rows, improves the small problem (`backend.ops.quadratic.solve_box_block`), and brings the
 gradient of all rows up to date. The host reads one packed array per step: it decides which rows come next.
 """
 
@@ -11,9 +11,10 @@ import math
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.gather import put
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.order import top_k
-from arraylearn.backend.ops.quadratic import put, solve_box_block
+from arraylearn.backend.ops.quadratic import solve_box_block
 from arraylearn.svm.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
 from arraylearn.svm.progress import Progress
 from arraylearn.svm.rows import KernelMatrix, KernelRows

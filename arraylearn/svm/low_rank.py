@@ -14,8 +14,8 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.order import top_k
 from arraylearn.svm.rows import KernelMatrix
 
 __all__ = ["factor_low_rank"]

@@ -8,8 +8,8 @@ from typing import Literal
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.ops.quadratic import put
 from arraylearn.svm.blocks import solve_blocks
 from arraylearn.svm.decomposition import decompose, make_rows
 from arraylearn.svm.dual import DualProblem, DualSolution, objective

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.namespace import from_host, locate, to_host
-from arraylearn.backend.ops.order import bin_columns
 from arraylearn.backend.threads import parallel_map
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
-from arraylearn.backend.ops.order import argsort_rows
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.threads import parallel_map
 from arraylearn.table.binning import (

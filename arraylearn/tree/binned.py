@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.ops.bins import gini_bins
-from arraylearn.backend.ops.blocks import block_index, gini_gains
-from arraylearn.backend.ops.order import argsort_rows, compress
-from arraylearn.backend.ops.segments import paired_histogram
+from arraylearn.backend.ops.gini import gini_gains
 from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.backend.ops.subtrees import Subtrees
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at

@@ -6,10 +6,10 @@ import math
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.blocks import gini_gains, gini_scores
-from arraylearn.backend.ops.order import argsort_rows, compress
-from arraylearn.backend.ops.segments import segment_max
+from arraylearn.backend.ops.gini import gini_gains, gini_scores
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Limits
 from arraylearn.tree.exact import sort_values

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, steps
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.blocks import block_max, first_in_block, gini_gains, gini_scores, steps
+from arraylearn.backend.ops.gini import gini_gains, gini_scores
 from arraylearn.backend.ops.gini_split import gini_split
-from arraylearn.backend.ops.order import argsort_rows
 from arraylearn.backend.ops.weighted import running_weights, weighted_splits
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram, segment_sum
 from arraylearn.backend.namespace import (
     HOST,
     Place,
     from_host,
     to_host,
 )
-from arraylearn.backend.ops.segments import histogram, segment_sum
 from arraylearn.estimator import ArrayClassifier, Batch, SecondTry
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import (

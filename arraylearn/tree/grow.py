@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import scatter, split_lists
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.ops.blocks import scatter, split_lists
 from arraylearn.backend.ops.gini_split import split_lists_at
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.backend.transfer import read_together
 from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles

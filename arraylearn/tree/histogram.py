@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import bring, find_place
-from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.checks import refuse
 
 __all__ = ["class_histogram", "count_classes"]

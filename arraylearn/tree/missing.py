@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_index, scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops.blocks import block_index, scatter
 from arraylearn.tree.build import NextLevel, Splits
 from arraylearn.tree.rows import Entries, Level, rows_at
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
 from arraylearn.tree.split import Candidates, Rule, judge
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.blocks import block_index
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Tree

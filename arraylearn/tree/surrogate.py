@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, scatter
+from arraylearn.backend.arrays.order import argsort_rows, top_k
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops.blocks import block_max, first_in_block, scatter
-from arraylearn.backend.ops.order import argsort_rows, top_k
-from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.tree.rows import (
     Level,
     Rows,

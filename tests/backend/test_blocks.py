@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block, scatter, split_lists
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.bins import gini_bins
-from arraylearn.backend.ops.blocks import block_index, block_max, first_in_block, scatter, split_lists
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.gini_split import gini_split, split_lists_at
 from arraylearn.backend.threads import set_num_threads

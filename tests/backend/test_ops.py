@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arraylearn.backend.arrays.linear import cholesky, logsumexp, solve_triangular
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.native import native, portable_only
-from arraylearn.backend.ops.linear import cholesky, logsumexp, solve_triangular
-from arraylearn.backend.ops.order import argsort_rows, bin_columns, compress, partition, top_k
-from arraylearn.backend.ops.segments import histogram, paired_histogram, segment_max, segment_sum
 from tests.backends.assertions import assert_close
 
 SHAPES = [(0, 3), (1, 1), (7, 1), (50, 4), (50, 1000)]  # (rows, segments); the last has empty segments

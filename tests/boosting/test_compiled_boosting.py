@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.native import numpy_boosting, portable_only
 from arraylearn.backend.ops.binned_trees import sum_leaves
 from arraylearn.backend.ops.boosting import (
@@ -18,7 +19,6 @@ from arraylearn.backend.ops.boosting import (
     split_blocks,
 )
 from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
-from arraylearn.backend.ops.order import bin_columns
 from arraylearn.backend.ops.splits import best_splits
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.naive_bayes import GaussianNB
 
 import arraylearn as al
+from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.moments import grouped_moments
 from arraylearn.gaussian import (
     amplification,
     diagonal_log_density,

@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 import arraylearn as al
-from arraylearn.backend.ops.order import argsort_rows
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.selection import shared_order
 from arraylearn.selection.folds import make_folds, open_sample
 from arraylearn.selection.rows import take_rows

@@ -35,7 +35,6 @@ from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
-from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
@@ -47,6 +46,7 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
+from arraylearn.backend.native.numpy_scratch import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401

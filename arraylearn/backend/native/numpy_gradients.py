@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.score_tables import (
+from arraylearn.backend.ops.score_tables import (
     CELL_BITS,
     GRADIENT_BITS,
     LAST_SCORE,

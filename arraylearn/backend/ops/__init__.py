@@ -1,6 +1,4 @@
-"""What the array API standard lacks: one contract and one portable body each, native bodies beside.
+"""Primitives that know nodes, gradients or dual variables; the families that use them will own them.
 
-Every function takes the namespace first, never waits for the device, and never looks at values to choose a
-shape. Out-of-range keys and segments are the caller's error; nothing here checks them, because a check would
-wait for the device.
+They follow the rules of `arraylearn.backend.arrays`: the namespace first, no sync, no check of values.
 """

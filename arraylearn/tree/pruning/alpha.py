@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, locate, to_host
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.pruning.cost_complexity import CostComplexityPath, Risk, node_risk
 from arraylearn.tree.pruning.levels import least_above, read_bounds

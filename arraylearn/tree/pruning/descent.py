@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.blocks import block_index
-from arraylearn.backend.ops.order import compress
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.table import Schema, Table
 from arraylearn.tree.predict import Walker, branch_of
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -16,7 +17,6 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
-from arraylearn.backend.ops.segments import segment_sum
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, Tree
 from arraylearn.tree.pruning.checks import check_inside, check_tree

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["Layout", "children_of", "find_levels", "lay_out", "sum_children_of"]

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import to_host
-from arraylearn.backend.ops.segments import segment_sum
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upward"]

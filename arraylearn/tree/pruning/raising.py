@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import HOST, from_host, locate
-from arraylearn.backend.ops.segments import segment_max
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import Walker, make_walker

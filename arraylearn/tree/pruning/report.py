@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.ops.segments import histogram
 from arraylearn.tree.cut import leaf_errors
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.pruning.checks import check_tree

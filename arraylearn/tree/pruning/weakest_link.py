@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.ops.order import compress
-from arraylearn.backend.ops.segments import segment_max, segment_sum
 from arraylearn.tree.nodes import LEAF, Tree
 
 __all__ = ["Links", "weakest_links"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
-from arraylearn.backend.score_tables import (
+from arraylearn.backend.ops.score_tables import (
     CELL_BITS,
     GRADIENT_BITS,
     LAST_SCORE,

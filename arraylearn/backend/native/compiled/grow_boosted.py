@@ -12,7 +12,7 @@ from arraylearn.backend.native.compiled.boosted_levels import work
 from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Search, enlarge, make_room
 from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
-from arraylearn.backend.score_tables import GRADIENT_BITS
+from arraylearn.backend.ops.score_tables import GRADIENT_BITS
 from arraylearn.backend.threads import assisted, free_threads
 
 __all__ = ["grow_boosted_trees"]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.segments import histogram
 
 __all__ = ["count_categories", "look_up_sums"]
 

@@ -1,4 +1,4 @@
-"""NumPy body of `arraylearn.backend.ops.memory`."""
+"""NumPy body of `arraylearn.backend.arrays.scratch`."""
 
 from __future__ import annotations
 
