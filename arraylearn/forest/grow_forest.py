@@ -13,7 +13,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees
-from arraylearn.backend.random import as_generator
+from arraylearn.backend.random import as_generator, splitmix
 
 __all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]
 
@@ -33,6 +33,7 @@ class ForestLimits(NamedTuple):
     min_samples_split: int
     min_samples_leaf: int
     columns: Any  # (draws, f) from `draw_columns`: each node looks at those of one draw
+    is_whole: bool  # whether trees grow by `grow_whole_trees`, or level by level
     positions: Array | None = None  # where bins lie, if each column offers one cut, drawn at random
 
 
@@ -82,10 +83,13 @@ def grow_trees(
     entries += bags.weights << class_bits
     entries += code
     rules = CutRules(n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes)
-    growth = ForestGrowth(rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions)
-    grown = grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
-    if grown is not None:
-        return grown
+    if limits.is_whole:
+        growth = ForestGrowth(
+            rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions
+        )
+        grown = grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
+        if grown is not None:
+            return grown
     trees = np.arange(n_trees)
     parts = [_leaves(trees, counts)]
     level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
@@ -131,14 +135,6 @@ def draw_columns(d: int, n_features: int) -> Any:
     keys = as_generator(_DRAW_SEED).random((n_draws, d))
     order = np.argsort(keys, axis=1, stable=True)
     return np.asarray(order[:, :n_features], copy=True)  # and forget the others
-
-
-def _mix(numbers: Any) -> Any:
-    """Scatter the bits of uint64 numbers (splitmix64)."""
-    numbers = numbers + np.asarray(0x9E3779B97F4A7C15, dtype=np.uint64)
-    numbers = (numbers ^ (numbers >> 30)) * np.asarray(0xBF58476D1CE4E5B9, dtype=np.uint64)
-    numbers = (numbers ^ (numbers >> 27)) * np.asarray(0x94D049BB133111EB, dtype=np.uint64)
-    return numbers ^ (numbers >> 31)
 
 
 def _may_split(counts: Any, sizes: Any, limits: ForestLimits) -> Any:
@@ -188,7 +184,7 @@ def _cut_among(
     if positions is not None:
         # by the seed of the node and the column, whichever other columns are looked at
         seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
-        draws = Draws(from_host(np.astype(_mix(seeds) >> 32, np.int64), place), positions)
+        draws = Draws(from_host(np.astype(splitmix(seeds) >> 32, np.int64), place), positions)
     score, slot, cut, n_left, left = best_cuts(
         xp,
         bins,
@@ -233,7 +229,7 @@ def _descend(
             level.trees[live],
             cuts.sizes[live, side],
             cuts.counts[live, side],
-            _mix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
+            splitmix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
         )
         for side, live in enumerate(is_live)
     ]

@@ -34,7 +34,7 @@ __all__ = ["Forest", "RandomForestClassifier"]
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
 # Trees grow together while their rows are no more than this. A device launches as often for many trees as for
-# one; the caches of a host like fewer; trees that grow whole, one after the other, have no use for company.
+# one; a host's caches hold fewer; trees that grow whole, one after the other, gain nothing from batching.
 _ROWS_ON_A_DEVICE = 2_000_000
 _ROWS_ON_THE_HOST = 250_000
 _ROWS_OF_WHOLE_TREES = 50_000
@@ -209,14 +209,16 @@ class RandomForestClassifier(ArrayClassifier):
     ) -> Grove:
         """Grow the trees that are missing on bins (n, d)."""
         xp, (n, d), n_bins = place.xp, lines.shape, binning.n_bins
+        generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
+        is_whole = is_grown_whole(xp, n * (d + len(generators)))
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
             draw_columns(d, _count_features(self.max_features, d)),
+            is_whole,
             place_bins(place, binning) if self._draws_cuts else None,
         )
-        generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
         def grow(few: slice) -> Part:
             bags = draw_bags(generators[few], n, weights, self.bootstrap)
@@ -226,7 +228,7 @@ class RandomForestClassifier(ArrayClassifier):
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = map_apart(xp, grow, _share(place, len(generators), n))
+            parts = map_apart(xp, grow, _share(place, len(generators), n, is_whole))
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
@@ -326,11 +328,11 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
     return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
-def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
+def _share(place: Place, n_trees: int, n_rows: int, is_whole: bool) -> list[slice]:
     """Cut a number of trees into parts of about the same size, some for every thread."""
     most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
     if reads_are_free(place.device):
-        most_rows = _ROWS_OF_WHOLE_TREES if is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
+        most_rows = _ROWS_OF_WHOLE_TREES if is_whole else _ROWS_ON_THE_HOST
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)

@@ -26,7 +26,7 @@ _FIRST_TABLES = 64
 
 
 def grow_boosted_trees(bins: Host, cells: Host, *others: Any) -> Iterator[Any] | None:
-    if cells.dtype != np.uint8:  # made before Numba was awake
+    if cells.dtype != np.uint8:  # NumPy's `histogram_cells` made them: too few values
         return None
     return _grow_all(bins, cells, *others)
 
