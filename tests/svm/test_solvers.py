@@ -8,7 +8,6 @@ from sklearn.datasets import make_classification
 
 import arraylearn as al
 from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
-from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project, solve_box_block
@@ -218,18 +217,6 @@ def test_product_in_strips(rung, xp):
     matrix = KernelMatrix(place, x, Linear().gram)
     found = product(matrix, None, rung.from_host(columns), rung.from_host(weights, x.dtype))
     assert_close(found, X @ X[columns].T @ weights, dtype=x.dtype, rtol=1e-4, atol=1e-4)
-
-
-def test_warm_memory_is_lent_once(rung, xp, dtype):
-    first = scratch(xp, (40, 50), dtype, rung.device)
-    second = scratch(xp, (40, 50), dtype, rung.device)
-    first[:, :] = 1.0
-    second[:, :] = 2.0
-    assert_close(first, np.ones((40, 50)), dtype=dtype)
-    del first, second
-    third = scratch(xp, (10, 3), dtype, rung.device)
-    third[:, :] = 3.0
-    assert_close(third, np.full((10, 3), 3.0), dtype=dtype)
 
 
 def test_waits_per_outer_step(rung):

@@ -46,7 +46,6 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
     solve_box_block,
 )
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
-from arraylearn.backend.native.numpy_scratch import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
