@@ -64,7 +64,7 @@ def grow_trees(
     packed, shifts = gradients
     is_plain = columns.n_numeric == columns.bins.shape[0]
     if is_plain and limits.max_leaf_nodes is None and limits.trend is None:
-        parts = BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing, columns.memory)
+        parts = BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing, columns.buffers)
         rules = BoostedRules(limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf)
         grown = grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
         if grown is not None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.scratch import KeptBuffers
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.ops.boosting import histogram_cells
@@ -42,7 +43,7 @@ class Columns(NamedTuple):
     n_bins: int
     n_numeric: int
     missing: tuple[int, ...]  # the columns with missing values
-    memory: dict[str, Any]  # what bodies of primitives keep from round to round
+    buffers: KeptBuffers  # scratch memory of `grow_boosted_trees`, from round to round
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
@@ -142,4 +143,4 @@ def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
     is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
     missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
     cells = histogram_cells(xp, bins, binning.n_bins)
-    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, {})
+    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, KeptBuffers())

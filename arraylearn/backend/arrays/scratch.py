@@ -1,10 +1,11 @@
-"""Scratch memory that is asked for again and again."""
+"""Scratch memory: one buffer for any array, and buffers that a repeated call keeps."""
 
 from __future__ import annotations
 
 import math
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.memory import get_memory_budget
 from arraylearn.backend.namespace import library_name
 
-__all__ = ["scratch"]
+__all__ = ["KeptBuffers", "scratch"]
 
 Host = np.ndarray[Any, Any]
 
@@ -30,6 +31,26 @@ def scratch(xp: Namespace, shape: tuple[int, ...], dtype: Any, device: Device) -
         if 0 < n_bytes <= get_memory_budget() // 4 and (lent := _buffer.lend(n_bytes)) is not None:
             return lent.view(dtype).reshape(shape)
     return xp.empty(shape, dtype=dtype, device=device)
+
+
+class KeptBuffers:
+    """The buffers of a call that is repeated: made by the first one, and anew where their sizes change."""
+
+    def __init__(self) -> None:
+        self._sizes: tuple[int, ...] | None = None
+        self._buffers: tuple[Any, ...] = ()
+
+    def get(
+        self, sizes: tuple[int, ...], make: Callable[[tuple[int, ...]], tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        """Return the buffers of these sizes, or let `make` make them."""
+        if self._sizes != sizes:
+            self._sizes, self._buffers = sizes, make(sizes)
+        return self._buffers
+
+    def replace(self, *buffers: Any) -> None:
+        """Keep other buffers under the same sizes: larger ones, since those were too small."""
+        self._buffers = buffers
 
 
 class _Buffer:
