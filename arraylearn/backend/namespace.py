@@ -94,7 +94,7 @@ def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
 
 
 def to_host(x: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to a NumPy array; on a GPU the host waits here."""
+    """Copy an array to a NumPy array; on a GPU this is a sync."""
     if isinstance(x, np.ndarray):
         return x
     library = locate(x).library
@@ -184,7 +184,7 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
 
 
 def synchronize(place: Place) -> None:
-    """Wait until the device has finished, for timings."""
+    """Sync: wait until the device has finished, for timings."""
     library = place.xp
     if place.library == "torch" and place.device.type == "cuda":
         library.cuda.synchronize(place.device)
@@ -193,8 +193,8 @@ def synchronize(place: Place) -> None:
 
 
 def reads_are_free(device: Device) -> bool:
-    """Whether the host itself computes, so that reading a number in a loop costs nothing.
+    """Whether the device is the host's processor, where reading a number in a loop costs nothing.
 
-    A solver that takes many small decisions is the best there; elsewhere one that takes few.
+    Solvers that take many small decisions are fastest there; elsewhere each decision is a sync.
     """
     return "cpu" in str(device).lower()

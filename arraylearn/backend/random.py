@@ -37,7 +37,7 @@ def permutation(place: Place, rng: np.random.Generator, n: int) -> Array:
 
 
 def splitmix(numbers: Any) -> Any:
-    """Turn uint64 numbers of the host into others that look random (splitmix64); equal ones stay equal."""
+    """Return pseudo-random uint64 numbers, a function of those given (splitmix64); host arrays."""
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers = (numbers ^ (numbers >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> 27)) * np.uint64(0x94D049BB133111EB)

@@ -128,7 +128,7 @@ def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array)
 
 
 def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
-    """Tell where the next value of the row (d, m) is larger by more than `gap`, and known."""
+    """Find where the next value of the row (d, m) is larger by more than `gap`, and known."""
     lower = values[:, :-1] + gap if gap else values[:, :-1]
     last = xp.zeros((values.shape[0], 1), dtype=xp.bool, device=array_api_compat.device(values))
     return xp.concat((values[:, 1:] > lower, last), axis=1)

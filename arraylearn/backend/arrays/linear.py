@@ -1,4 +1,4 @@
-"""Linear algebra whose failures are values, not exceptions: CuPy raises none, torch waits to raise."""
+"""Linear algebra whose failures are values, not exceptions: CuPy raises none, torch syncs to raise one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["cholesky", "inverse_definite", "logsumexp", "solve_triangular"]
 
 
 def cholesky(xp: Namespace, a: Array) -> tuple[Array, Array]:
-    r"""Factor symmetric matrices and say which of them are positive definite.
+    r"""Factor symmetric matrices and find which of them are positive definite.
 
     Parameters
     ----------

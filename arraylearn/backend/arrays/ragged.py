@@ -66,7 +66,7 @@ def count_categories(
 
 
 def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Array) -> Array:
-    """Add up, for each row, what a table says of its category in every column.
+    """Add up, for each row, the entries of a table for its category in every column.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Sear
 from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
 from arraylearn.backend.ops.score_tables import GRADIENT_BITS
-from arraylearn.backend.threads import assisted, free_threads
+from arraylearn.backend.threads import free_threads, with_workers
 
 __all__ = ["grow_boosted_trees"]
 
@@ -70,7 +70,7 @@ def _grow_with_a_team(table: Rows, search: Search, room: Room, n_threads: int) -
     """
     desk = make_desk()
     assist = partial(work, table, search, room, desk, n_threads, False)
-    with assisted(assist, partial(dismiss, desk), n_threads):
+    with with_workers(assist, partial(dismiss, desk), n_threads):
         return work(table, search, room, desk, n_threads, True)
 
 
