@@ -25,8 +25,8 @@ _limit: Any = None
 def parallel_blocks(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function`, which multiplies matrices, to each item as `parallel_map` does.
 
-    A BLAS that brought its own threads into each of ours would make them wait for one another, ten times
-    slower than one thread alone.
+    With threads of the BLAS inside each of ours there would be more threads than cores, which was measured
+    ten times slower than one thread alone.
     """
     work = list(items)
     if len(work) < 2 or get_num_threads() == 1:

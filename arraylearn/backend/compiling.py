@@ -13,21 +13,27 @@ from typing import Literal, get_args
 from arraylearn.backend.errors import BackendUnavailableError
 
 __all__ = [
+    "MANY_VALUES",
     "CompiledMode",
     "describe_compiled",
     "get_compiled",
     "is_numba_installed",
+    "is_worth_compiling",
     "set_compiled",
     "use_compiled",
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
 
+# From this many values on, "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run on a
+# machine also compiles.
+MANY_VALUES = 20_000
+
 _mode: CompiledMode | None = None
 
 
 def set_compiled(mode: CompiledMode | None) -> None:
-    """Say when primitives on NumPy run compiled bodies. The models are the same to the last bit.
+    """Choose when primitives on NumPy run compiled bodies. The models are the same to the last bit.
 
     They need Numba (``pip install 'arraylearn[compiled]'``), release the interpreter lock, so that threads
     help, and are compiled once per machine, when they are first used, which takes some seconds.
@@ -35,9 +41,9 @@ def set_compiled(mode: CompiledMode | None) -> None:
     Parameters
     ----------
     mode : {"auto", "always", "never"} or None
-        "auto" wakes Numba at the first call with many values and uses it from then on; "always" uses it for
-        every call, and raises where it is not installed; "never" leaves all to NumPy. None is the default:
-        the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
+        "auto" uses Numba, where it is installed, for calls with many values (20,000 or more); "always" uses
+        it for every call, and raises where it is not installed; "never" leaves all to NumPy. None is the
+        default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
 
     Examples
     --------
@@ -67,7 +73,7 @@ def get_compiled() -> CompiledMode:
 
 @contextmanager
 def use_compiled(mode: CompiledMode) -> Iterator[None]:
-    """Say the same for a block of code; like `set_compiled`, for all threads of this process."""
+    """Choose the same for a block of code; like `set_compiled`, for all threads of this process."""
     before = _mode
     set_compiled(mode)
     try:
@@ -83,14 +89,20 @@ def _check(mode: str, name: str) -> CompiledMode:
     raise ValueError(f"{name} must be 'auto', 'always' or 'never'; got {mode!r}.")
 
 
+def is_worth_compiling(n_values: int) -> bool:
+    """Whether work on so many values runs compiled bodies, where there are any."""
+    mode = get_compiled()
+    return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+
+
 @cache
 def is_numba_installed() -> bool:
-    """Tell whether Numba is there, without importing it."""
+    """Whether Numba can be imported; it is not imported to find out."""
     return importlib.util.find_spec("numba") is not None
 
 
 def describe_compiled() -> str:
-    """Say in a few words whether compiled bodies are used here, and how to get them."""
+    """Return in a few words whether compiled bodies are used here, and how to get them."""
     if not is_numba_installed():
         return "no, Numba is not installed; pip install 'arraylearn[compiled]'"
     return f"{get_compiled()}, by Numba {importlib.metadata.version('numba')}"

@@ -1,4 +1,4 @@
-"""Count what a GPU feels: operations launched, bytes and arithmetic, and times the host waited."""
+"""Count what costs time on a GPU: operations launched, bytes moved, arithmetic, and syncs with the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Counts:
 
     launches: int = 0
     syncs: int = 0
-    n_bytes: int = 0  # read and written by the operations; 0 where the library does not tell
+    n_bytes: int = 0  # read and written by the operations; 0 where the library does not count them
     n_flops: int = 0  # one per element of the largest operand; 2 per term of a matrix product
 
 
@@ -48,7 +48,7 @@ def _torch_mode(counts: Counts) -> Any:
     dispatch = importlib.import_module("torch.utils._python_dispatch")
     leaves = importlib.import_module("torch.utils._pytree").tree_leaves
     aten = torch.ops.aten
-    waiting = {
+    syncing = {
         aten._local_scalar_dense,
         aten._linalg_check_errors,
         aten._linalg_eigh,
@@ -72,7 +72,7 @@ def _torch_mode(counts: Counts) -> Any:
             kwargs = kwargs or {}
             result = operation(*args, **kwargs)
             packet = operation.overloadpacket
-            if packet in waiting or (packet is aten._to_copy and str(kwargs.get("device")) == "cpu"):
+            if packet in syncing or (packet is aten._to_copy and str(kwargs.get("device")) == "cpu"):
                 counts.syncs += 1
             if not operation.is_view:
                 counts.launches += 1

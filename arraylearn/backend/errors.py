@@ -7,12 +7,12 @@ from pathlib import Path
 
 __all__ = ["BackendFallbackWarning", "BackendUnavailableError", "MemoryBudgetError", "warn_caller"]
 
-# Where no user's line is: this package, and the frames through which its context managers are entered.
+# Files that hold no line of the user's: this package, and the module that runs its context managers.
 _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 
 
 class BackendUnavailableError(ImportError, RuntimeError):
-    """A backend was asked for by name and cannot compute here; the message says why and what to do."""
+    """A backend was named and cannot compute here; the message holds the reason and the remedy."""
 
 
 class BackendFallbackWarning(UserWarning):

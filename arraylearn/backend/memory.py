@@ -100,7 +100,7 @@ def with_smaller_chunks(function: Function) -> Function:
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                said = f"{type(error).__name__}: {error}"  # the error's traceback would keep arrays alive
+                reason = f"{type(error).__name__}: {error}"  # the error's traceback would keep arrays alive
             finally:
                 if token is not None:
                     _reduced.reset(token)
@@ -108,19 +108,19 @@ def with_smaller_chunks(function: Function) -> Function:
             if n_halvings > _HALVINGS:
                 raise MemoryBudgetError(
                     f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
-                    f"({said}). Free memory on the device, use fewer rows or columns, float32, or a smaller "
-                    "set_memory_budget."
+                    f"({reason}). Free memory on the device, use fewer rows or columns, float32, or a "
+                    "smaller set_memory_budget."
                 )
 
     return cast(Function, call)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception is an array library's way to say that memory is exhausted."""
+    """Whether an exception of an array library means that memory is exhausted."""
     if isinstance(error, MemoryBudgetError):
         return False
     # torch's and CuPy's classes are recognised by name, so that neither need be imported to ask; torch on the
-    # CPU, and CuPy without its memory pool, only say it in words
+    # CPU, and CuPy without its memory pool, raise a RuntimeError with these words
     by_name = type(error).__name__ == "OutOfMemoryError"
     words = ("can't allocate memory", "cudaErrorMemoryAllocation")
     by_words = isinstance(error, RuntimeError) and any(word in str(error) for word in words)

@@ -106,7 +106,7 @@ def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
 
 
 def to_host(x: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to a NumPy array; on a GPU the host syncs here."""
+    """Copy an array to a NumPy array; on a GPU this is a sync."""
     if isinstance(x, np.ndarray):
         return x
     library = locate(x).library
@@ -196,7 +196,7 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
 
 
 def synchronize(place: Place) -> None:
-    """Wait until the device has finished, for timings."""
+    """Sync: wait until the device has finished, for timings."""
     library = place.xp
     if place.library == "torch" and place.device.type == "cuda":
         library.cuda.synchronize(place.device)

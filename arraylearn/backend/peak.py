@@ -29,7 +29,7 @@ class Peak:
 def measure_peak(place: Place = HOST, *, traced: bool = False) -> Iterator[Peak]:
     """Measure the most memory held at `place` inside the block, beyond what was held before.
 
-    On the host this is resident memory of the process where Linux tells it, so that work of any library
+    On the host this is resident memory of the process where Linux reports it, so that work of any library
     counts, and otherwise (or if `traced`) what Python and NumPy allocate, which is exact but leaves out
     other libraries. On a GPU it is the memory of the library's pool.
     """

@@ -152,7 +152,7 @@ def _version(library: str) -> str | None:
 
 
 def backend_info() -> list[Availability]:
-    """Say which backends work on this machine, on which device, and why the others do not.
+    """List which backends work on this machine, on which device, and why the others do not.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""CPU threads for the NumPy natives, in calls that release the interpreter lock."""
+"""CPU threads for the NumPy bodies, in calls that release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["assisted", "free_threads", "get_num_threads", "parallel_map", "same_threads", "set_num_threads"]
+__all__ = [
+    "free_threads",
+    "get_num_threads",
+    "parallel_map",
+    "same_threads",
+    "set_num_threads",
+    "with_workers",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,7 +31,7 @@ _inside = threading.local()
 
 
 def set_num_threads(n: int | None) -> None:
-    """Set how many CPU threads the NumPy natives use.
+    """Set how many CPU threads the NumPy bodies use.
 
     Parameters
     ----------
@@ -43,7 +50,7 @@ def set_num_threads(n: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many CPU threads the NumPy natives use."""
+    """Return how many CPU threads the NumPy bodies use."""
     if _num_threads is not None:
         return _num_threads
     stated = os.environ.get("ARRAYLEARN_NUM_THREADS", "")
@@ -81,7 +88,7 @@ def _available_cores() -> int:
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function` to each item, on several threads where that is allowed; results keep their order.
 
-    A call from inside a worker runs in that worker: nested pools would wait for each other.
+    A call from inside a worker runs in that worker: if all waited for others, none would work.
     """
     work = list(items)
     if len(work) < 2 or free_threads() == 1:
@@ -90,24 +97,24 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
 
 @contextmanager
-def assisted(assist: Callable[[], object], dismiss: Callable[[], object], n_threads: int) -> Iterator[None]:
-    """Run `assist` in up to ``n_threads - 1`` other threads during the block.
+def with_workers(work: Callable[[], object], stop: Callable[[], object], n_threads: int) -> Iterator[None]:
+    """Run `work` in up to ``n_threads - 1`` workers during the block.
 
-    `dismiss`, called at the end of the block, must make `assist` return at once, also where it begins only
-    then. The block must not rely on assistants: the threads may be busy elsewhere.
+    `stop` is called at the end of the block and must make `work` return at once, also where it starts only
+    then. The block must not block on a worker: all threads of the pool may be busy.
     """
     if n_threads < 2 or free_threads() == 1:
         yield
         return
     pool = _executor()
-    assistants = [pool.submit(assist) for _ in range(n_threads - 1)]
+    workers = [pool.submit(work) for _ in range(n_threads - 1)]
     try:
         yield
     finally:
-        dismiss()
-        for assistant in assistants:
-            if not assistant.cancel():
-                assistant.result()
+        stop()
+        for worker in workers:
+            if not worker.cancel():
+                worker.result()
 
 
 def _executor() -> ThreadPoolExecutor:
@@ -123,7 +130,7 @@ def _mark_worker() -> None:
 
 
 def _forget_pool() -> None:
-    """Drop the pool in a forked child: its threads did not come along."""
+    """Drop the pool in a forked child: a fork copies no threads."""
     global _pool, _lock
     _lock = threading.Lock()
     _pool = None

@@ -12,7 +12,7 @@ __all__ = ["copy_together", "read_together"]
 
 
 def read_together(place: Place, *arrays: Array) -> list[Any]:
-    """Copy arrays to the host, where NumPy holds them; on a GPU the host waits once.
+    """Copy arrays to the host, where NumPy holds them; on a GPU this is one sync.
 
     Integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or 2**24 on a
     device without float64.

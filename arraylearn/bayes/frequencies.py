@@ -13,8 +13,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
-from arraylearn.backend.ops.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.bayes.posterior import log_or_never
 
 __all__ = [
@@ -95,7 +95,7 @@ def log_probabilities(xp: Namespace, counts: Array, cells: Cells, smoothing: Smo
         product. Where a class knows nothing of an attribute, all its values are equally likely.
     """
     known = xp.where(cells.is_value, counts, 0.0)
-    total = xp.take(ops.segment_sum(xp, known, cells.column, d), cells.column, axis=0)
+    total = xp.take(segment_sum(xp, known, cells.column, d), cells.column, axis=0)
     total = xp.astype(total, counts.dtype, copy=False)
     prior = cells.prior
     if smoothing.m is None:

@@ -8,9 +8,8 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.moments import Moments, merge_moments
 from arraylearn.bayes.naive import total_moments
 from arraylearn.gaussian import (
     Gaussians,
@@ -81,7 +80,7 @@ def full_statistics(
     higher: bool = False,
 ) -> FullStatistics:
     """Take means and scatter matrices of all classes; with `higher` also what Ledoit and Wolf need."""
-    moments = ops.grouped_moments(xp, x, classes, n_classes, weights, full=True)
+    moments = grouped_moments(xp, x, classes, n_classes, weights, full=True)
     if not higher:
         return FullStatistics(moments, None, None)
     d = x.shape[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
@@ -130,7 +130,7 @@ class FullBayesClassifier(BayesClassifier):
     def _take_statistics(self, batch: Batch, classes: Array, weights: Array | None) -> FullStatistics:
         xp, x, k = batch.place.xp, batch.table.numeric, self.classes_.shape[0]
         if self.covariance == "diagonal":
-            return FullStatistics(ops.grouped_moments(xp, x, classes, k, weights), None, None)
+            return FullStatistics(grouped_moments(xp, x, classes, k, weights), None, None)
         return full.full_statistics(xp, x, classes, k, weights, higher=self.shrinkage == "auto")
 
     def _merge_statistics(self, xp: Namespace, old: Any, new: Any) -> FullStatistics:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
-from arraylearn.backend.ops.moments import Moments, merge_moments
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.bayes.frequencies import (
     Smoothing,
     count_categories,
@@ -95,9 +95,9 @@ def count_statistics(
     NaiveStatistics
         In the accumulator's dtype.
     """
-    moments = ops.grouped_moments(xp, numeric, classes, n_classes, weights, skip_missing=True)
+    moments = grouped_moments(xp, numeric, classes, n_classes, weights, skip_missing=True)
     dtype = moments.mean.dtype
-    class_weight = ops.histogram(xp, classes, n_classes, weights)
+    class_weight = histogram(xp, classes, n_classes, weights)
     counts = count_categories(xp, codes, offsets, classes, n_classes, weights)
     return NaiveStatistics(xp.astype(class_weight, dtype), xp.astype(counts, dtype), moments)
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
+from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.boosting.boosted_nodes import GrownTree
 from arraylearn.grow.columns import Binning, apply_binning
 from arraylearn.table import Table
@@ -22,10 +24,10 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    trees: ops.BinnedTrees  # round after round, k trees each
+    trees: BinnedTrees  # round after round, k trees each
 
 
-def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins: int) -> ops.BinnedTrees:
+def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins: int) -> BinnedTrees:
     """Write trees side by side into arrays at `place`; columns from `n_numeric` on are nominal."""
     xp = place.xp
     sizes = np.asarray([tree.feature.shape[0] for tree in trees])
@@ -40,7 +42,7 @@ def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins:
     is_set = ~is_leaf & (feature >= n_numeric)
     subset = np.where(is_set, np.cumulative_sum(np.astype(is_set, np.int64)) - 1, -1)
     sets = goes_right[is_set] if goes_right.shape[1] else np.zeros((0, n_bins), dtype=bool)
-    return ops.BinnedTrees(
+    return BinnedTrees(
         from_host(feature, place, xp.int32),
         from_host(np.where(is_leaf, n_bins, threshold), place, xp.int32),  # larger than any bin: rows stay
         from_host(is_missing_right, place),
@@ -54,7 +56,7 @@ def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins:
     )
 
 
-def first_rounds(trees: ops.BinnedTrees, rounds: slice, n_outputs: int) -> ops.BinnedTrees:
+def first_rounds(trees: BinnedTrees, rounds: slice, n_outputs: int) -> BinnedTrees:
     """Return the trees of some rounds; their nodes stay where they are."""
     return trees._replace(root=trees.root[rounds.start * n_outputs : rounds.stop * n_outputs])
 
@@ -62,7 +64,7 @@ def first_rounds(trees: ops.BinnedTrees, rounds: slice, n_outputs: int) -> ops.B
 def score_table(xp: Namespace, model: Boosted, table: Table) -> Array:
     """Return the int32 scores (k, n) of the rows of a table."""
     bins = apply_binning(xp, model.binning, table)
-    return ops.sum_leaves(xp, bins, model.trees, model.start.shape[0]) + model.start[:, None]
+    return sum_leaves(xp, bins, model.trees, model.start.shape[0]) + model.start[:, None]
 
 
 def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
@@ -70,7 +72,7 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
 
     .. math:: p_1 = 1 / (1 + e^{-s}) \quad\text{or}\quad p_c = e^{s_c} / \textstyle\sum_j e^{s_j}
     """
-    odds = xp.astype(scores, dtype) * 2.0**-ops.SCORE_BITS
+    odds = xp.astype(scores, dtype) * 2.0**-SCORE_BITS
     if scores.shape[0] == 1:
         # the smaller one is computed and the other is what remains: no overflow, and the sum is 1
         small = xp.exp(-xp.abs(odds[0, :]))
@@ -85,6 +87,6 @@ def sum_gains(trees: Sequence[GrownTree], n_columns: int) -> list[float]:
     """Return the share of each column in the gains of all splits."""
     feature = np.concat([tree.feature for tree in trees])
     gain = np.concat([tree.gain for tree in trees])
-    totals: list[float] = ops.histogram(HOST.xp, feature, n_columns, gain).tolist()
+    totals: list[float] = histogram(HOST.xp, feature, n_columns, gain).tolist()
     overall = sum(totals)
     return [total / overall if overall > 0 else 0.0 for total in totals]

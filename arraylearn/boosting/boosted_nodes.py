@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.ops.gradients import SCORE_BITS
 
 __all__ = [
     "GrownTree",
@@ -96,7 +96,7 @@ class Nodes:
 
     @classmethod
     def of_fields(cls, whole: Any, real: Any) -> Nodes:
-        """Take the nodes of a tree that is not bounded and has no nominal columns; see `ops.BoostedNodes`."""
+        """Take the nodes of a tree that is not bounded and has no nominal columns; see `BoostedNodes`."""
         nodes = cls(0, 0, is_bounded=False)
         nodes.n = nodes.room = whole.shape[1]
         nodes.goes_right = np.zeros((nodes.n, 0), dtype=bool)
@@ -169,7 +169,7 @@ def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] 
 def leaf_steps(value: Any, learning_rate: float) -> Any:
     """Return the steps of leaves in units of the scores."""
     step = np.minimum(np.maximum(learning_rate * value, -_LONGEST_STEP), _LONGEST_STEP)
-    return np.astype(np.round(step * (1 << ops.SCORE_BITS)), np.int64)
+    return np.astype(np.round(step * (1 << SCORE_BITS)), np.int64)
 
 
 def best_first(nodes: Nodes, max_leaf_nodes: int) -> set[int]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.ops.binned_trees import sum_leaves
+from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import (
     Boosted,
@@ -345,7 +346,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         """Return the scores: log odds (n,) of the second of two classes, or (n, c)."""
         scores, batch = self._scores(X)
         xp = batch.place.xp
-        odds = xp.astype(scores, batch.float_dtype) * 2.0**-ops.SCORE_BITS
+        odds = xp.astype(scores, batch.float_dtype) * 2.0**-SCORE_BITS
         return self._deliver(odds[0, :] if odds.shape[0] == 1 else xp.permute_dims(odds, (1, 0)), batch)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
@@ -357,7 +358,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         k = model.start.shape[0]
         scores = model.start[:, None]
         for i in range(self.n_iter_):
-            scores = scores + ops.sum_leaves(xp, bins, first_rounds(model.trees, slice(i, i + 1), k), k)
+            scores = scores + sum_leaves(xp, bins, first_rounds(model.trees, slice(i, i + 1), k), k)
             yield self._deliver(probabilities(xp, scores, batch.float_dtype), batch)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:

@@ -8,8 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.backend.ops.boosted_growth import (
+    BoostedColumns,
+    BoostedNodes,
+    BoostedRules,
+    grow_boosted_trees,
+)
+from arraylearn.backend.ops.boosting import BlockSplits, block_histograms, split_blocks
+from arraylearn.backend.ops.gradients import GRADIENT_BITS, Gradients, unpack
+from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.boosting.boosted_nodes import (
     GrownTree,
     Limits,
@@ -29,7 +37,7 @@ class Growth(NamedTuple):
 
     tree: GrownTree
     order: Array  # (m,) row ids
-    splits: ops.BlockSplits  # blocks of `order`; the last level is described here and not sorted
+    splits: BlockSplits  # blocks of `order`; the last level is described here and not sorted
     steps: tuple[list[int], list[int]]  # of the left and the right side of each block
 
 
@@ -43,7 +51,7 @@ class _Level(NamedTuple):
 def grow_trees(
     place: Place,
     columns: Columns,
-    gradients: ops.Gradients,
+    gradients: Gradients,
     rows: Array,
     limits: Limits,
     units: Array,
@@ -56,13 +64,9 @@ def grow_trees(
     packed, shifts = gradients
     is_plain = columns.n_numeric == columns.bins.shape[0]
     if is_plain and limits.max_leaf_nodes is None and limits.trend is None:
-        parts = ops.BoostedColumns(
-            columns.bins, columns.cells, columns.n_bins, columns.missing, columns.memory
-        )
-        rules = ops.BoostedRules(
-            limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf
-        )
-        grown = ops.grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
+        parts = BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing, columns.buffers)
+        rules = BoostedRules(limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf)
+        grown = grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
         if grown is not None:
             for tree in grown:
                 yield _finish_whole(place, columns, tree, limits)
@@ -81,7 +85,7 @@ def _grow_tree(
     units: Array,
     is_used: Array | None,
 ) -> Growth:
-    """Grow a tree level by level; `packed` (n,) and `shift` (1,) are its line of `ops.log_loss_gradients`."""
+    """Grow a tree level by level; `packed` (n,) and `shift` (1,) are its line of `log_loss_gradients`."""
     order = place.xp.asarray(rows, copy=True)
     regular = place.xp.take(units, shift, axis=0)[0, :]
     is_nominal = columns.bins.shape[0] > columns.n_numeric
@@ -89,7 +93,7 @@ def _grow_tree(
         int(order.shape[0]), columns.n_bins if is_nominal else 0, is_bounded=limits.trend is not None
     )
     level = _Level(np.arange(1), _histograms(place, columns, packed, order, nodes, np.arange(1)))
-    last: tuple[Any, ops.BlockSplits | None] = (np.arange(0), None)
+    last: tuple[Any, BlockSplits | None] = (np.arange(0), None)
     depth = 0
     while level.nodes.shape[0]:
         least = limits.min_samples_leaf / nodes.size[level.nodes]
@@ -106,7 +110,7 @@ def _grow_tree(
         if depth == limits.max_depth:
             last = (level.nodes[chosen], moves)
             break
-        order, n_left = ops.split_blocks(place.xp, columns.bins, order, moves)
+        order, n_left = split_blocks(place.xp, columns.bins, order, moves)
         _place_children(nodes, level.nodes[chosen], first, to_host(n_left))
         level = _next_level(place, columns, packed, order, nodes, level, chosen, limits)
     return _finish(nodes, order, last, limits)
@@ -118,10 +122,7 @@ def limits_in_units(place: Place, limits: Limits) -> Array:
     wanted = (limits.l2, limits.min_child_hessian, limits.smoothing)
     # less than one unit of hessian would be nothing to divide by
     lines = [
-        [
-            max(x * 2.0 ** (ops.GRADIENT_BITS - shift), least)
-            for x, least in zip(wanted, (0, 1, 1), strict=True)
-        ]
+        [max(x * 2.0 ** (GRADIENT_BITS - shift), least) for x, least in zip(wanted, (0, 1, 1), strict=True)]
         for shift in range(33)
     ]
     return xp.asarray(lines, dtype=xp.float32, device=place.device)
@@ -131,7 +132,7 @@ def _histograms(
     place: Place, columns: Columns, packed: Array, order: Array, nodes: Nodes, which: Any
 ) -> Array:
     starts, sizes = nodes.start[which].tolist(), nodes.size[which].tolist()
-    return ops.block_histograms(
+    return block_histograms(
         place.xp, columns.bins, columns.cells, packed, order, starts, sizes, columns.n_bins
     )
 
@@ -145,14 +146,14 @@ def _find_splits(
     is_used: Array | None,
     nodes: Nodes,
     limits: Limits,
-) -> ops.Splits:
+) -> Splits:
     xp = place.xp
     constraint = None
     if limits.trend is not None:
         trend = xp.asarray(list(limits.trend), dtype=xp.float32, device=place.device)
         bounds = np.stack((nodes.low[level.nodes], nodes.high[level.nodes]))
-        constraint = ops.Constraint(trend, from_host(bounds, place, xp.float32))
-    return ops.best_splits(
+        constraint = Constraint(trend, from_host(bounds, place, xp.float32))
+    return best_splits(
         xp,
         level.running,
         regular,
@@ -167,7 +168,7 @@ def _find_splits(
 def _read_splits(
     place: Place,
     columns: Columns,
-    best: ops.Splits,
+    best: Splits,
     shift: Array,
     least: Any,
     nodes: Nodes,
@@ -184,11 +185,11 @@ def _read_splits(
         parts.append(xp.reshape(xp.astype(best.goes_right, xp.int64), (-1,)))
     read = to_host(xp.concat(parts))
     cell, left, total = read[: 3 * k].reshape(3, k)
-    unit, rest = 2.0 ** (int(read[3 * k]) - ops.GRADIENT_BITS), read[3 * k + 1 :]
+    unit, rest = 2.0 ** (int(read[3 * k]) - GRADIENT_BITS), read[3 * k + 1 :]
     right = total - left
     # where nothing is missing, later rows go where most of the weight is
     is_missing_left = left >= right if best.is_missing_left is None else rest[:k] > 0
-    gradient, hessian = ops.unpack(np.stack((left, right, total)))
+    gradient, hessian = unpack(np.stack((left, right, total)))
     gradient, hessian = gradient * unit, hessian * unit
     bounds = None if limits.trend is None else (nodes.low[ids], nodes.high[ids])
     value, score = side_values(gradient, hessian, limits.l2, bounds)
@@ -223,7 +224,7 @@ def _describe_moves(
     splits: SplitsRead,
     chosen: Any,
     goes_right: Array | None,
-) -> ops.BlockSplits:
+) -> BlockSplits:
     """Say how the rows of the chosen nodes are to be sorted."""
     ids, feature, threshold = level.nodes[chosen], splits.feature[chosen], splits.position[chosen]
     if goes_right is not None:
@@ -234,7 +235,7 @@ def _describe_moves(
         if chosen.shape[0] < level.nodes.shape[0]:
             goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
     starts, sizes = nodes.start[ids].tolist(), nodes.size[ids].tolist()
-    return ops.BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
+    return BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
 
 
 def _place_children(nodes: Nodes, parents: Any, first: int, n_left: Any) -> None:
@@ -279,7 +280,7 @@ def _next_level(
     return _Level(ids, running)
 
 
-def _finish_whole(place: Place, columns: Columns, grown: ops.BoostedNodes, limits: Limits) -> Growth:
+def _finish_whole(place: Place, columns: Columns, grown: BoostedNodes, limits: Limits) -> Growth:
     """Finish a tree that was grown in one call: describe the moves of its last level."""
     nodes = Nodes.of_fields(grown.whole, grown.real)
     parents = np.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
@@ -293,11 +294,11 @@ def _finish_whole(place: Place, columns: Columns, grown: ops.BoostedNodes, limit
         threshold = np.where(has_missing[feature] & ~goes_right[:, -1], -1, threshold)
         goes_right = from_host(goes_right, place)
     starts, sizes = nodes.start[parents].tolist(), nodes.size[parents].tolist()
-    moves = ops.BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
+    moves = BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
     return _finish(nodes, grown.order, (parents, moves), limits)
 
 
-def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None], limits: Limits) -> Growth:
+def _finish(nodes: Nodes, order: Array, last: tuple[Any, BlockSplits | None], limits: Limits) -> Growth:
     """Cut back to the leaves that count, and say in which of them the rows are."""
     tree, leaf = cut_back(nodes, limits)
     parents, moves = last
@@ -311,6 +312,4 @@ def _finish(nodes: Nodes, order: Array, last: tuple[Any, ops.BlockSplits | None]
     split = ([], [], [], []) if moves is None else moves[:4]
     starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split, whole, strict=True))
     goes_right = None if moves is None else moves.goes_right
-    return Growth(
-        tree, order, ops.BlockSplits(starts, sizes, features, thresholds, goes_right), (left, right)
-    )
+    return Growth(tree, order, BlockSplits(starts, sizes, features, thresholds, goes_right), (left, right))

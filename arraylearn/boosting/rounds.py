@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.ops.binned_trees import sum_leaves
+from arraylearn.backend.ops.boosting import add_to_sides
+from arraylearn.backend.ops.gradients import GradientTables, gradient_tables, log_loss_gradients
 from arraylearn.boosting.boosted import join_trees
 from arraylearn.boosting.boosted_nodes import GrownTree, Limits
 from arraylearn.boosting.grow_boosted import grow_trees, limits_in_units
@@ -70,7 +72,7 @@ def boost(
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[GrownTree] = []
-    tables = ops.gradient_tables(xp, place.device, len(start))
+    tables = gradient_tables(xp, place.device, len(start))
     units = limits_in_units(place, plan.limits)
     rows = xp.arange(columns.bins.shape[1], dtype=xp.int64, device=place.device)
     for generator in generators[: plan.n_rounds]:
@@ -81,7 +83,7 @@ def boost(
         loss = None
         if holdout is not None and held is not None:
             joined = join_trees(place, trees[-len(start) :], columns.n_numeric, columns.n_bins)
-            held = held + ops.sum_leaves(xp, holdout.bins, joined, len(start))
+            held = held + sum_leaves(xp, holdout.bins, joined, len(start))
             loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
             losses.append(loss)
         elif report is not None:
@@ -113,7 +115,7 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 def _add_round(
     place: Place,
     columns: Columns,
-    tables: ops.GradientTables,
+    tables: GradientTables,
     units: Array,
     rows: Array,
     codes: Array,
@@ -124,7 +126,7 @@ def _add_round(
 ) -> tuple[list[GrownTree], Array]:
     """Grow one tree for each output; return the trees and the new scores of all `rows`, drawn or not."""
     xp = place.xp
-    gradients = ops.log_loss_gradients(xp, tables, scores, codes, weights)
+    gradients = log_loss_gradients(xp, tables, scores, codes, weights)
     n, d = columns.bins.shape[1], columns.bins.shape[0]
     if plan.subsample < 1:
         drawn = generator.permutation(n)[: max(1, round(plan.subsample * n))]
@@ -140,10 +142,10 @@ def _add_round(
     for c, grown in enumerate(grow_trees(place, columns, gradients, rows, plan.limits, units, is_used)):
         trees.append(grown.tree)
         if rows.shape[0] == n:
-            scores[c, :] = ops.add_to_sides(
+            scores[c, :] = add_to_sides(
                 xp, scores[c, :], columns.bins, grown.order, grown.splits, grown.steps
             )
     if rows.shape[0] < n:
         joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
-        scores = scores + ops.sum_leaves(xp, columns.bins, joined, scores.shape[0])
+        scores = scores + sum_leaves(xp, columns.bins, joined, scores.shape[0])
     return trees, scores

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import locate
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.rows import Rows
@@ -28,7 +28,7 @@ class SortedOnce:
         before = self._rows
         if before is None or self._order is None or not _are_same(before, rows):
             xp = locate(rows.columns).xp
-            self._rows, self._order = rows, xp.astype(ops.argsort_rows(xp, rows.columns), xp.int32)
+            self._rows, self._order = rows, xp.astype(argsort_rows(xp, rows.columns), xp.int32)
         return self._order
 
 

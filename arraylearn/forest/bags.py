@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.forest.grow_forest import Bags
 
@@ -29,7 +29,7 @@ def draw_bags(generators: list[Any], n: int, weights: Any, bootstrap: bool) -> B
             if ends is not None:
                 draws = np.searchsorted(ends, generator.random(n), side="right")
                 draws = np.minimum(draws, n - 1)
-            times = ops.histogram(HOST.xp, draws, n)
+            times = histogram(HOST.xp, draws, n)
         rows.append(np.nonzero(times)[0])
         drawn.append(times[rows[-1]])
     sizes = np.asarray([part.shape[0] for part in rows], dtype=np.int64)

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.ops.binned_trees import BinnedTrees
+from arraylearn.backend.ops.grown import GrownTrees
 
 __all__ = ["Grove", "Part", "join_parts", "make_part"]
 
@@ -19,7 +21,7 @@ _SHARE_BITS = 20
 class Grove(NamedTuple):
     """Trees that grew together."""
 
-    trees: ops.BinnedTrees
+    trees: BinnedTrees
     shares: Array  # (m, c) int32: class shares of each node in units of 2**-20
     gains: Array  # (d,) float: decrease of the impurity by column, on the host
 
@@ -36,7 +38,7 @@ class Part(NamedTuple):
     depth: int
 
 
-def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
+def make_part(grown: GrownTrees, n_bins: int, d: int) -> Part:
     """Turn class weights into shares, and sum up what each column gained in each tree."""
     n_nodes, n_trees = grown.left.shape[0], grown.roots.shape[0]
     here = np.arange(n_nodes, dtype=np.int32)
@@ -56,7 +58,7 @@ def make_part(grown: ops.GrownTrees, n_bins: int, d: int) -> Part:
         np.where(is_leaf, np.asarray(n_bins, dtype=np.int32), np.astype(grown.threshold, np.int32)),
         left,
         shares,
-        ops.histogram(HOST.xp, cell, n_trees * d, gain).reshape(n_trees, d),
+        histogram(HOST.xp, cell, n_trees * d, gain).reshape(n_trees, d),
         np.astype(grown.roots, np.int32),
         grown.depth,
     )
@@ -82,7 +84,7 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
     shares = from_host(join("shares"), place)  # the largest one first
     left = join("left")
     right = left + (left != np.arange(first, dtype=np.int32))
-    trees = ops.BinnedTrees(
+    trees = BinnedTrees(
         from_host(join("feature"), place),
         from_host(join("threshold"), place),
         fill(True, xp.bool),

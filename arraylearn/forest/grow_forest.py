@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.random import as_generator
+from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees, grow_whole_trees
+from arraylearn.backend.random import as_generator, splitmix
 
 __all__ = ["Bags", "ForestLimits", "draw_columns", "grow_trees"]
 
@@ -29,6 +33,7 @@ class ForestLimits(NamedTuple):
     min_samples_split: int
     min_samples_leaf: int
     columns: Any  # (draws, f) from `draw_columns`: each node looks at those of one draw
+    is_whole: bool  # whether trees grow by `grow_whole_trees`, or level by level
     positions: Array | None = None  # where bins lie, if each column offers one cut, drawn at random
 
 
@@ -64,28 +69,27 @@ class _Cuts(NamedTuple):
 
 def grow_trees(
     place: Place, bins: Array, n_bins: int, codes: Any, n_classes: int, bags: Bags, limits: ForestLimits
-) -> ops.GrownTrees:
+) -> GrownTrees:
     """Grow one tree per bag on `bins` (n, d); `codes` (n,) are the classes, on the host."""
     n_trees = bags.sizes.shape[0]
     code = codes[bags.rows]
     cell = np.repeat(np.arange(0, n_trees * n_classes, n_classes), bags.sizes)
     cell += code
-    counts = ops.histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+    counts = histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
     del cell
     class_bits = max(1, (n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
     entries = bags.rows << payload_bits
     entries += bags.weights << class_bits
     entries += code
-    rules = ops.CutRules(
-        n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes
-    )
-    growth = ops.ForestGrowth(
-        rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions
-    )
-    grown = ops.grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
-    if grown is not None:
-        return grown
+    rules = CutRules(n_bins, class_bits, payload_bits, limits.min_samples_leaf, _MANY_PER_CLASS * n_classes)
+    if limits.is_whole:
+        growth = ForestGrowth(
+            rules, limits.columns, limits.max_depth, limits.min_samples_split, limits.positions
+        )
+        grown = grow_whole_trees(place.xp, bins, entries, bags.sizes, bags.seeds, counts, growth)
+        if grown is not None:
+            return grown
     trees = np.arange(n_trees)
     parts = [_leaves(trees, counts)]
     level = _Level(trees, trees, bags.sizes, counts, bags.seeds, from_host(entries, place))
@@ -112,7 +116,7 @@ def _leaves(trees: Any, counts: Any) -> dict[str, Any]:
     return {"tree": trees, "feature": zeros, "threshold": zeros.copy(), "left": zeros - 1, "counts": counts}
 
 
-def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownTrees:
+def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> GrownTrees:
     """Put the nodes of each tree together: what a tree looks like does not depend on those it grew with."""
     tree = np.astype(nodes["tree"], np.int16 if n_trees < 2**15 else np.int64)
     order = np.argsort(tree, stable=True)
@@ -122,7 +126,7 @@ def _tree_by_tree(nodes: dict[str, Any], n_trees: int, depth: int) -> ops.GrownT
         nodes[name][order] for name in ("feature", "threshold", "left", "counts")
     )
     left = np.where(left < 0, -1, rank[left])
-    return ops.GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
+    return GrownTrees(feature, threshold, left, counts, rank[:n_trees], depth)
 
 
 def draw_columns(d: int, n_features: int) -> Any:
@@ -131,14 +135,6 @@ def draw_columns(d: int, n_features: int) -> Any:
     keys = as_generator(_DRAW_SEED).random((n_draws, d))
     order = np.argsort(keys, axis=1, stable=True)
     return np.asarray(order[:, :n_features], copy=True)  # and forget the others
-
-
-def _mix(numbers: Any) -> Any:
-    """Scatter the bits of uint64 numbers (splitmix64)."""
-    numbers = numbers + np.asarray(0x9E3779B97F4A7C15, dtype=np.uint64)
-    numbers = (numbers ^ (numbers >> 30)) * np.asarray(0xBF58476D1CE4E5B9, dtype=np.uint64)
-    numbers = (numbers ^ (numbers >> 27)) * np.asarray(0x94D049BB133111EB, dtype=np.uint64)
-    return numbers ^ (numbers >> 31)
 
 
 def _may_split(counts: Any, sizes: Any, limits: ForestLimits) -> Any:
@@ -154,14 +150,14 @@ def _keep(place: Place, level: _Level, is_kept: Any) -> _Level:
     if bool(np.all(is_kept)):
         return level
     xp = place.xp
-    block = ops.block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
+    block = block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
     keep = xp.take(from_host(is_kept, place), block, axis=0)
-    entries = ops.compress(xp, level.entries, keep, int(np.sum(level.sizes[is_kept])))
+    entries = compress(xp, level.entries, keep, int(np.sum(level.sizes[is_kept])))
     return _Level._make((*(part[is_kept] for part in level[:-1]), entries))
 
 
 def _find_cuts(
-    place: Place, bins: Array, level: _Level, draws: Any, rules: ops.CutRules, positions: Array | None
+    place: Place, bins: Array, level: _Level, draws: Any, rules: CutRules, positions: Array | None
 ) -> _Cuts:
     """Find the cuts of all nodes; the host waits once, or twice where drawn columns are of no use."""
     d = int(bins.shape[1])
@@ -180,7 +176,7 @@ def _find_cuts(
 
 
 def _cut_among(
-    place: Place, bins: Array, level: _Level, columns: Any, rules: ops.CutRules, positions: Array | None
+    place: Place, bins: Array, level: _Level, columns: Any, rules: CutRules, positions: Array | None
 ) -> _Cuts:
     """Find the cuts of nodes, each among columns (k, f) of its own; the host waits once."""
     xp, k = place.xp, level.ids.shape[0]
@@ -188,8 +184,8 @@ def _cut_among(
     if positions is not None:
         # by the seed of the node and the column, whichever other columns are looked at
         seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
-        draws = ops.Draws(from_host(np.astype(_mix(seeds) >> 32, np.int64), place), positions)
-    score, slot, cut, n_left, left = ops.best_cuts(
+        draws = Draws(from_host(np.astype(splitmix(seeds) >> 32, np.int64), place), positions)
+    score, slot, cut, n_left, left = best_cuts(
         xp,
         bins,
         level.entries,
@@ -216,7 +212,7 @@ def _descend(
     is_live = (cuts.is_split[:, None] & _may_split(cuts.counts, cuts.sizes, limits)).T
     rank = np.cumulative_sum(np.astype(cuts.is_split, np.int64)) - 1
     n_left, n_right = (int(np.sum(cuts.sizes[is_live[side], side])) for side in (0, 1))
-    entries = ops.divide_rows(
+    entries = divide_rows(
         xp,
         bins,
         level.entries,
@@ -233,7 +229,7 @@ def _descend(
             level.trees[live],
             cuts.sizes[live, side],
             cuts.counts[live, side],
-            _mix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
+            splitmix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
         )
         for side, live in enumerate(is_live)
     ]

@@ -9,10 +9,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.parallel import map_apart
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
+from arraylearn.backend.ops.forest import reach_leaves
+from arraylearn.backend.ops.grown import is_grown_whole
+from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.checks import check_whole
@@ -205,14 +208,16 @@ class RandomForestClassifier(ArrayClassifier):
     ) -> Grove:
         """Grow the trees up to `n_estimators` that are not there yet, on bins (n, d)."""
         xp, (n, d), n_bins = place.xp, bins.shape, binning.n_bins
+        generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
+        is_whole = is_grown_whole(xp, n * (d + len(generators)))
         limits = ForestLimits(
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
             draw_columns(d, min(count_features(self.max_features, d) or d, d)),
+            is_whole,
             place_bins(place, binning) if self._draws_cuts else None,
         )
-        generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
 
         def grow(batch: slice) -> Part:
             bags = draw_bags(generators[batch], n, weights, self.bootstrap)
@@ -222,7 +227,7 @@ class RandomForestClassifier(ArrayClassifier):
             return make_part(grown, n_bins, d)
 
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = ops.map_apart(xp, grow, _share(place, len(generators), n))
+            parts = map_apart(xp, grow, _share(place, len(generators), n, is_whole))
         return join_parts(place, parts, n_bins)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
@@ -237,7 +242,7 @@ class RandomForestClassifier(ArrayClassifier):
             for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[batch], n, weights, self.bootstrap)
                 some = grove.trees._replace(root=grove.trees.root[batch])
-                leaves = to_host(ops.reach_leaves(place.xp, bins, some))
+                leaves = to_host(reach_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
                 for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):
                     is_out = np.ones(n, dtype=bool)
@@ -288,17 +293,17 @@ class RandomForestClassifier(ArrayClassifier):
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
         bins = apply_binning(batch.place.xp, model.binning, batch.table)
-        return ops.sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
+        return sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
 
-    def _walk_at(self, place: Place) -> ops.ForestWalk:
+    def _walk_at(self, place: Place) -> ForestWalk:
         """Return the trees in the form of predictions."""
 
-        def prepare() -> ops.ForestWalk:
+        def prepare() -> ForestWalk:
             groves = self._model_at(place).groves
             trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            return ops.prepare_walk(place.xp, trees, shares, self.n_features_in_)
+            return prepare_walk(place.xp, trees, shares, self.n_features_in_)
 
-        walk: ops.ForestWalk = self._prepared_at(place, "walk", prepare)
+        walk: ForestWalk = self._prepared_at(place, "walk", prepare)
         return walk
 
     def predict(self, X: Any) -> Array:
@@ -320,11 +325,11 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
     return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
-def _share(place: Place, n_trees: int, n_rows: int) -> list[slice]:
+def _share(place: Place, n_trees: int, n_rows: int, is_whole: bool) -> list[slice]:
     """Cut the trees into batches of about the same size, a multiple of the threads."""
     most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
     if is_on_host(place):
-        most_rows = _ROWS_OF_WHOLE_TREES if ops.is_grown_whole(place.xp) else _ROWS_ON_THE_HOST
+        most_rows = _ROWS_OF_WHOLE_TREES if is_whole else _ROWS_ON_THE_HOST
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, bring, find_place
-from arraylearn.backend.ops.moments import Moments, merge_moments
 from arraylearn.checks import check_choice, refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
@@ -129,7 +128,7 @@ def moments(
             "missing", "can be 'skip' for the diagonal covariance only", f"covariance={covariance!r}"
         )
     is_full = covariance != "diagonal"
-    stats = ops.grouped_moments(
+    stats = grouped_moments(
         place.xp, x, codes, n_classes, weights, full=is_full, skip_missing=missing == "skip"
     )
     matrices = covariances(place.xp, stats, divisor=divisor, shared=covariance == "shared")

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
+from arraylearn.backend.arrays.squares import diagonal_squares, whitened_exponents
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, find_place, to_host
 from arraylearn.checks import refuse
@@ -53,9 +54,9 @@ def factor_covariances(xp: Namespace, mean: Array, cov: Array) -> Gaussians:
         Where a covariance is not positive definite, `is_definite` is False and the identity stands in: the
         result is finite, and the caller decides what to do.
     """
-    factor, is_definite = ops.cholesky(xp, cov)
+    factor, is_definite = cholesky(xp, cov)
     identity = xp.eye(cov.shape[-1], dtype=cov.dtype, device=array_api_compat.device(cov))
-    whitening = ops.solve_triangular(xp, factor, identity)
+    whitening = solve_triangular(xp, factor, identity)
     log_determinant = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
     log_scale = -0.5 * (cov.shape[-1] * LOG_2PI + log_determinant)
     return Gaussians(
@@ -68,7 +69,7 @@ def factor_covariances(xp: Namespace, mean: Array, cov: Array) -> Gaussians:
 
 def full_log_density(xp: Namespace, model: Gaussians, x: Array) -> Array:
     """Log densities (..., n, k) of the rows of x (..., n, d), in the dtype of both."""
-    return ops.whitened_exponents(xp, x, model.whitening, model.mean, model.log_scale)
+    return whitened_exponents(xp, x, model.whitening, model.mean, model.log_scale)
 
 
 def diagonal_log_density(
@@ -103,9 +104,7 @@ def diagonal_log_density(
         Log densities.
     """
     offset = -0.5 * (xp.log(var) + LOG_2PI)
-    return ops.diagonal_squares(
-        xp, x, mean, -0.5 / var, offset, by_product=by_product, skip_missing=skip_missing
-    )
+    return diagonal_squares(xp, x, mean, -0.5 / var, offset, by_product=by_product, skip_missing=skip_missing)
 
 
 def amplification(xp: Namespace, mean: Array, var: Array) -> Array:

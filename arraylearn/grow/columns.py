@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.scratch import KeptBuffers
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.backend.ops.boosting import histogram_cells
 from arraylearn.table import Table, bin_table, quantile_edges
 
 __all__ = [
@@ -41,7 +43,7 @@ class Columns(NamedTuple):
     n_bins: int
     n_numeric: int
     missing: tuple[int, ...]  # the columns with missing values
-    memory: dict[str, Any]  # what bodies of primitives keep from round to round
+    buffers: KeptBuffers  # scratch memory of `grow_boosted_trees`, from round to round
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
@@ -66,7 +68,7 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
     most = max(n_values, default=0)
     if not n_values:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
-    counts = ops.histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)
+    counts = histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)
     lines_of_counts: list[list[int]] = to_host(counts).tolist()
     room = n_bins - 1
     lines = []
@@ -89,8 +91,8 @@ def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -
     lines = np.full(binning.category_bin.shape, missing, dtype=np.int32)
     for line, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
-        number = ops.histogram(HOST.xp, column[known], size)
-        mean = ops.histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
+        number = histogram(HOST.xp, column[known], size)
+        mean = histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
         rank = np.argsort(np.argsort(mean / np.where(number > 0, number, 1), stable=True), stable=True)
         line[1 : size + 1] = rank if size <= room else rank * room // size
     return binning._replace(category_bin=from_host(lines, place, place.xp.int32))
@@ -140,5 +142,5 @@ def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
     xp = place.xp
     is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
     missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
-    cells = ops.histogram_cells(xp, bins, binning.n_bins)
-    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, {})
+    cells = histogram_cells(xp, bins, binning.n_bins)
+    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, KeptBuffers())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from arraylearn.backend.ops.moments import Moments
+from arraylearn.backend.arrays.moments import Moments
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
 from arraylearn.io.check_table import check_classifier

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.ops import BinnedTrees
+from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier

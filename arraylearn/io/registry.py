@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from arraylearn.backend.ops import BinnedTrees
-from arraylearn.backend.ops.moments import Moments
+from arraylearn.backend.arrays.moments import Moments
+from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics

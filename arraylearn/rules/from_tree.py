@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.rules.base import state_rule
 from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies
@@ -169,7 +169,7 @@ def _count_without_each(
         group = xp.where(n_broken == 0, n, xp.where(n_broken == 1, xp.argmax(is_broken, axis=0), n + 1))
     else:
         group = xp.zeros(is_right.shape, dtype=xp.int64, device=place.device)
-    table = ops.histogram(xp, group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
+    table = histogram(xp, group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
     sums = to_host(xp.reshape(table, (n + 2, 2))).tolist()
     right, covered = float(sums[n][1]), float(sum(sums[n]))
     without = [(right + float(sums[i][1]), covered + float(sum(sums[i]))) for i in range(n)]

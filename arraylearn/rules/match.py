@@ -10,7 +10,7 @@ import array_api_compat
 import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.rule import Conditions
@@ -20,7 +20,7 @@ __all__ = ["Matcher", "compile_rules", "fired", "first_rule", "match_rows"]
 
 # Bits of an int64 that are used: the sign stays 0, so that ``word & -word`` is the lowest bit.
 WORD = 62
-# More edges than this do not fit the bins of `ops.bin_columns`.
+# More edges than this do not fit the bins of `bin_columns`.
 _MOST_EDGES = 32_000
 
 
@@ -189,7 +189,7 @@ def _bins(xp: Namespace, x: Array, edges: Array) -> Array:
     """Count the edges below each value of (m, d) as int64 (d, m); -1 where missing."""
     width = edges.shape[1]
     if width <= _MOST_EDGES:
-        bins = xp.astype(ops.bin_columns(xp, x, edges, missing_bin=width + 1), xp.int64)
+        bins = xp.astype(bin_columns(xp, x, edges, missing_bin=width + 1), xp.int64)
         return xp.where(bins == width + 1, -1, bins)
     columns = xp.permute_dims(x, (1, 0))
     is_missing = xp.isnan(columns)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.match import Matcher, compile_rules, fired, first_rule, match_rows
@@ -55,7 +55,7 @@ def class_weights_by_rule(
 ) -> Array:
     """Weigh the classes (n_rules + 1, k) of the rows that each rule, and last the default, decides."""
     keys = position * n_classes + codes
-    counts = ops.histogram(xp, keys, (n_rules + 1) * n_classes, weights)
+    counts = histogram(xp, keys, (n_rules + 1) * n_classes, weights)
     return xp.reshape(counts, (n_rules + 1, n_classes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.estimator import Batch
 from arraylearn.table import Table
@@ -38,7 +38,7 @@ def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: An
             table = Table(
                 xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
             )
-    class_weights = to_host(ops.histogram(xp, codes, n_classes, weights)).tolist()
+    class_weights = to_host(histogram(xp, codes, n_classes, weights)).tolist()
     return TrainingRows(place, table, codes, weights, [float(one) for one in class_weights])
 
 

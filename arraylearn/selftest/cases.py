@@ -13,8 +13,25 @@ import numpy as np
 
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
+from arraylearn.backend.arrays.linear import cholesky, inverse_definite, logsumexp, solve_triangular
+from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
+from arraylearn.backend.ops.boosting import (
+    BlockSplits,
+    add_to_sides,
+    block_histograms,
+    histogram_cells,
+    split_blocks,
+)
+from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
+from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
+from arraylearn.backend.ops.smoothed import minimize_smoothed
+from arraylearn.backend.ops.splits import best_splits
+from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.random import as_generator
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
@@ -73,7 +90,7 @@ def _listed(seed: int, m: int = 200) -> HostArrays:
 def _split_listed(xp: Namespace, lists: Array, columns: Array, **rows: Array) -> tuple[Array, ...]:
     starts = rows["block_at"][:1]
     given = lists, columns, rows["labels"], rows["weights"], starts, rows["block_at"]
-    return tuple(ops.weighted_splits(xp, *given, n_classes=3, least=2.0))
+    return tuple(weighted_splits(xp, *given, n_classes=3, least=2.0))
 
 
 def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
@@ -204,42 +221,40 @@ def _primitive_cases() -> Iterator[KernelCase]:
     yield KernelCase(
         "segment_sum",
         some(_keyed, "values", "keys"),
-        lambda xp, values, keys: ops.segment_sum(xp, values, keys, 7),
+        lambda xp, values, keys: segment_sum(xp, values, keys, 7),
     )
     yield KernelCase(
         "segment_max",
         some(_keyed, "integers", "keys"),
-        lambda xp, integers, keys: ops.segment_max(xp, integers, keys, 9),
+        lambda xp, integers, keys: segment_max(xp, integers, keys, 9),
     )
-    yield KernelCase("histogram", some(_keyed, "keys"), lambda xp, keys: ops.histogram(xp, keys, 7))
+    yield KernelCase("histogram", some(_keyed, "keys"), lambda xp, keys: histogram(xp, keys, 7))
     yield KernelCase(
         "paired_histogram",
         some(_keyed, "columns", "keys", "values"),
         lambda xp, columns, keys, values: (
-            ops.paired_histogram(xp, columns, keys, 16, 7),
-            ops.paired_histogram(xp, columns, keys, 16, 7, values),
+            paired_histogram(xp, columns, keys, 16, 7),
+            paired_histogram(xp, columns, keys, 16, 7, values),
         ),
     )
-    yield KernelCase(
-        "argsort_rows", some(_keyed, "columns"), lambda xp, columns: ops.argsort_rows(xp, columns)
-    )
+    yield KernelCase("argsort_rows", some(_keyed, "columns"), lambda xp, columns: argsort_rows(xp, columns))
     yield KernelCase(
         "compress",
         some(_keyed, "values", "keep"),
-        lambda xp, values, keep: ops.compress(xp, values, keep, 200),
+        lambda xp, values, keep: compress(xp, values, keep, 200),
     )
     yield KernelCase(
-        "partition", some(_keyed, "values", "keep"), lambda xp, values, keep: ops.partition(xp, values, keep)
+        "partition", some(_keyed, "values", "keep"), lambda xp, values, keep: partition(xp, values, keep)
     )
-    yield KernelCase("top_k", some(_keyed, "integers"), lambda xp, integers: ops.top_k(xp, integers, 11))
+    yield KernelCase("top_k", some(_keyed, "integers"), lambda xp, integers: top_k(xp, integers, 11))
     yield KernelCase("bin_columns", some(_classes, "x", "mean"), _bin_by_means)
-    yield KernelCase("cholesky", some(_definite, "matrix"), lambda xp, matrix: ops.cholesky(xp, matrix))
+    yield KernelCase("cholesky", some(_definite, "matrix"), lambda xp, matrix: cholesky(xp, matrix))
     yield KernelCase(
         "solve_triangular",
         _definite,
-        lambda xp, matrix, right: ops.solve_triangular(xp, ops.cholesky(xp, matrix)[0], right),
+        lambda xp, matrix, right: solve_triangular(xp, cholesky(xp, matrix)[0], right),
     )
-    yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: ops.logsumexp(xp, x, axis=-1))
+    yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: logsumexp(xp, x, axis=-1))
     yield from _quadratic_cases()
     yield from _forest_cases()
 
@@ -250,12 +265,12 @@ def _whole(xp: Namespace, scores: Array) -> Array:
 
 
 def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
-    score, *others = ops.best_cuts(xp, *arguments)
+    score, *others = best_cuts(xp, *arguments)
     return (_whole(xp, score), *others)
 
 
 def _forest_cases() -> Iterator[KernelCase]:
-    rules = ops.CutRules(n_bins=900, class_bits=2, payload_bits=4, many=500)
+    rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, many=500)
     nodes = ("bins", "entries", "features", "counts")
     yield KernelCase(
         "best_cuts",
@@ -268,21 +283,21 @@ def _forest_cases() -> Iterator[KernelCase]:
         "best_cuts[drawn]",
         _only(_forest_nodes, *nodes, "numbers", "positions"),
         lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
-            xp, bins, entries, _NODE_SIZES, features, counts, rules, ops.Draws(numbers, positions)
+            xp, bins, entries, _NODE_SIZES, features, counts, rules, Draws(numbers, positions)
         ),
     )
     yield KernelCase(
         "cut_scores",
         _only(_forest_nodes, "counts"),
         lambda xp, counts: (
-            _whole(xp, ops.cut_scores(xp, counts // 3, counts)),
-            _whole(xp, ops.cut_scores(xp, counts[:2, :] // 2, counts[:2, :])),
+            _whole(xp, cut_scores(xp, counts // 3, counts)),
+            _whole(xp, cut_scores(xp, counts[:2, :] // 2, counts[:2, :])),
         ),
     )
     yield KernelCase(
         "divide_rows",
         _only(_forest_nodes, "bins", "entries", "feature", "cut", "is_kept"),
-        lambda xp, bins, entries, feature, cut, is_kept: ops.divide_rows(
+        lambda xp, bins, entries, feature, cut, is_kept: divide_rows(
             xp, bins, entries, (700,), feature, cut, is_kept, (450, 250), 4
         ),
     )
@@ -290,7 +305,7 @@ def _forest_cases() -> Iterator[KernelCase]:
 
 def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
     """Off the diagonal: on it the curvature is zero, and its floor depends on the dtype."""
-    roots = ops.inverse_curvature_roots(xp, matrix[None, ...])[0, ...]
+    roots = inverse_curvature_roots(xp, matrix[None, ...])[0, ...]
     return roots - xp.linalg.diagonal(roots)[:, None] * xp.eye(
         matrix.shape[0], dtype=matrix.dtype, device=locate(matrix).device
     )
@@ -299,12 +314,12 @@ def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
 def _quadratic_cases() -> Iterator[KernelCase]:
     some = _only
     store = some(_box, "rows", "slots", "weights")
-    yield KernelCase("put", store, lambda xp, rows, slots, weights: ops.put(xp, rows[:, 0], slots, weights))
+    yield KernelCase("put", store, lambda xp, rows, slots, weights: put(xp, rows[:, 0], slots, weights))
     yield KernelCase(
-        "gather_block", store, lambda xp, rows, slots, weights: ops.gather_block(xp, rows, slots, slots % 3)
+        "gather_block", store, lambda xp, rows, slots, weights: gather_block(xp, rows, slots, slots % 3)
     )
     yield KernelCase(
-        "combine_rows", store, lambda xp, rows, slots, weights: ops.combine_rows(xp, rows, slots, weights)
+        "combine_rows", store, lambda xp, rows, slots, weights: combine_rows(xp, rows, slots, weights)
     )
     yield KernelCase(
         "inverse_curvature_roots",
@@ -312,7 +327,7 @@ def _quadratic_cases() -> Iterator[KernelCase]:
         _roots_between_rows,
     )
     yield KernelCase(
-        "inverse_definite", some(_box, "matrix"), lambda xp, matrix: ops.inverse_definite(xp, matrix)
+        "inverse_definite", some(_box, "matrix"), lambda xp, matrix: inverse_definite(xp, matrix)
     )
     yield KernelCase("project", some(_box, "rows", "lower", "upper"), _project_to_box)
     yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _few_pair_steps)
@@ -321,13 +336,13 @@ def _quadratic_cases() -> Iterator[KernelCase]:
 
 
 def _project_to_box(xp: Namespace, rows: Array, lower: Array, upper: Array) -> Array:
-    return ops.project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
+    return project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
 
 
 def _few_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
-    roots = ops.inverse_curvature_roots(xp, matrix[None, ...])
+    roots = inverse_curvature_roots(xp, matrix[None, ...])
     given = (values[None, ...] for values in (sign, 0.0 * sign, lower, upper))
-    point, gradient, _ = ops.pair_steps(xp, matrix[None, ...], roots, *given, tol=1e-3, n_steps=5)
+    point, gradient, _ = pair_steps(xp, matrix[None, ...], roots, *given, tol=1e-3, n_steps=5)
     return point + gradient
 
 
@@ -336,15 +351,13 @@ def _minimize_smoothed(
 ) -> Array:
     pull = 0.0 * start
     for _ in range(3):  # a body may take fewer steps than it may
-        start, _, _ = ops.minimize_smoothed(
-            xp, rows, sign, lower, upper, pull, start, ridge=0.5, max_steps=50
-        )
+        start, _, _ = minimize_smoothed(xp, rows, sign, lower, upper, pull, start, ridge=0.5, max_steps=50)
     return start
 
 
 def _bin_by_means(xp: Namespace, x: Array, mean: Array) -> Array:
     edges = xp.sort(xp.matrix_transpose(mean), axis=1)
-    return ops.bin_columns(xp, x, edges, missing_bin=9)
+    return bin_columns(xp, x, edges, missing_bin=9)
 
 
 def _measure_cases() -> Iterator[KernelCase]:
@@ -376,9 +389,9 @@ def _tree_cases() -> Iterator[KernelCase]:
 
 
 def _boosting_cases() -> Iterator[KernelCase]:
-    yield KernelCase("ops.log_loss_gradients[two classes]", _scored, _derive_one)
-    yield KernelCase("ops.log_loss_gradients[three classes]", _scored, _derive_three)
-    yield KernelCase("ops.best_splits", _scored, _split_nodes)
+    yield KernelCase("log_loss_gradients[two classes]", _scored, _derive_one)
+    yield KernelCase("log_loss_gradients[three classes]", _scored, _derive_three)
+    yield KernelCase("best_splits", _scored, _split_nodes)
 
 
 def _scored(seed: int, n: int = 300) -> HostArrays:
@@ -392,14 +405,14 @@ def _scored(seed: int, n: int = 300) -> HostArrays:
 
 
 def _derive_three(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
-    tables = ops.gradient_tables(xp, locate(scores).device, 3)
-    return tuple(ops.log_loss_gradients(xp, tables, scores, codes, None))
+    tables = gradient_tables(xp, locate(scores).device, 3)
+    return tuple(log_loss_gradients(xp, tables, scores, codes, None))
 
 
 def _derive_one(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
-    tables = ops.gradient_tables(xp, locate(scores).device, 1)
+    tables = gradient_tables(xp, locate(scores).device, 1)
     is_second = xp.astype(codes == 1, xp.int64)
-    return tuple(ops.log_loss_gradients(xp, tables, scores[:1, :], is_second, None))
+    return tuple(log_loss_gradients(xp, tables, scores[:1, :], is_second, None))
 
 
 def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
@@ -407,15 +420,15 @@ def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order:
     device = locate(scores).device
     packed, _ = _derive_one(xp, scores, codes, bins, order)
     starts, sizes = (0, 120), (120, 180)
-    cells = ops.histogram_cells(xp, bins, 8)
-    running = ops.block_histograms(xp, bins, cells, packed[0, :], order, starts, sizes, 8)
+    cells = histogram_cells(xp, bins, 8)
+    running = block_histograms(xp, bins, cells, packed[0, :], order, starts, sizes, 8)
     regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
     share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
-    best = ops.best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
-    moves = ops.BlockSplits(starts, sizes, (0, 3), (3, -1), best.goes_right)
-    moved, n_left = ops.split_blocks(xp, bins, xp.asarray(order, copy=True), moves)
+    best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
+    moves = BlockSplits(starts, sizes, (0, 3), (3, -1), best.goes_right)
+    moved, n_left = split_blocks(xp, bins, xp.asarray(order, copy=True), moves)
     line = xp.asarray(scores[0, :], copy=True)
-    changed = ops.add_to_sides(xp, line, bins, order, moves, ((5, -7), (6, 9)))
+    changed = add_to_sides(xp, line, bins, order, moves, ((5, -7), (6, 9)))
     return running, best.cell, best.left, moved, n_left, changed
 
 
@@ -471,12 +484,12 @@ def _gaussian_cases() -> Iterator[KernelCase]:
 
 def _moments(**options: bool) -> Callable[..., tuple[Array, ...]]:
     def call(xp: Namespace, x: Array, codes: Array, weights: Array) -> tuple[Array, ...]:
-        whole = ops.grouped_moments(xp, x, codes, 3, weights, **options)
+        whole = grouped_moments(xp, x, codes, 3, weights, **options)
         parts = [
-            ops.grouped_moments(xp, x[rows, :], codes[rows], 3, weights[rows], **options)
+            grouped_moments(xp, x[rows, :], codes[rows], 3, weights[rows], **options)
             for rows in (slice(0, 150), slice(150, None))
         ]
-        merged = ops.merge_moments(xp, *parts)
+        merged = merge_moments(xp, *parts)
         return (*whole, *merged, covariances(xp, whole, divisor="unbiased"))
 
     return call

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.gather import combine_rows, gather_block
+from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.ops.memory import scratch
-from arraylearn.backend.ops.quadratic import combine_rows, gather_block, small_products
 
 __all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
 

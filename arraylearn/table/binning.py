@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.namespace import from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
 
@@ -74,7 +74,7 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
     >>> bin_table(np, x, edges).codes
     array([[  0,   1, 255,   2]], dtype=uint8)
     """
-    return Bins(ops.bin_columns(xp, x, edges, missing_bin=edges.shape[1] + 1), edges)
+    return Bins(bin_columns(xp, x, edges, missing_bin=edges.shape[1] + 1), edges)
 
 
 def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.threads import parallel_map
@@ -249,7 +249,7 @@ def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None
         raise ValueError("`labels` must hold the class codes for the edges of a tree; got None.")
     classes = to_host(labels)
     columns = np.ascontiguousarray(to_host(x).T)
-    order = ops.argsort_rows(HOST.xp, columns)
+    order = argsort_rows(HOST.xp, columns)
     n_classes = int(classes.max()) + 1
 
     def cut(j: int) -> HostArray:

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.ops.bins import gini_bins
+from arraylearn.backend.ops.gini import gini_gains
 from arraylearn.backend.random import as_generator
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
@@ -128,7 +132,7 @@ class BinnedFinder:
             bins = xp.take(bins, rows_at(xp, level, entries), axis=1)
         elif level.depth > 0:
             bins = xp.take(bins, entries, axis=1)
-        counts = ops.paired_histogram(xp, bins, keys, self.n_bins, n_nodes * c, weights)
+        counts = paired_histogram(xp, bins, keys, self.n_bins, n_nodes * c, weights)
         return xp.reshape(counts, (d, n_nodes, c, self.n_bins))
 
     def _subtract(self, old: Level, step: NextLevel, new: Level) -> Array:
@@ -148,8 +152,8 @@ class BinnedFinder:
         number = np.cumulative_sum(np.astype(~is_derived, np.int64)) - 1
         is_counted_at = xp.take(from_host(~is_derived, place), new.block_at, axis=0)
         size = int(np.sum(new.sizes[counted]))
-        entries = ops.compress(xp, new.members, is_counted_at, size)
-        block_at = ops.block_index(xp, from_host(new.sizes[counted], place), size)
+        entries = compress(xp, new.members, is_counted_at, size)
+        block_at = block_index(xp, from_host(new.sizes[counted], place), size)
         found = self._count(new, entries, block_at, counted.shape[0])
         parents = xp.take(self.histogram, from_host(step.parent[derived], place), axis=1)
         rest = parents - xp.take(found, from_host(number[sibling[derived]], place), axis=1)
@@ -162,7 +166,7 @@ class BinnedFinder:
         entries = level.members
         bins = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
         key = level.block_at[None, :] * self.n_bins + xp.astype(bins, xp.int64)
-        order = ops.argsort_rows(xp, xp.astype(key, xp.int32))
+        order = argsort_rows(xp, xp.astype(key, xp.int32))
         lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
         columns = xp.astype(self.rows.columns, xp.float32)
         if self.rows.has_missing_numbers:
@@ -210,7 +214,7 @@ def _scan_histogram(
     if is_gini(rule) and _is_float(xp, histogram):
         # the last bits, in which the order of the sums shows, decide nothing
         whole = xp.permute_dims(xp.sum(histogram, axis=-1), (2, 0, 1))
-        gains = (ops.gini_gains(xp, best, whole) for best in (best_left, best_right))
+        gains = (gini_gains(xp, best, whole) for best in (best_left, best_right))
         left_gain, right_gain = (xp.astype(gain, xp.float32) for gain in gains)
         goes_left = left_gain > right_gain
     shifted = xp.concat((before, xp.zeros_like(missing)), axis=-1)
@@ -224,7 +228,7 @@ def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
     xp, dtype = place.xp, accumulator_dtype(place)
     least = rule.enough
     if is_gini(rule):
-        return ops.gini_bins(xp, known, least)
+        return gini_bins(xp, known, least)
     left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
     right = left[..., -1:] - left
     is_allowed = (xp.sum(left, axis=-2) >= least) & (xp.sum(right, axis=-2) >= least)
@@ -251,7 +255,7 @@ def _judge_bins(
     total = level.counts_on[None, :, :] if is_whole else xp.sum(known, axis=-1)  # (d, k, c)
     if is_gini(rule):
         by_class = xp.permute_dims(total, (2, 0, 1))
-        gain = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), by_class)
+        gain = gini_gains(xp, xp.where(best < 0, 0.0, best), by_class)
         if not is_whole:
             gain = gain * (xp.astype(xp.sum(by_class, axis=0), dtype) / weight)
         score, has_split = gain, best >= 0

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
+from arraylearn.backend.ops.subtrees import Subtrees
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.tree.rows import Rows
@@ -148,7 +149,7 @@ class Builder:
             live_sizes,
         )
 
-    def add_all(self, ids: Any, nodes: ops.Subtrees, threshold: Any) -> None:
+    def add_all(self, ids: Any, nodes: Subtrees, threshold: Any) -> None:
         """Append all that is below the nodes of a level at once: whole rows, thresholds only."""
         k, line = ids.shape[0], np.astype(nodes.line, np.int64)
         split = np.nonzero(line >= 0)[0]
@@ -203,7 +204,7 @@ class Builder:
         counts, sizes = splits.child_counts, splits.child_sizes
         if not bool(np.any(splits.missing_sizes > 0)):
             return counts, sizes, weight
-        known = ops.histogram(HOST.xp, node_of_child, splits.slot.shape[0], weight)
+        known = histogram(HOST.xp, node_of_child, splits.slot.shape[0], weight)
         share = weight / np.where(known > 0, known, 1.0)[node_of_child]
         if self.rule.missing == "fractional":
             extra = splits.missing_counts[node_of_child] * share[:, None]

@@ -6,8 +6,10 @@ import math
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.ops.gini import gini_gains, gini_scores
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Limits
 from arraylearn.tree.exact import sort_values
@@ -85,7 +87,7 @@ class CloudsFinder(BinnedFinder):
         if n_rows == 0:
             return at_edge
         positions = xp.arange(d * m, dtype=xp.int64, device=place.device)
-        searched = ops.compress(xp, positions, xp.reshape(is_searched, (-1,)), n_rows)
+        searched = compress(xp, positions, xp.reshape(is_searched, (-1,)), n_rows)
         line, position = searched // m, searched % m
         entry = xp.take(entries, position, axis=0)
         value = take_flat(xp, self.rows.columns, line, rows_at(xp, level, entry))
@@ -100,19 +102,19 @@ class CloudsFinder(BinnedFinder):
     ) -> Candidates:
         """Scan the surviving rows, interval after interval, and keep what beats the quantiles."""
         xp, shape = self.place.xp, at_edge.gain.shape
-        by_value = ops.argsort_rows(xp, value[None, :])[0, :]
-        by_cell = ops.argsort_rows(xp, xp.take(cell, by_value, axis=0)[None, :])[0, :]
+        by_value = argsort_rows(xp, value[None, :])[0, :]
+        by_cell = argsort_rows(xp, xp.take(cell, by_value, axis=0)[None, :])[0, :]
         order = xp.take(by_value, by_cell, axis=0)
         cell, value, entry = (xp.take(part, order, axis=0) for part in (cell, value, entry))
         left, right, totals = self._sides(level, cell, entry)
         group = cell // (self.n_bins - 1)  # column and node
         scores = self._scores(cell, value, left, right)
         n_groups = shape[0] * shape[1]
-        best = ops.segment_max(xp, scores, group, n_groups)
+        best = segment_max(xp, scores, group, n_groups)
         is_hit = (scores >= 0) & (scores == xp.take(best, group, axis=0))
         n = cell.shape[0]
         countdown = n - xp.arange(n, dtype=xp.int64, device=self.place.device)
-        latest = ops.segment_max(xp, xp.where(is_hit, countdown, 0), group, n_groups)
+        latest = segment_max(xp, xp.where(is_hit, countdown, 0), group, n_groups)
         at = xp.where(latest > 0, n - latest, 0)
         high = xp.take(value, xp.where(at + 1 < n, at + 1, at), axis=0)
         threshold = xp.reshape(midpoint(xp, xp.take(value, at, axis=0), high), shape)
@@ -153,13 +155,13 @@ class CloudsFinder(BinnedFinder):
         is_inside = xp.concat((is_inside, xp.zeros_like(cell[:1], dtype=xp.bool)))
         least = self.rule.enough
         is_allowed = is_inside & (n_left >= least) & (n_right >= least)
-        return xp.where(is_allowed, ops.gini_scores(xp, left, right), -1.0)
+        return xp.where(is_allowed, gini_scores(xp, left, right), -1.0)
 
     def _gains(self, level: Level, scores: Array, totals: Array) -> Array:
         xp, dtype = self.place.xp, accumulator_dtype(self.place)
         weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
         fraction = xp.astype(xp.sum(totals, axis=0), dtype) / weight
-        return ops.gini_gains(xp, xp.where(scores < 0, 0.0, scores), totals) * fraction
+        return gini_gains(xp, xp.where(scores < 0, 0.0, scores), totals) * fraction
 
     def _count_up(self, n_intervals: int, n_survived: int, n_searched: int, n_rows: int) -> None:
         before = self.report
@@ -182,7 +184,7 @@ def _last_start(xp: Any, starts: Array) -> Array:
     is_start = xp.astype(starts > 0, xp.int64)
     number = xp.cumulative_sum(is_start)
     n = starts.shape[0]
-    table = ops.segment_max(xp, starts, number, n + 1)
+    table = segment_max(xp, starts, number, n + 1)
     return xp.take(table, number, axis=0)
 
 

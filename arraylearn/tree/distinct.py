@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place
+from arraylearn.backend.ops.distinct import number_values
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.exact import Cut, sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat
@@ -16,8 +16,8 @@ _MOST_VALUES = 128
 
 
 def find_distinct(place: Place, rows: Rows) -> tuple[Array, Array] | None:
-    """Find the distinct values of the numeric columns, where all of them have few: `ops.number_values`."""
-    return ops.number_values(place.xp, rows.columns, _MOST_VALUES)
+    """Find the distinct values of the numeric columns, where all of them have few: `number_values`."""
+    return number_values(place.xp, rows.columns, _MOST_VALUES)
 
 
 class DistinctFinder(BinnedFinder):

@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, steps
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.ops.gini import gini_gains, gini_scores
+from arraylearn.backend.ops.gini_split import gini_split
+from arraylearn.backend.ops.weighted import running_weights, weighted_splits
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
@@ -70,9 +74,9 @@ def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Arr
     xp = place.xp
     entries = level.members
     values = xp.take(rows.columns, rows_at(xp, level, entries), axis=1)
-    by_value = ops.argsort_rows(xp, values)
+    by_value = argsort_rows(xp, values)
     block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
-    order = xp.take_along_axis(by_value, ops.argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
+    order = xp.take_along_axis(by_value, argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
     lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
     return lists, ExactFinder(place, rows, rule, (True,) * values.shape[0])
 
@@ -108,7 +112,7 @@ def presort(place: Place, rows: Rows, order: Array | None = None) -> tuple[Array
     if rows.columns.shape[0] == 0:
         return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :], ()
     if order is None:
-        order = ops.argsort_rows(xp, rows.columns)
+        order = argsort_rows(xp, rows.columns)
     # some neighbours are enough to tell; a column taken for untied is looked at again where it matters
     step = max(1, rows.n_rows // _NEIGHBOURS)
     first, second = (
@@ -127,7 +131,7 @@ def scan_gini(
     d = rows.columns.shape[0]
     if allowed is not None:
         allowed = xp.take(allowed, from_host(np.asarray(rows.column_order[:d]), place), axis=0)
-    line, score, position, left = ops.gini_split(
+    line, score, position, left = gini_split(
         xp,
         level.lists,
         rows.columns,
@@ -145,7 +149,7 @@ def scan_gini(
     low, high = found[0, :], found[1, :]
     # of bins, the lower one is the threshold
     threshold = midpoint(xp, low, high) if rows.edges is None else low
-    gain = ops.gini_gains(xp, score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
+    gain = gini_gains(xp, score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
     cut = Cut(line, position, left)
     if not rows.n_values:
         return Candidates(gain, gain, threshold[None, :], line=line), cut
@@ -173,7 +177,7 @@ def _scan_weights(place: Place, rows: Rows, level: Level, rule: Rule) -> Candida
     """Scan by the Gini gain, any weights, without missing numbers."""
     xp, m = place.xp, level.lists.shape[1]
     given = level.lists, rows.columns, level.labels, level.weights, level.starts, level.block_at
-    found = ops.weighted_splits(xp, *given, n_classes=rows.n_classes, least=rule.enough)
+    found = weighted_splits(xp, *given, n_classes=rows.n_classes, least=rule.enough)
     at = xp.maximum(found.position, 0)
     low, high = (
         xp.take_along_axis(
@@ -201,11 +205,11 @@ def _scan_some(
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
-    left, known = ops.running_weights(
+    left, known = running_weights(
         xp, lists, level.labels, level.weights, level.starts, level.block_at, rows.n_classes, is_known
     )
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
-    is_step = ops.steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
+    is_step = steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
     is_binned = rows.edges is not None
     if rule.missing != "direction" or not rows.has_missing_numbers:
         best, position = _best_positions(place, level, rule, left, known, is_step)
@@ -252,15 +256,15 @@ def _best_positions(
     least_at = xp.take(least, level.block_at, axis=-1)
     is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
     if is_gini(rule) and _is_whole(xp, left, level):
-        scores = ops.gini_scores(xp, left, right)
+        scores = gini_scores(xp, left, right)
     else:
         sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
         scores = rule.threshold_measure(xp, xp.permute_dims(sides, (2, 3, 0, 1)))
         scores = xp.astype(xp.astype(scores, xp.float32), dtype)  # see `choose_columns`
     scores = xp.where(is_allowed, scores, -xp.inf)
-    best = ops.block_max(xp, scores, level.starts, level.block_at)
+    best = block_max(xp, scores, level.starts, level.block_at)
     is_hit = is_allowed & (scores == xp.take(best, level.block_at, axis=1))
-    return best, ops.first_in_block(xp, is_hit, level.starts, level.block_at)
+    return best, first_in_block(xp, is_hit, level.starts, level.block_at)
 
 
 def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
@@ -299,7 +303,7 @@ def _finish(
     if is_gini(rule) and _is_whole(xp, known, level):
         # the exact form, so that integer weights and repeated rows give the same tree
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
-        gain = score = ops.gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
+        gain = score = gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
     has_split = position >= 0
     return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram, segment_sum
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -46,10 +46,10 @@ class FittedTree(ArrayClassifier):
         tree = tree_on_host(self.model_)
         weight = np.sum(tree.counts, axis=1) * tree.impurity
         decrease = np.where(tree.kind == LEAF, 0.0, weight)
-        below = ops.histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])
+        below = histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])
         decrease = np.where(tree.kind == LEAF, 0.0, decrease - below)
         columns = np.clip(tree.feature, min=0)
-        by_column = ops.histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
+        by_column = histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
         total = np.sum(by_column)
         return by_column / total if total > 0 else by_column
 
@@ -199,7 +199,7 @@ class FittedTree(ArrayClassifier):
         xp = place.xp
         entry, node, share = leaf_shares(place, walker, batch.table, rows)
         parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
-        summed = ops.segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
+        summed = segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
         back = np.full(batch.table.n_rows, -1, dtype=np.int64)
         back[rows] = np.arange(rows.shape[0])
         back_on = from_host(back, place)

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import scatter, split_lists
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.ops.gini_split import split_lists_at
 from arraylearn.backend.transfer import read_together
 from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
@@ -156,7 +158,7 @@ def _is_multiway(rows: Rows, rule: Rule) -> bool:
 
 
 def _root_counts(place: Place, rows: Rows) -> Any:
-    counts = ops.histogram(place.xp, rows.labels, rows.n_classes, rows.weights)
+    counts = histogram(place.xp, rows.labels, rows.n_classes, rows.weights)
     (on_host,) = read_together(place, counts)
     return on_host if rows.weights is None or not _is_float(rows) else np.astype(on_host, np.float64)
 
@@ -248,7 +250,7 @@ def _step_at_cut(
         return None
     is_live = np.reshape(step.is_live, (k, 2))
     branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
-    lists = ops.split_lists_at(
+    lists = split_lists_at(
         xp,
         level.lists,
         cut.line,
@@ -346,9 +348,9 @@ def _read_splits(
         child_at = xp.where(branch_at < 0, n_children + level.block_at, child_at)
     label = xp.take(level.labels, level.members, axis=0)
     weights = None if level.weights is None else xp.take(level.weights, level.members, axis=0)
-    counts = ops.histogram(xp, child_at * c + label, (n_children + k) * c, weights)
+    counts = histogram(xp, child_at * c + label, (n_children + k) * c, weights)
     counts = xp.reshape(counts, (n_children + k, c))
-    sizes = xp.sum(counts, axis=1) if weights is None else ops.histogram(xp, child_at, n_children + k)
+    sizes = xp.sum(counts, axis=1) if weights is None else histogram(xp, child_at, n_children + k)
     results = [choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
     results += [] if surrogates is None else list(surrogates)
     results += [] if choice.branches is None else [choice.branches]
@@ -403,6 +405,6 @@ def _next_level(
         if rows.has_missing:
             child_at = xp.where(branch_at < 0, first_at, child_at)
         goes_to = xp.where(xp.take(from_host(step.is_live, place), child_at, axis=0), branch_at, -1)
-    by_entry = ops.scatter(xp, goes_to, members, entries.labels.shape[0])
-    lists = ops.split_lists(xp, lists, by_entry, step.branch_sizes)
+    by_entry = scatter(xp, goes_to, members, entries.labels.shape[0])
+    lists = split_lists(xp, lists, by_entry, step.branch_sizes)
     return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import bring, find_place
 from arraylearn.checks import refuse
@@ -28,7 +28,7 @@ def count_classes(
     keys = codes
     if nodes is not None:
         keys = xp.astype(nodes, xp.int64) * n_classes + xp.astype(codes, xp.int64)
-    counts = ops.paired_histogram(xp, bins, keys, n_bins, n_nodes * n_classes, weights)
+    counts = paired_histogram(xp, bins, keys, n_bins, n_nodes * n_classes, weights)
     counts = xp.reshape(counts, (bins.shape[0], n_nodes, n_classes, n_bins))
     # a view where the library has views: bins stay contiguous, for fast sums over bins and classes
     return xp.permute_dims(counts, (1, 0, 3, 2))

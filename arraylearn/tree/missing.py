@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index, scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.tree.build import NextLevel, Splits
 from arraylearn.tree.rows import Entries, Level, rows_at
@@ -31,7 +31,7 @@ def spread_missing(
     copies_of_node = np.where(step.is_split, splits.n_branches, 1)
     total = int(np.sum(level.sizes) + np.sum(splits.missing_sizes * (copies_of_node - 1)))
     copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
-    origin = ops.block_index(xp, copies_at, total)  # position of the old entry
+    origin = block_index(xp, copies_at, total)  # position of the old entry
     first_at = xp.cumulative_sum(copies_at) - copies_at
     copy = xp.arange(total, dtype=xp.int64, device=place.device) - xp.take(first_at, origin, axis=0)
     old_branch = xp.take(branch_at, origin, axis=0)
@@ -55,12 +55,12 @@ def spread_missing(
 def _expand_lists(place: Place, level: Level, copies_at: Array, first_at: Array, total: int) -> Array:
     """Put the copies of an entry where it stood in each list."""
     xp, n = place.xp, level.labels.shape[0]
-    copies = ops.scatter(xp, copies_at, level.members, n)
-    first = ops.scatter(xp, first_at, level.members, n)
+    copies = scatter(xp, copies_at, level.members, n)
+    first = scatter(xp, first_at, level.members, n)
     d = level.lists.shape[0]
     flat = xp.reshape(level.lists, (-1,))
     runs = xp.take(copies, flat, axis=0)
-    origin = ops.block_index(xp, runs, d * total)
+    origin = block_index(xp, runs, d * total)
     copy = xp.arange(d * total, dtype=xp.int64, device=place.device) - xp.take(
         xp.cumulative_sum(runs) - runs, origin, axis=0
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
@@ -115,7 +115,7 @@ def _count_codes(
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
     n_nodes = nodes.stop - nodes.start
     values = xp.where(codes < 0, width, codes)
-    counts = ops.paired_histogram(xp, values, keys, width + 1, n_nodes * rows.n_classes, weights)
+    counts = paired_histogram(xp, values, keys, width + 1, n_nodes * rows.n_classes, weights)
     counts = xp.reshape(counts, (codes.shape[0], n_nodes, rows.n_classes, width + 1))
     return xp.astype(xp.permute_dims(counts, (0, 1, 3, 2)), accumulator_dtype(place))
 

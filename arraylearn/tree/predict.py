@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.table import Schema, Table
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Tree
 
@@ -62,7 +63,7 @@ def find_leaves(place: Place, walker: Walker, table: Table, has_missing: bool) -
     xp = place.xp
     default = xp.maximum(walker.tree.default_branch, 0) if has_missing else None
     if walker.is_numeric:
-        return ops.follow_thresholds(
+        return follow_thresholds(
             xp, table.numeric, walker.slot, walker.cut, walker.child, walker.n_levels, default
         )
     node = xp.zeros(table.n_rows, dtype=xp.int64, device=place.device)
@@ -169,7 +170,7 @@ def leaf_shares(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[
         copies = xp.where(is_missing & (default < 0), n_branches, 1)
         copies_host = to_host(copies)
         total = int(copies_host.sum())
-        origin = ops.block_index(xp, copies, total)
+        origin = block_index(xp, copies, total)
         first = xp.cumulative_sum(copies) - copies
         copy = xp.arange(total, dtype=xp.int64, device=place.device) - xp.take(first, origin, axis=0)
         is_copied = xp.take(copies, origin, axis=0) > 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 
@@ -143,7 +143,7 @@ def level_of(
     """Describe the blocks of a level at the place."""
     xp = place.xp
     starts = np.cumulative_sum(sizes) - sizes
-    block_at = ops.block_index(xp, from_host(sizes, place), lists.shape[1])
+    block_at = block_index(xp, from_host(sizes, place), lists.shape[1])
     dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
     counts_on = from_host(counts, place, dtype)
     return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, *entries)

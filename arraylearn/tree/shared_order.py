@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.folds import LabelledRows
 from arraylearn.tree.rows import Rows, prepare_rows
@@ -47,7 +48,7 @@ class SharedOrder(NamedTuple):
         branch = np.full(self.number.shape[0], _LEFT_OUT, dtype="int32")
         branch[number] = _KEPT
         new_number = np.cumulative_sum((branch == _KEPT).astype("int64")) - 1
-        kept = ops.split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])
+        kept = split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])
         renumbered = xp.take(from_host(new_number, self.place, xp.int32), xp.reshape(kept, (-1,)), axis=0)
         return xp.reshape(renumbered, kept.shape)
 
@@ -62,7 +63,7 @@ def sort_sample(estimator: Any, sample: LabelledRows) -> SharedOrder | None:
     if table.numeric.shape[1] == 0:
         return None
     rows = prepare_rows(place, table, labels.codes, int(labels.classes.shape[0]), None)
-    lists = place.xp.astype(ops.argsort_rows(place.xp, rows.columns), place.xp.int32)
+    lists = place.xp.astype(argsort_rows(place.xp, rows.columns), place.xp.int32)
     number = np.empty(sample.n_rows, dtype="int64")
     number[rows.order] = np.arange(sample.n_rows)
     return SharedOrder(place, lists, number, rows.columns.dtype)

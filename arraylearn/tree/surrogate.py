@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, scatter
+from arraylearn.backend.arrays.order import argsort_rows, top_k
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.tree.rows import (
@@ -47,7 +49,7 @@ def find_surrogates(
         How many to keep; only those count that beat sending all rows to the larger branch.
     """
     xp, dtype = place.xp, accumulator_dtype(place)
-    side = ops.scatter(xp, xp.astype(branch_at, xp.int32), entries, level.labels.shape[0])
+    side = scatter(xp, xp.astype(branch_at, xp.int32), entries, level.labels.shape[0])
     parts = []
     if rows.columns.shape[0]:
         parts.append(_numeric_agreement(place, rows, level, side))
@@ -58,7 +60,7 @@ def find_surrogates(
     columns = xp.arange(d, dtype=xp.int64, device=place.device)
     agree = xp.where(columns[:, None] == slot[None, :], -1.0, agree)
     n_kept = min(n_surrogates, d)
-    largest, chosen = ops.top_k(xp, xp.permute_dims(agree, (1, 0)), n_kept)  # (k, s)
+    largest, chosen = top_k(xp, xp.permute_dims(agree, (1, 0)), n_kept)  # (k, s)
     nodes = xp.broadcast_to(xp.arange(k, dtype=xp.int64, device=place.device)[:, None], chosen.shape)
     weight = take_flat(xp, known, chosen, nodes)
     share = xp.where(largest > 0, largest / xp.where(weight > 0, weight, 1.0), 0.0)
@@ -104,9 +106,9 @@ def _sort_level(place: Place, rows: Rows, level: Level) -> Array:
     """Sort the rows of each node by each column, where the level has no lists of its own."""
     xp = place.xp
     values = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
-    by_value = ops.argsort_rows(xp, values)
+    by_value = argsort_rows(xp, values)
     block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
-    order = xp.take_along_axis(by_value, ops.argsort_rows(xp, block), axis=1)
+    order = xp.take_along_axis(by_value, argsort_rows(xp, block), axis=1)
     return xp.reshape(xp.take(level.members, xp.reshape(order, (-1,)), axis=0), order.shape)
 
 
@@ -133,9 +135,9 @@ def _scan_some(
     crossed = xp.sum(whole, axis=0) - straight
     is_step = is_known & _next_is_larger(xp, values, is_known)
     best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
-    agree = ops.block_max(xp, best, level.starts, level.block_at)
+    agree = block_max(xp, best, level.starts, level.block_at)
     is_hit = is_step & (best == xp.take(agree, level.block_at, axis=1))
-    position = xp.maximum(ops.first_in_block(xp, is_hit, level.starts, level.block_at), 0)
+    position = xp.maximum(first_in_block(xp, is_hit, level.starts, level.block_at), 0)
     is_crossed = xp.take_along_axis(crossed > straight, position, axis=1)
     low = xp.take_along_axis(values, position, axis=1)
     high = xp.take_along_axis(values, xp.minimum(position + 1, values.shape[1] - 1), axis=1)
@@ -160,7 +162,7 @@ def _nominal_agreement(
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
     keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
     values = xp.where(codes < 0, width, codes)
-    counts = ops.paired_histogram(xp, values, keys, width + 1, 3 * k, weights)
+    counts = paired_histogram(xp, values, keys, width + 1, 3 * k, weights)
     counts = xp.reshape(xp.astype(counts, dtype), (rows.codes.shape[0], k, 3, width + 1))
     both = xp.permute_dims(counts[:, :, :2, :width], (2, 0, 1, 3))  # (2, d, k, v)
     maps = xp.astype(both[1, ...] > both[0, ...], xp.int32)

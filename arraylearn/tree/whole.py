@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
@@ -20,7 +20,7 @@ __all__ = ["Rest", "finish_bins", "finish_lists"]
 class Rest(NamedTuple):
     """The nodes below a level, which come first themselves."""
 
-    nodes: ops.Subtrees
+    nodes: Subtrees
     threshold: Any  # (t,) host: bins where the rows hold bins; anything for a leaf
 
 
@@ -32,7 +32,7 @@ def finish_lists(
         return None
     xp, growth = place.xp, _growth(level, limits, least)
     given = level.lists, rows.columns, rows.class_ends, level.starts, level.counts_on
-    nodes = ops.grow_lists(xp, *given, growth)
+    nodes = grow_lists(xp, *given, growth)
     if nodes is None:
         return None
     low, high = (_values_at(place, rows.columns, nodes.line, at) for at in (nodes.low, nodes.high))
@@ -54,7 +54,7 @@ def finish_bins(
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
     given = level.members, bins, n_bins, rows.class_ends, level.starts, level.counts_on
-    nodes = ops.grow_bins(place.xp, *given, growth)
+    nodes = grow_bins(place.xp, *given, growth)
     if nodes is None:
         return None
     if values is None:
@@ -72,10 +72,10 @@ def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
     return is_whole and is_simple and is_gini(rule) and not (rule.require_average_gain or has_surrogates)
 
 
-def _growth(level: Level, limits: Limits, least: int) -> ops.Growth:
+def _growth(level: Level, limits: Limits, least: int) -> Growth:
     least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
     n_levels = -1 if limits.max_depth is None else limits.max_depth - level.depth
-    return ops.Growth(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
+    return Growth(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
 
 
 def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:

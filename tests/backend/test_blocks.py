@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block, scatter, split_lists
 from arraylearn.backend.native import portable_only
+from arraylearn.backend.ops.bins import gini_bins
+from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.gini_split import gini_split, split_lists_at
 from arraylearn.backend.threads import set_num_threads
 from tests.backends.assertions import assert_close
 
@@ -64,8 +67,7 @@ def test_gini_split_finds_the_best_split(rung, xp, n_classes, least, n_values):
     blocks = make_blocks(np.random.default_rng(n_classes), 120, 5, n_classes, 3, n_values)
     arguments = on_rung(rung, blocks)
     line, score, position, left = (
-        rung.to_host(part)
-        for part in ops.gini_split(xp, *arguments, least=least, is_tied=[n_values < 10] * 3)
+        rung.to_host(part) for part in gini_split(xp, *arguments, least=least, is_tied=[n_values < 10] * 3)
     )
     gains, positions = best_by_loops(blocks, least)
     k = np.arange(5)
@@ -94,9 +96,9 @@ def test_native_and_portable_splits_are_equal_to_the_last_bit(rung, xp, n_classe
         arguments = on_rung(rung, blocks)
         allowed = rung.from_host(rng.random((3, k)) < 0.4) if restricted else None
         for is_tied in ([True] * 3, [False] * 3):
-            found = ops.gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
+            found = gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
             with portable_only():
-                expected = ops.gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
+                expected = gini_split(xp, *arguments, least=least, is_tied=is_tied, allowed=allowed)
             is_split = rung.to_host(expected[1]) >= 0
             for ours, theirs in zip(found, expected, strict=True):
                 assert np.array_equal(rung.to_host(ours)[is_split], rung.to_host(theirs)[is_split])
@@ -110,14 +112,14 @@ def test_gini_split_does_not_depend_on_threads_pieces_and_cells(rung, xp, monkey
     blocks = make_blocks(np.random.default_rng(n_blocks), 9_000, n_blocks, n_classes, 7, 50_000)
     arguments = on_rung(rung, blocks)
     with portable_only():
-        expected = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
+        expected = gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
     try:
         pieces = ((1, 10**6, 10**6), (1, 10_000, 10**6), (2, 10**6, 10**6), (3, 20_000, 10**6))
         for n_threads, piece, large in (*pieces, (1, 10**6, 40), (2, 10**6, 40)):
             monkeypatch.setattr("arraylearn.backend.native.numpy_gini_split._PIECE", piece)
             monkeypatch.setattr("arraylearn.backend.native.numpy_gini_split._LARGE", (large, large))
             set_num_threads(n_threads)
-            found = ops.gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
+            found = gini_split(xp, *arguments, least=1, is_tied=[False] * 7)
             for ours, theirs in zip(found, expected, strict=True):
                 assert np.array_equal(ours, theirs)
     finally:
@@ -139,7 +141,7 @@ def test_split_lists_at_cuts_one_list_and_splits_all(rung, xp, n):
     expected = np.stack([np.concatenate([li[branch[li] == b] for b in (0, 1)]) for li in blocks["lists"]])
     parts = (blocks["lists"], line, position, blocks["starts"], blocks["block_at"], branches)
     on = [rung.from_host(part) for part in parts]
-    found = ops.split_lists_at(xp, *on, np.bincount(branch[branch >= 0]).tolist(), n)
+    found = split_lists_at(xp, *on, np.bincount(branch[branch >= 0]).tolist(), n)
     assert_close(found, expected)
 
 
@@ -151,21 +153,19 @@ def test_split_lists_is_a_stable_partition(rung, xp, n_branches, m):
     lists = np.stack([rng.permutation(m) for _ in range(3)]).astype(np.int32)
     sizes = np.bincount(branch[branch >= 0], minlength=n_branches).tolist()
     expected = [np.concatenate([line[branch[line] == b] for b in range(n_branches)]) for line in lists]
-    found = ops.split_lists(xp, rung.from_host(lists), rung.from_host(branch), sizes)
+    found = split_lists(xp, rung.from_host(lists), rung.from_host(branch), sizes)
     assert_close(found, np.stack(expected))
 
 
 def test_block_index_and_block_max_and_scatter(rung, xp):
-    index = ops.block_index(xp, rung.from_host([2, 0, 3]), 5)
+    index = block_index(xp, rung.from_host([2, 0, 3]), 5)
     assert_close(index, np.array([0, 0, 2, 2, 2]))
     values = rung.from_host([[1.0, 5.0, 2.0], [4.0, 3.0, -1.0]], rung.float_dtypes[-1])
     starts, block_at = rung.from_host([0, 2]), rung.from_host([0, 0, 1])
-    assert_close(ops.block_max(xp, values, starts, block_at), [[5.0, 2.0], [4.0, -1.0]])
+    assert_close(block_max(xp, values, starts, block_at), [[5.0, 2.0], [4.0, -1.0]])
     hits = rung.from_host([[False, True, False]])
-    assert_close(ops.first_in_block(xp, hits, starts, block_at), np.array([[1, -1]]))
-    assert_close(
-        ops.scatter(xp, rung.from_host([7, 8]), rung.from_host([3, 0]), 5), np.array([8, 0, 0, 7, 0])
-    )
+    assert_close(first_in_block(xp, hits, starts, block_at), np.array([[1, -1]]))
+    assert_close(scatter(xp, rung.from_host([7, 8]), rung.from_host([3, 0]), 5), np.array([8, 0, 0, 7, 0]))
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 6])
@@ -175,9 +175,9 @@ def test_gini_bins(rung, xp, n_classes, weighted):
     histogram = rng.integers(0, 4, (3, 40, n_classes, 9))
     name = rung.float_dtypes[-1] if weighted else "int64"
     on_rung = rung.from_host(histogram, name)
-    best, cut = ops.gini_bins(xp, on_rung, 2)
+    best, cut = gini_bins(xp, on_rung, 2)
     with portable_only():
-        expected, expected_cut = ops.gini_bins(xp, on_rung, 2)
+        expected, expected_cut = gini_bins(xp, on_rung, 2)
     assert np.array_equal(rung.to_host(best), rung.to_host(expected))
     assert np.array_equal(rung.to_host(cut), rung.to_host(expected_cut))
     left = histogram.cumsum(axis=-1)
@@ -198,7 +198,7 @@ def test_follow_thresholds(rung, xp, with_missing, n):
     if with_missing:
         x[::3] = np.nan
         default = rung.from_host([1, 0, 0, 0, 0])
-    found = ops.follow_thresholds(
+    found = follow_thresholds(
         xp,
         rung.from_host(x),
         rung.from_host(feature),
@@ -247,5 +247,5 @@ def test_follow_thresholds_down_a_deep_tree(rung, xp, dtype, n, with_missing):
     on = [rung.from_host(part) for part in (feature, threshold.astype(name), child)]
     default = rung.from_host(side) if with_missing else None
     with rung.forbid_syncs():
-        found = ops.follow_thresholds(xp, rung.from_host(x), *on, depth, default)
+        found = follow_thresholds(xp, rung.from_host(x), *on, depth, default)
     assert_close(found, node)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend import ops
 from arraylearn.backend.native import portable_only
+from arraylearn.backend.ops.cells import best_cells, count_cells, count_rows, pack_cells
 from tests.backend.test_ops import both
 from tests.backends.assertions import assert_close
 
@@ -30,8 +30,8 @@ def test_count_cells(rung, xp, n, d, n_cells, is_weighted):
     masks = rung.from_host(live), rung.from_host(positive)
 
     def count():
-        packed = ops.pack_cells(xp, rung.from_host(cells), n_cells)
-        return ops.count_cells(xp, packed, n_cells, *masks, given)
+        packed = pack_cells(xp, rung.from_host(cells), n_cells)
+        return count_cells(xp, packed, n_cells, *masks, given)
 
     found = both(rung, count)
     w = weights if is_weighted else np.ones(n)
@@ -52,8 +52,8 @@ def test_best_cells(rung, xp, n_cells, is_weighted):
         return xp.where(covered > 0, p * p / xp.where(covered > 0, covered, 1.0), -xp.inf)
 
     def search():
-        packed = ops.pack_cells(xp, rung.from_host(cells), n_cells)
-        return ops.best_cells(xp, packed, n_cells, *masks, given, score)
+        packed = pack_cells(xp, rung.from_host(cells), n_cells)
+        return best_cells(xp, packed, n_cells, *masks, given, score)
 
     with rung.forbid_syncs():
         found = search()
@@ -78,5 +78,5 @@ def test_count_rows(rung, xp):
     rng = np.random.default_rng(0)
     masks, positive = rng.random((3, 70)) < 0.5, rng.random(70) < 0.5
     arrays = [rung.from_host(mask) for mask in masks]
-    found = both(rung, lambda: ops.count_rows(xp, arrays, rung.from_host(positive)))
+    found = both(rung, lambda: count_rows(xp, arrays, rung.from_host(positive)))
     assert_close(found, [[(mask & positive).sum(), mask.sum()] for mask in masks])

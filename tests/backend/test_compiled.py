@@ -10,7 +10,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import compiling
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.compiling import MANY_VALUES, is_worth_compiling, use_compiled
 from arraylearn.backend.native import compiled, native
 from arraylearn.backend.native import numpy as numpy_bodies
 from tests.backends.rungs import RUNGS
@@ -26,11 +26,10 @@ xp = RUNGS["numpy"].load()
 
 @pytest.fixture
 def invented(monkeypatch):
-    """A primitive with two bodies that say which they are, and Numba asleep."""
+    """A primitive with two bodies that return which of them ran."""
     monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
     monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
     monkeypatch.setattr(compiled, "_load", lambda name: lambda values: ("compiled", 2 * values))
-    monkeypatch.setattr(compiled, "_awake", False)
     monkeypatch.setattr(compiled, "is_numba_installed", lambda: True)
     compiled._by_size.cache_clear()
 
@@ -39,18 +38,23 @@ def body_for(n):
     return native(xp, "double")(np.ones(n))[0]
 
 
-def test_numba_wakes_at_the_first_call_with_many_values(invented):
+def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented):
     with use_compiled("auto"):
         assert body_for(10) == "plain"
-        assert body_for(compiled._MANY_VALUES) == "compiled"
-        assert body_for(10) == "compiled"
+        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(10) == "plain"
+
+
+def test_values_in_records_count():
+    record = (np.ones(MANY_VALUES // 2), (np.ones(MANY_VALUES // 2), None), "text")
+    assert compiled._count_values((record, 3)) == MANY_VALUES
 
 
 def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
     monkeypatch.delattr(numpy_bodies, "double")
     with use_compiled("auto"):
         assert native(xp, "double")(np.ones(10)) is None
-        assert body_for(compiled._MANY_VALUES) == "compiled"
+        assert body_for(MANY_VALUES) == "compiled"
     with use_compiled("never"):
         assert native(xp, "double") is None
 
@@ -60,17 +64,25 @@ def test_always_and_never(invented, monkeypatch):
     with use_compiled("always"):
         assert body_for(10) == "compiled"
     with use_compiled("never"):
-        assert body_for(compiled._MANY_VALUES) == "plain"
+        assert body_for(MANY_VALUES) == "plain"
 
 
 def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
     monkeypatch.setattr(compiled, "is_numba_installed", lambda: False)
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
     with use_compiled("auto"):
-        assert body_for(compiled._MANY_VALUES) == "plain"
+        assert body_for(MANY_VALUES) == "plain"
     with pytest.raises(ImportError, match="pip install"):
         al.set_compiled("always")
     assert "not installed" in compiling.describe_compiled()
+
+
+def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    sizes = (0, MANY_VALUES - 1, MANY_VALUES)
+    for mode, wanted in (("auto", [False, False, True]), ("always", [True] * 3), ("never", [False] * 3)):
+        with use_compiled(mode):
+            assert [is_worth_compiling(n) for n in sizes] == wanted
 
 
 def test_wrong_modes_are_refused(monkeypatch):

@@ -16,8 +16,8 @@ import arraylearn as al
 from arraylearn.backend import namespace
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.random import as_generator, permutation, spawn, uniform
-from arraylearn.backend.threads import assisted, parallel_map
+from arraylearn.backend.random import as_generator, permutation, spawn, splitmix
+from arraylearn.backend.threads import parallel_map, with_workers
 from arraylearn.gaussian import class_moments, density
 from arraylearn.tree import histogram
 from tests.backends.assertions import assert_close
@@ -175,49 +175,49 @@ def test_errors_of_a_thread_arrive():
         parallel_map(lambda i: 1 // i, [1, 0, 1])
 
 
-def test_assistants_run_beside_the_block_and_leave_with_it():
+def test_workers_run_beside_the_block_and_end_with_it():
     al.set_num_threads(3)
     met, over = threading.Barrier(3), threading.Event()
     left = []
 
-    def assist():
+    def work():
         met.wait(timeout=30)
         over.wait(timeout=30)
         left.append(threading.get_ident())
 
-    with assisted(assist, over.set, 3):
-        met.wait(timeout=30)  # passes only if two assistants came
+    with with_workers(work, over.set, 3):
+        met.wait(timeout=30)  # passes only if two workers started
         assert not left
     assert len({*left, threading.get_ident()}) == 3
 
 
-def test_assistants_leave_after_an_error():
+def test_workers_end_after_an_error():
     al.set_num_threads(2)
     over = threading.Event()
-    with pytest.raises(ZeroDivisionError), assisted(lambda: over.wait(timeout=30), over.set, 2):
+    with pytest.raises(ZeroDivisionError), with_workers(lambda: over.wait(timeout=30), over.set, 2):
         raise ZeroDivisionError
     assert over.is_set()
 
 
-def test_errors_of_assistants_arrive():
+def test_errors_of_workers_arrive():
     al.set_num_threads(2)
     begun = threading.Event()
 
-    def assist():
+    def work():
         begun.set()
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), assisted(assist, begun.set, 2):
+    with pytest.raises(ZeroDivisionError), with_workers(work, begun.set, 2):
         assert begun.wait(timeout=30)
 
 
-def test_one_thread_and_workers_have_no_assistants():
+def test_one_thread_and_workers_start_no_workers():
     came = []
-    with assisted(lambda: came.append(1), list, 1):
+    with with_workers(lambda: came.append(1), list, 1):
         pass
 
     def inside(_):
-        with assisted(lambda: came.append(1), list, 2):
+        with with_workers(lambda: came.append(1), list, 2):
             pass
 
     al.set_num_threads(2)
@@ -225,13 +225,13 @@ def test_one_thread_and_workers_have_no_assistants():
     assert not came
 
 
-def test_nobody_waits_for_an_assistant_who_has_not_come():
+def test_the_block_does_not_wait_for_a_worker_that_has_not_started():
     al.set_num_threads(2)
     hold, over = threading.Event(), threading.Event()
     came = []
     # both threads of the pool are busy
-    with assisted(lambda: hold.wait(timeout=30), hold.set, 3):
-        with assisted(lambda: came.append(1), over.set, 2):
+    with with_workers(lambda: hold.wait(timeout=30), hold.set, 3):
+        with with_workers(lambda: came.append(1), over.set, 2):
             pass
         assert not hold.is_set()
     assert over.is_set()
@@ -264,10 +264,16 @@ def test_a_forked_child_makes_its_own_threads():
 
 def test_the_same_seed_gives_the_same_numbers_on_every_backend(rung):
     place = Place(rung.load(), rung.device)
-    draws = uniform(place, as_generator(7), (3, 2), rung.load().float32)
-    assert_close(draws, np.random.default_rng(7).random((3, 2)).astype("float32"))
     order = permutation(place, as_generator(7), 9)
     assert_close(order, np.random.default_rng(7).permutation(9))
+
+
+def test_splitmix_gives_the_numbers_of_its_authors():
+    # the first outputs of splitmix64 from the seed 1234567; its state grows by a constant
+    golden = 0x9E3779B97F4A7C15
+    states = np.array([(1234567 + i * golden) % 2**64 for i in range(3)], dtype=np.uint64)
+    wanted = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert splitmix(states).tolist() == wanted
 
 
 def test_spawned_generators_do_not_depend_on_their_number():

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.linear import cholesky, logsumexp, solve_triangular
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.native import portable_only
 from tests.backends.assertions import assert_close
 
@@ -41,7 +43,7 @@ def test_segment_sum(rung, xp, float_dtype_name, m, n, width):
     values = rng.normal(size=(m, *width)).astype(float_dtype_name)
     segments = rng.integers(0, n, m)
     x, s = rung.from_host(values), rung.from_host(segments)
-    sums = both(rung, lambda: ops.segment_sum(xp, x, s, n))
+    sums = both(rung, lambda: segment_sum(xp, x, s, n))
     accumulated = "float64" if "float64" in rung.float_dtypes else "float32"
     expected = by_hand_sum(values.astype("float64"), segments, n).astype(accumulated)
     assert_close(sums, expected, atol=1e-6 if accumulated == "float32" else 1e-12)
@@ -50,7 +52,7 @@ def test_segment_sum(rung, xp, float_dtype_name, m, n, width):
 def test_segment_sum_of_integers_is_exact_past_the_mantissa(rung, xp):
     values = rung.from_host(np.array([2**53, 1, 1, -5], dtype=np.int64))
     segments = rung.from_host(np.array([1, 1, 1, 0]))
-    assert_close(both(rung, lambda: ops.segment_sum(xp, values, segments, 3)), [-5, 2**53 + 2, 0])
+    assert_close(both(rung, lambda: segment_sum(xp, values, segments, 3)), [-5, 2**53 + 2, 0])
 
 
 @pytest.mark.parametrize(("m", "n"), SHAPES)
@@ -64,7 +66,7 @@ def test_segment_max(rung, xp, m, n, kind):
     for value, segment in zip(values, segments, strict=True):
         expected[segment] = max(expected[segment], value)
     x, s = rung.from_host(values), rung.from_host(segments)
-    assert_close(both(rung, lambda: ops.segment_max(xp, x, s, n)), expected)
+    assert_close(both(rung, lambda: segment_max(xp, x, s, n)), expected)
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3), (0,)])
@@ -86,7 +88,7 @@ def test_histogram(rung, xp, batch, weighted, m):
         expected[index] = by_hand_sum(w[index], keys[index], n)
     k = rung.from_host(keys)
     on_device = None if weights is None else rung.from_host(weights)
-    assert_close(both(rung, lambda: ops.histogram(xp, k, n, on_device)), expected)
+    assert_close(both(rung, lambda: histogram(xp, k, n, on_device)), expected)
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int16", "int32"])
@@ -102,7 +104,7 @@ def test_paired_histogram(rung, xp, kind, weighted, d, m):
             expected[j, keys[i], columns[j, i]] += 1 if weights is None else int(weights[i])
     c, k = rung.from_host(columns), rung.from_host(keys)
     w = None if weights is None else rung.from_host(weights)
-    counts = both(rung, lambda: ops.paired_histogram(xp, c, k, 6, 3, w))
+    counts = both(rung, lambda: paired_histogram(xp, c, k, 6, 3, w))
     if weighted == "float32":
         expected = expected.astype(rung.float_dtypes[-1])
     assert_close(counts, expected)
@@ -120,11 +122,11 @@ def test_paired_histogram_in_several_chunks_and_threads(monkeypatch, mode, n_thr
     keys, weights = rng.integers(0, 2, 100_003), rng.integers(0, 3, 100_003)
     for w in (None, weights, weights.astype(float)):
         with portable_only():
-            expected = ops.paired_histogram(xp, columns, keys, 9, 2, w)
-        np.testing.assert_array_equal(ops.paired_histogram(xp, columns, keys, 9, 2, w), expected)
+            expected = paired_histogram(xp, columns, keys, 9, 2, w)
+        np.testing.assert_array_equal(paired_histogram(xp, columns, keys, 9, 2, w), expected)
     keys[-1] = 2
     with pytest.raises(ValueError, match="shape"):
-        ops.paired_histogram(xp, columns, keys, 9, 2)
+        paired_histogram(xp, columns, keys, 9, 2)
 
 
 @pytest.mark.parametrize("width", [(), (2,)])
@@ -135,14 +137,14 @@ def test_compress_and_partition(rung, xp, width, share, m):
     values = rng.normal(size=(m, *width)).astype("float32")
     keep = rng.random(m) < share
     x, k = rung.from_host(values), rung.from_host(keep)
-    assert_close(both(rung, lambda: ops.compress(xp, x, k, int(keep.sum()))), values[keep])
+    assert_close(both(rung, lambda: compress(xp, x, k, int(keep.sum()))), values[keep])
     expected = np.concatenate([values[keep], values[~keep]])
-    assert_close(both(rung, lambda: ops.partition(xp, x, k)), expected)
+    assert_close(both(rung, lambda: partition(xp, x, k)), expected)
 
 
 def test_compress_of_nothing(rung, xp):
     x, k = rung.from_host(np.zeros(0, dtype=np.int64)), rung.from_host(np.zeros(0, dtype=bool))
-    assert_close(both(rung, lambda: ops.compress(xp, x, k, 0)), np.zeros(0, dtype=np.int64))
+    assert_close(both(rung, lambda: compress(xp, x, k, 0)), np.zeros(0, dtype=np.int64))
 
 
 @pytest.mark.parametrize("kind", ["int64", "float32"])
@@ -151,7 +153,7 @@ def test_top_k_breaks_ties_by_position(rung, xp, kind, k):
     values = np.array([[3, 1, 3, 2, 3, 0, 2, 2, 1], [0, 0, 0, 0, 0, 0, 0, 0, 0]]).astype(kind)
     order = np.array([[0, 2, 4, 3, 6, 7, 1, 8, 5], range(9)])[:, :k]
     x = rung.from_host(values)
-    largest, indices = both(rung, lambda: ops.top_k(xp, x, k))
+    largest, indices = both(rung, lambda: top_k(xp, x, k))
     assert_close(indices, order)
     assert_close(largest, np.take_along_axis(values, order, axis=1))
 
@@ -179,7 +181,7 @@ def test_argsort_rows_is_stable(rung, xp, kind):
         values -= 4
         values[1, :2] = np.iinfo(kind).min, np.iinfo(kind).max
     x = rung.from_host(values)
-    assert_close(both(rung, lambda: ops.argsort_rows(xp, x)), np.argsort(values, axis=1, kind="stable"))
+    assert_close(both(rung, lambda: argsort_rows(xp, x)), np.argsort(values, axis=1, kind="stable"))
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60))
@@ -187,7 +189,7 @@ def test_packed_keys_sort_any_double(values):
     import array_api_compat.numpy as xp
 
     x = np.array([values, values[::-1]], dtype=np.float64)
-    np.testing.assert_array_equal(ops.argsort_rows(xp, x), np.argsort(x, axis=1, kind="stable"))
+    np.testing.assert_array_equal(argsort_rows(xp, x), np.argsort(x, axis=1, kind="stable"))
 
 
 def bins_by_hand(x, edges, missing_bin):
@@ -206,9 +208,9 @@ def test_bin_columns(rung, xp, float_dtype_name):
     x[:12, 0] = edges[0]  # on the edge: below
     x[::9, 3], x[1, 0], x[2, 0], x[3, 2] = np.nan, np.inf, -np.inf, np.inf
     values, bounds = rung.from_host(x), rung.from_host(edges)
-    bins = both(rung, lambda: ops.bin_columns(xp, values, bounds, missing_bin=13))
+    bins = both(rung, lambda: bin_columns(xp, values, bounds, missing_bin=13))
     assert_close(bins, bins_by_hand(x, edges, 13).astype("uint8"))
-    wide = both(rung, lambda: ops.bin_columns(xp, values, bounds, missing_bin=300))
+    wide = both(rung, lambda: bin_columns(xp, values, bounds, missing_bin=300))
     assert_close(wide, bins_by_hand(x, edges, 300).astype("int16"))
 
 
@@ -223,7 +225,7 @@ def test_lookup_bins_equal_a_search(edges, values):
 
     bounds = np.unique(np.array(edges, dtype=np.float32) + np.float32(0))[None, :]
     x = np.array([*values, *bounds[0]], dtype=np.float32)[:, None]
-    bins = ops.bin_columns(xp, x, bounds, missing_bin=99)
+    bins = bin_columns(xp, x, bounds, missing_bin=99)
     np.testing.assert_array_equal(bins, bins_by_hand(x, bounds, 99))
 
 
@@ -238,13 +240,13 @@ def covariances(dtype):
 
 def test_cholesky_reports_failure_as_a_value(rung, xp, float_dtype_name):
     a = covariances(float_dtype_name)
-    factor, is_definite = both(rung, lambda: ops.cholesky(xp, rung.from_host(a)))
+    factor, is_definite = both(rung, lambda: cholesky(xp, rung.from_host(a)))
     assert_close(is_definite, [True, False, False, True])
     expected = np.stack([np.linalg.cholesky(a[i]) if i in (0, 3) else np.eye(5) for i in range(4)])
     assert_close(
         factor, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None
     )
-    single, is_definite = both(rung, lambda: ops.cholesky(xp, rung.from_host(a[0])))
+    single, is_definite = both(rung, lambda: cholesky(xp, rung.from_host(a[0])))
     assert_close(single, factor[0, ...])
     assert is_definite.shape == ()
 
@@ -252,13 +254,13 @@ def test_cholesky_reports_failure_as_a_value(rung, xp, float_dtype_name):
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_cholesky_judges_by_the_scale_of_the_matrix(rung, xp, scale):
     a = (covariances("float64")[:2] * scale).astype(rung.float_dtypes[-1])
-    assert_close(ops.cholesky(xp, rung.from_host(a))[1], [True, False])
+    assert_close(cholesky(xp, rung.from_host(a))[1], [True, False])
 
 
 def test_cholesky_of_nan_fails(rung, xp):
     a = np.full((2, 3, 3), np.nan, dtype="float32")
     a[0] = np.eye(3)
-    factor, is_definite = ops.cholesky(xp, rung.from_host(a))
+    factor, is_definite = cholesky(xp, rung.from_host(a))
     assert_close(is_definite, [True, False])
     assert_close(factor, np.stack([np.eye(3, dtype="float32")] * 2))
 
@@ -272,12 +274,12 @@ def test_solve_triangular(rung, xp, float_dtype_name, upper, batches):
     expected = np.linalg.solve(np.triu(factor) if upper else np.tril(factor), right)
     f, r = rung.from_host(factor.astype(float_dtype_name)), rung.from_host(right.astype(float_dtype_name))
     # no no_sync here: the portable body solves in general, and torch waits to raise in that
-    solution = ops.solve_triangular(xp, f, r, upper=upper)
+    solution = solve_triangular(xp, f, r, upper=upper)
     assert_close(
         solution, expected.astype(float_dtype_name), rtol=1e-3 if float_dtype_name == "float32" else None
     )
     with portable_only():
-        assert_close(ops.solve_triangular(xp, f, r, upper=upper), solution)
+        assert_close(solve_triangular(xp, f, r, upper=upper), solution)
 
 
 @pytest.mark.rungs("library")  # on the others the portable body is the standard's own solve
@@ -287,7 +289,7 @@ def test_native_solve_triangular_does_not_wait(rung, xp):
         rung.from_host(np.ones((1, 3, 1), dtype="float32")),
     )
     with rung.forbid_syncs():
-        solution = ops.solve_triangular(xp, f, r)
+        solution = solve_triangular(xp, f, r)
     assert_close(solution, np.ones((1, 3, 1), dtype="float32"))
 
 
@@ -299,7 +301,7 @@ def test_logsumexp(rung, xp, float_dtype_name, axis, keepdims):
     with np.errstate(divide="ignore"):
         big = x.astype("longdouble")
         expected = np.log(np.sum(np.exp(big), axis=axis, keepdims=keepdims)).astype(float_dtype_name)
-    found = both(rung, lambda: ops.logsumexp(xp, on_device, axis=axis, keepdims=keepdims))
+    found = both(rung, lambda: logsumexp(xp, on_device, axis=axis, keepdims=keepdims))
     assert_close(found, expected)
 
 
@@ -313,10 +315,10 @@ def test_natives_equal_the_portable_bodies_on_random_keys(rung, xp, keys, seed):
     k = rung.from_host(np.array(keys, dtype=np.int64))
     integers = rung.from_host(rng.integers(-(10**12), 10**12, len(keys)))
     floats = rung.from_host(rng.random(len(keys)).astype("float32"))
-    both(rung, lambda: ops.histogram(xp, k, 12))
-    both(rung, lambda: ops.segment_sum(xp, integers, k, 12))
-    both(rung, lambda: ops.segment_max(xp, floats, k, 12))
-    total = both(rung, lambda: ops.histogram(xp, k, 12, integers))
+    both(rung, lambda: histogram(xp, k, 12))
+    both(rung, lambda: segment_sum(xp, integers, k, 12))
+    both(rung, lambda: segment_max(xp, floats, k, 12))
+    total = both(rung, lambda: histogram(xp, k, 12, integers))
     with_two = rung.from_host(np.stack([np.array(keys, dtype=np.int64)] * 2))
-    stacked = both(rung, lambda: ops.histogram(xp, with_two, 12, integers))
+    stacked = both(rung, lambda: histogram(xp, with_two, 12, integers))
     assert_close(stacked[1, ...], total)

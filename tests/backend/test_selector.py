@@ -1,4 +1,4 @@
-"""Which backend computes, what a missing one says, and who sees a choice."""
+"""Which backend computes, what a missing one reports, and where a choice holds."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend import ops
 from arraylearn.backend.native import numpy_thresholds
+from arraylearn.backend.ops.thresholds import best_thresholds
 from tests.backend.test_ops import both
 
 
@@ -48,7 +48,7 @@ def test_by_hand(rung, xp):
     x = np.array([[1.0], [2.0], [2.0], [3.0], [4.0]])
     order, ranks = (rung.from_host(part) for part in lists_of(x))
     positive = rung.from_host(np.array([0, 1, 0, 1, 1]) > 0)
-    found = both(rung, lambda: ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 5.0)))
+    found = both(rung, lambda: best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 5.0)))
     score, p, covered, position = (rung.to_host(part).tolist() for part in found)
     assert (score, p, covered) == ([1.0], [2.0], [2.0])
     assert position == [5 + 2]  # beyond the third row: x > 2
@@ -58,7 +58,7 @@ def test_by_hand(rung, xp):
 def test_nothing_to_cut(rung, xp, values):
     order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
     positive = rung.from_host(np.array([1, 0, 1]) > 0)
-    score = ops.best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 3.0))[0]
+    score = best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 3.0))[0]
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
@@ -79,7 +79,7 @@ def test_against_a_loop(rung, xp, monkeypatch, few, data):
     given_weights = rung.from_host(weights, accumulator) if is_weighted else None
     weights = weights if is_weighted else np.ones(n)
     score = accuracy_of(xp, float(weights.sum()))
-    found = ops.best_thresholds(xp, order, ranks, rung.from_host(positive > 0), given_weights, score)
+    found = best_thresholds(xp, order, ranks, rung.from_host(positive > 0), given_weights, score)
     found = [rung.to_host(part).tolist() for part in found]
     expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
     best = max(expected)

@@ -30,7 +30,7 @@ BACKENDS = ("array_api_compat.numpy", "array_api_compat.cupy", "array_api_compat
 WAITING = {
     "clip": "write xp.minimum(xp.maximum(x, low), high)",
     "sign": "write comparisons with xp.where",
-    "nonzero": "write xp.where, or ops.compress with a known size",
+    "nonzero": "write xp.where, or compress with a known size",
     "unique_all": "the shape depends on the data",
     "unique_counts": "the shape depends on the data",
     "unique_inverse": "the shape depends on the data",

@@ -5,11 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend import ops
 from arraylearn.backend.native import numpy_boosting, portable_only
+from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
+from arraylearn.backend.ops.boosting import (
+    BlockSplits,
+    add_to_sides,
+    block_histograms,
+    histogram_cells,
+    split_blocks,
+)
+from arraylearn.backend.ops.gradients import (
+    GRADIENT_BITS,
+    SCORE_BITS,
+    gradient_tables,
+    log_loss_gradients,
+    unpack,
+)
+from arraylearn.backend.ops.splits import Constraint, best_splits
 from tests.backends.assertions import assert_close
 
-UNIT = 1 << ops.SCORE_BITS
+UNIT = 1 << SCORE_BITS
 
 
 def both(rung, function):
@@ -44,8 +59,8 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
     weights = rng.random(n).astype(np.float32) if weighted else None
     s, c = rung.from_host(scores), rung.from_host(codes)
     w = None if weights is None else rung.from_host(weights)
-    tables = ops.gradient_tables(xp, rung.device, k)
-    found = both(rung, lambda: ops.log_loss_gradients(xp, tables, s, c, w))
+    tables = gradient_tables(xp, rung.device, k)
+    found = both(rung, lambda: log_loss_gradients(xp, tables, s, c, w))
     packed, shifts = (rung.to_host(part) for part in found)
     real = scores / UNIT
     if k == 1:
@@ -55,8 +70,8 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
         p = np.exp(real) / np.exp(real).sum(axis=0)
         is_class = codes[None, :] == np.arange(k)[:, None]
     heavy = 1.0 if weights is None else weights
-    gradient, hessian = ops.unpack(packed)
-    units = 2.0 ** (shifts - ops.GRADIENT_BITS)
+    gradient, hessian = unpack(packed)
+    units = 2.0 ** (shifts - GRADIENT_BITS)
     np.testing.assert_allclose(gradient * units[:, None], (p - is_class) * heavy, atol=5e-5)
     np.testing.assert_allclose(hessian * units[:, None], p * (1 - p) * heavy, atol=5e-5)
     assert np.abs(gradient).sum(axis=1).max() < 2**31
@@ -66,9 +81,9 @@ def test_log_loss_gradients(rung, xp, k, weighted, n):
 def test_far_scores_have_no_gradient_left(rung, xp):
     scores = rung.from_host(np.array([[100 * UNIT, -100 * UNIT, 2**31 - 1, -(2**31)]], dtype=np.int32))
     codes = rung.from_host(np.array([1, 0, 0, 1]))
-    tables = ops.gradient_tables(xp, rung.device, 1)
-    packed, shifts = (rung.to_host(part) for part in ops.log_loss_gradients(xp, tables, scores, codes, None))
-    gradient = ops.unpack(packed)[0] * 2.0 ** (shifts - ops.GRADIENT_BITS)
+    tables = gradient_tables(xp, rung.device, 1)
+    packed, shifts = (rung.to_host(part) for part in log_loss_gradients(xp, tables, scores, codes, None))
+    gradient = unpack(packed)[0] * 2.0 ** (shifts - GRADIENT_BITS)
     np.testing.assert_allclose(gradient, [[0, 0, 1, -1]], atol=1e-8)
 
 
@@ -83,8 +98,8 @@ def test_block_histograms(rung, xp, d, n, n_bins):
     b, w, o = (rung.from_host(part) for part in (bins, packed, order))
 
     def run():
-        cells = ops.histogram_cells(xp, b, n_bins)
-        return (ops.block_histograms(xp, b, cells, w, o, starts, sizes, n_bins),)
+        cells = histogram_cells(xp, b, n_bins)
+        return (block_histograms(xp, b, cells, w, o, starts, sizes, n_bins),)
 
     expected = np.zeros((3, d, n_bins), dtype=np.int64)
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -101,8 +116,8 @@ def test_block_histograms_in_many_chunks(monkeypatch, n_bins):
     packed, order = packed_weights(rng, n), rng.permutation(n)
 
     def run(starts, sizes):
-        cells = ops.histogram_cells(np, bins, n_bins)
-        return ops.block_histograms(np, bins, cells, packed, order, starts, sizes, n_bins)
+        cells = histogram_cells(np, bins, n_bins)
+        return block_histograms(np, bins, cells, packed, order, starts, sizes, n_bins)
 
     for blocks in (([0], [n]), ([0, 450, 461], [450, 11, 439])):
         found = run(*blocks)
@@ -128,7 +143,7 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
     s, share = rung.from_host(sums.cumsum(axis=2)), rung.from_host(np.full(k, 1e-3, dtype=np.float32))
     best = both(
         rung,
-        lambda: ops.best_splits(xp, s, regular, share, None, n_numeric=n_numeric, missing=missing),
+        lambda: best_splits(xp, s, regular, share, None, n_numeric=n_numeric, missing=missing),
     )
     cell, left, total, *sides = (None if part is None else rung.to_host(part) for part in best)
     feature, position = cell // n_bins, cell % n_bins
@@ -154,7 +169,7 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
 
 def sides_of(sums, is_nominal, has_missing):
     n_bins = sums.shape[0]
-    gradient, hessian = ops.unpack(sums)
+    gradient, hessian = unpack(sums)
     order = np.arange(n_bins - 1)
     if is_nominal:
         order = np.argsort((gradient / (hessian + 10.0))[:-1], kind="stable")
@@ -167,7 +182,7 @@ def sides_of(sums, is_nominal, has_missing):
 
 
 def gain_of(sums, right, ridge, least):
-    sides = [ops.unpack(int(sums[mask].sum())) for mask in (~right, right)]
+    sides = [unpack(int(sums[mask].sum())) for mask in (~right, right)]
     if min(hessian for _, hessian in sides) < least:
         return 0.0
     return sum(gradient**2 / (hessian + ridge) for gradient, hessian in sides)
@@ -185,7 +200,7 @@ def test_best_splits_uses_only_some_columns(rung, xp, missing):
     def find(is_used):
         used = rung.from_host(np.array(is_used))
         return both(
-            rung, lambda: ops.best_splits(xp, running, regular, share, used, n_numeric=3, missing=missing)
+            rung, lambda: best_splits(xp, running, regular, share, used, n_numeric=3, missing=missing)
         )
 
     assert (rung.to_host(find([False, True, False])[0]) // 6).tolist() == [1] * 5
@@ -216,7 +231,7 @@ def test_best_splits_under_a_constraint(rung, xp, trend):
             scores[last] = sum(score(*side) for side in sides)
     assert 0 < len(scores) < 3
     sums, regular = rung.from_host(running), rung.from_host(np.ones(3, dtype=np.float32))
-    constraint = ops.Constraint(
+    constraint = Constraint(
         rung.from_host(np.array([trend], dtype=np.float32)),
         rung.from_host(np.array([[low], [high]], dtype=np.float32)),
     )
@@ -225,7 +240,7 @@ def test_best_splits_under_a_constraint(rung, xp, trend):
         share = rung.from_host(np.full(1, least, dtype=np.float32))
         return both(
             rung,
-            lambda: ops.best_splits(
+            lambda: best_splits(
                 xp, sums, regular, share, None, n_numeric=1, missing=(), constraint=constraint
             )[:3],
         )
@@ -245,8 +260,8 @@ def test_split_blocks(rung, xp, block):
     goes_right = rng.random((2, n_bins)) < 0.5
     goes_right[0] = np.arange(n_bins) > 3
     b, table = rung.from_host(bins), rung.from_host(goes_right)
-    splits = ops.BlockSplits(starts, sizes, features, thresholds, table)
-    moved, n_left = both(rung, lambda: ops.split_blocks(xp, b, rung.from_host(order), splits))
+    splits = BlockSplits(starts, sizes, features, thresholds, table)
+    moved, n_left = both(rung, lambda: split_blocks(xp, b, rung.from_host(order), splits))
     expected = order.copy()
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         rows = order[start : start + size]
@@ -261,9 +276,9 @@ def test_split_blocks_by_thresholds_alone(rung, xp, block):
     rng = np.random.default_rng(4)
     bins = rng.integers(0, 9, (2, block)).astype(np.uint8)
     starts, sizes = [0, block // 10, block // 10], [block // 10, 0, block - block // 10]
-    splits = ops.BlockSplits(starts, sizes, [1, 0, 0], [4, 2, 6], None)
+    splits = BlockSplits(starts, sizes, [1, 0, 0], [4, 2, 6], None)
     b = rung.from_host(bins)
-    moved, n_left = both(rung, lambda: ops.split_blocks(xp, b, rung.from_host(np.arange(block)), splits))
+    moved, n_left = both(rung, lambda: split_blocks(xp, b, rung.from_host(np.arange(block)), splits))
     expected, counts = [], []
     for start, size, feature, threshold in zip(*splits[:4], strict=True):
         rows = np.arange(start, start + size)
@@ -282,13 +297,13 @@ def test_add_to_sides(rung, xp, block):
     order = rng.permutation(n)
     goes_right = rng.random((2, n_bins)) < 0.5
     # two that are split, one by a set; one that is not; rows that are in none of them
-    splits = ops.BlockSplits(
+    splits = BlockSplits(
         [block, 0, 2 * block], [block, block, block], [1, 0, 0], [2, -1, 1 << 30], rung.from_host(goes_right)
     )
     values = ([10, -7, 3], [20, 5, 3])
     scores = rng.integers(-9, 9, n).astype(np.int32)
     b, o = rung.from_host(bins), rung.from_host(order)
-    (sums,) = both(rung, lambda: (ops.add_to_sides(xp, rung.from_host(scores.copy()), b, o, splits, values),))
+    (sums,) = both(rung, lambda: (add_to_sides(xp, rung.from_host(scores.copy()), b, o, splits, values),))
     for j, (start, size) in enumerate(zip(splits.starts, splits.sizes, strict=True)):
         for row in order[start : start + size]:
             bin_at = bins[splits.features[j], row]
@@ -304,9 +319,9 @@ def test_sum_leaves(rung, xp, depth, n_outputs, n):
     d, n_bins = 4, 6
     bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
     trees = random_trees(rng, 3 * n_outputs, depth, d, n_bins)
-    moved = ops.BinnedTrees(*(rung.from_host(part) for part in trees[:-1]), depth)
+    moved = BinnedTrees(*(rung.from_host(part) for part in trees[:-1]), depth)
     b = rung.from_host(bins)
-    (sums,) = both(rung, lambda: (ops.sum_leaves(xp, b, moved, n_outputs),))
+    (sums,) = both(rung, lambda: (sum_leaves(xp, b, moved, n_outputs),))
     expected = np.zeros((n_outputs, n), dtype=np.int32)
     for i, root in enumerate(trees.root):
         for row in range(n):
@@ -345,6 +360,6 @@ def random_trees(rng, n_trees, depth, d, n_bins):
     whole = [np.array(part, dtype=np.int32) for part in (feature, threshold, subset, left, right, root)]
     is_missing_right, value = rng.random(m) < 0.5, rng.integers(-99, 99, m).astype(np.int32)
     sets = rng.random((3, n_bins)) < 0.5
-    return ops.BinnedTrees(
+    return BinnedTrees(
         whole[0], whole[1], is_missing_right, whole[2], sets, whole[3], whole[4], value, whole[5], depth
     )

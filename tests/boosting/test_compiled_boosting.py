@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.native import numpy_boosting, portable_only
+from arraylearn.backend.ops.binned_trees import sum_leaves
+from arraylearn.backend.ops.boosting import (
+    BlockSplits,
+    add_to_sides,
+    block_histograms,
+    histogram_cells,
+    split_blocks,
+)
+from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
+from arraylearn.backend.ops.splits import best_splits
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
 from tests.boosting.test_boosting_ops import UNIT, packed_weights, random_trees
@@ -81,17 +91,17 @@ def test_blocks(n_threads, blocks, d):
     features = rng.integers(0, d, len(sizes)).tolist()
     # thresholds, sets, and no row on one of the sides
     thresholds = [(3, -1, 8, 5, 0)[i] for i in range(len(sizes))]
-    moves = ops.BlockSplits(starts, sizes, features, thresholds, rng.random((2, n_bins)) < 0.5)
+    moves = BlockSplits(starts, sizes, features, thresholds, rng.random((2, n_bins)) < 0.5)
     values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
     scores = rng.integers(-9, 9, n).astype(np.int32)
 
     def histograms():
-        cells = ops.histogram_cells(np, columns, n_bins)
-        return (ops.block_histograms(np, columns, cells, packed, order, starts, sizes, n_bins),)
+        cells = histogram_cells(np, columns, n_bins)
+        return (block_histograms(np, columns, cells, packed, order, starts, sizes, n_bins),)
 
     check(histograms)
-    check(lambda: ops.split_blocks(np, columns, order.copy(), moves))
-    check(lambda: (ops.add_to_sides(np, scores.copy(), columns, order, moves, values),))
+    check(lambda: split_blocks(np, columns, order.copy(), moves))
+    check(lambda: (add_to_sides(np, scores.copy(), columns, order, moves, values),))
 
 
 def test_cells_of_one_body_serve_the_other(n_threads):
@@ -99,7 +109,7 @@ def test_cells_of_one_body_serve_the_other(n_threads):
     columns = rng.integers(0, 9, (3, 200)).astype(np.uint8)
     packed, order = packed_weights(rng, 200), rng.permutation(200)
     arguments = (packed, order, [10, 100], [90, 30], 9)
-    ours, theirs = ops.histogram_cells(np, columns, 9), numpy_boosting.histogram_cells(columns, 9)
+    ours, theirs = histogram_cells(np, columns, 9), numpy_boosting.histogram_cells(columns, 9)
     expected = numpy_boosting.block_histograms(columns, theirs, *arguments)
     assert_close(boosting.block_histograms(columns, theirs, *arguments), expected)
     assert_close(numpy_boosting.block_histograms(columns, ours, *arguments), expected)
@@ -113,8 +123,8 @@ def test_gradients(n_threads, k, n, weighted):
     scores = np.round(rng.normal(size=(k, n)) * 9 * UNIT).astype(np.int32)
     codes = rng.integers(0, max(k, 2), n)
     weights = rng.random(n).astype(np.float32) if weighted else None
-    tables = ops.gradient_tables(np, "cpu", k)
-    check(lambda: ops.log_loss_gradients(np, tables, scores, codes, weights))
+    tables = gradient_tables(np, "cpu", k)
+    check(lambda: log_loss_gradients(np, tables, scores, codes, weights))
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -129,9 +139,7 @@ def test_search(n_threads, k, ridge):
     for is_used in (None, np.array([False, True, True, False, True]), np.zeros(5, dtype=bool)):
         for n_numeric, missing in ((5, ()), (5, (1, 2)), (3, (0, 4))):
             options = {"n_numeric": n_numeric, "missing": missing}
-            best = check(
-                lambda u=is_used, o=options: ops.best_splits(np, running, regular, share, u, **o)[:3]
-            )
+            best = check(lambda u=is_used, o=options: best_splits(np, running, regular, share, u, **o)[:3])
             assert best[0].shape == (k,)
 
 
@@ -142,12 +150,12 @@ def test_leaves(n_threads, depth, n, n_outputs):
     rng = np.random.default_rng(depth)
     columns = rng.integers(0, 6, (4, n)).astype(np.uint8)
     trees = random_trees(rng, 7 * n_outputs, depth, 4, 6)
-    check(lambda: (ops.sum_leaves(np, columns, trees, n_outputs),))
+    check(lambda: (sum_leaves(np, columns, trees, n_outputs),))
     without_sets = trees._replace(subset=np.full_like(trees.subset, -1), goes_right=trees.goes_right[:0])
-    check(lambda: (ops.sum_leaves(np, columns, without_sets, n_outputs),))
-    assert ops.sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
+    check(lambda: (sum_leaves(np, columns, without_sets, n_outputs),))
+    assert sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
     known = np.minimum(columns, 4)
-    check(lambda: (ops.sum_leaves(np, known, trees, n_outputs),))
+    check(lambda: (sum_leaves(np, known, trees, n_outputs),))
 
 
 EDGES = {
@@ -176,8 +184,8 @@ def test_bins(n_threads, dtype, kind, order):
     x = np.stack((near, rng.permutation(near)), axis=1).astype(dtype)
     x = np.asarray(np.concatenate((x, rng.normal(size=(300, 2)).astype(dtype) * 50)), order=order)
     for missing in (mine.shape[0] + 1, 300):
-        check(lambda m=missing: (ops.bin_columns(np, x, edges, missing_bin=m),))
-    check(lambda: (ops.bin_columns(np, x[:0], edges, missing_bin=9),))
+        check(lambda m=missing: (bin_columns(np, x, edges, missing_bin=m),))
+    check(lambda: (bin_columns(np, x[:0], edges, missing_bin=9),))
 
 
 # ---- whole trees

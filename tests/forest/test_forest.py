@@ -9,9 +9,12 @@ from sklearn.ensemble import RandomForestClassifier as Peer
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import HOST, to_host
 from arraylearn.backend.native import portable_only
+from arraylearn.backend.ops.binned_trees import BinnedTrees
+from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.backend.ops.forest import reach_leaves
+from arraylearn.backend.ops.walks import prepare_walk, sum_shares
 from arraylearn.backend.random import spawn
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.bags import draw_bags
@@ -49,7 +52,7 @@ def nodes_of(n_classes, sizes, n_bins=9, weights_below=4, seed=None):
     entries = (rows << payload_bits) | (weights[rows] << class_bits) | codes[rows]
     blocks = np.split(rows, np.cumsum(sizes)[:-1])
     counts = np.array([np.bincount(codes[b], weights[b], minlength=n_classes) for b in blocks]).astype(int)
-    rules = ops.CutRules(n_bins, class_bits, payload_bits)
+    rules = CutRules(n_bins, class_bits, payload_bits)
     return bins, codes, weights, entries, blocks, counts, rules
 
 
@@ -59,8 +62,8 @@ def found_cuts(rung, xp, sizes, rules, *arrays, draws=None):
 
     def run():
         bins, entries, features, counts = moved
-        drawn = None if draws is None else ops.Draws(*(rung.from_host(part) for part in draws))
-        return ops.best_cuts(xp, bins, entries, sizes, features, counts, rules, drawn)
+        drawn = None if draws is None else Draws(*(rung.from_host(part) for part in draws))
+        return best_cuts(xp, bins, entries, sizes, features, counts, rules, drawn)
 
     with rung.forbid_syncs():
         found = run()
@@ -157,7 +160,7 @@ def test_a_cut_without_gain_is_better_than_none(rung, xp):
     bins = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int16)
     entries = (np.arange(4) << 2) | (1 << 1) | np.array([0, 1, 1, 0])
     features, counts = np.array([[0, 1]]), np.array([[2, 2]])
-    rules = ops.CutRules(2, 1, 2)
+    rules = CutRules(2, 1, 2)
     score, slot, cut, n_left, left = found_cuts(rung, xp, [4], rules, bins, entries, features, counts)
     assert 0 < score[0] < 1e-20
     assert (slot[0], cut[0], n_left[0], left[0].tolist()) == (0, 0, 2, [1, 1])
@@ -181,7 +184,7 @@ def test_divide_rows(rung, xp):
     )
     moved = [rung.from_host(part) for part in (bins, (rows << 4) | 3, feature, cut, is_kept)]
     with rung.forbid_syncs():
-        found = ops.divide_rows(
+        found = divide_rows(
             xp, moved[0], moved[1], sizes, *moved[2:], n_kept=(len(left), len(right)), payload_bits=4
         )
     assert_close(found, (np.concatenate((left, right)) << 4) | 3)
@@ -206,9 +209,9 @@ def test_reach_leaves(rung, xp):
     X, y = stripes(700, k=3)
     model = small(n_estimators=3).fit(X, y)
     (grove,) = model.model_.groves
-    moved = ops.BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
+    moved = BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
     bins = np.random.default_rng(0).integers(0, model.model_.binning.n_bins, (4, 300)).astype(np.int16)
-    leaves = ops.reach_leaves(xp, rung.from_host(bins), moved)
+    leaves = reach_leaves(xp, rung.from_host(bins), moved)
     trees = grove.trees
     expected = np.empty((3, 300), dtype=np.int32)
     for t, root in enumerate(trees.root):
@@ -240,14 +243,14 @@ def test_sum_shares(rung, xp, n_classes, n):
                 node = np.where(is_right, trees.right[node], trees.left[node])
             expected += grove.shares[node]
     moved = [
-        ops.BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
+        BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
         for grove in (first, second)
     ]
     shares = [rung.from_host(grove.shares) for grove in (first, second)]
 
     def run():
-        walk = ops.prepare_walk(xp, moved, shares, 4)
-        return ops.sum_shares(xp, on_rung, walk)
+        walk = prepare_walk(xp, moved, shares, 4)
+        return sum_shares(xp, on_rung, walk)
 
     on_rung = rung.from_host(bins)
     with rung.forbid_syncs():
@@ -260,7 +263,7 @@ def test_sum_shares(rung, xp, n_classes, n):
 
 def test_many_trees_do_not_overflow_a_word():
     leaf = np.zeros(1, dtype=np.int32)
-    trees = ops.BinnedTrees(
+    trees = BinnedTrees(
         leaf,
         leaf + 9,
         leaf > 0,
@@ -273,8 +276,8 @@ def test_many_trees_do_not_overflow_a_word():
         0,
     )
     shares = np.array([[1 << 20, 3, 1 << 20]], dtype=np.int32)
-    walk = ops.prepare_walk(HOST.xp, [trees], [shares], 2)
-    found = ops.sum_shares(HOST.xp, np.zeros((2, 4), dtype=np.int16), walk)
+    walk = prepare_walk(HOST.xp, [trees], [shares], 2)
+    found = sum_shares(HOST.xp, np.zeros((2, 4), dtype=np.int16), walk)
     np.testing.assert_array_equal(found, np.broadcast_to(5000 * shares.astype(np.int64), (4, 3)))
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.naive_bayes import GaussianNB
 
 import arraylearn as al
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.native import portable_only
 from arraylearn.gaussian import (
     amplification,
@@ -132,7 +132,7 @@ def test_huge_offsets_cost_no_digits(rung, full):
     codes = rng.integers(0, 3, 5_000)
     small = rng.integers(-40, 40, (5_000, 3)) / 8.0
     x = small + 1e9 + 1e9 * codes[:, None]
-    found = ops.grouped_moments(rung.load(), rung.from_host(x), rung.from_host(codes), 3, full=full)
+    found = grouped_moments(rung.load(), rung.from_host(x), rung.from_host(codes), 3, full=full)
     for c in range(3):
         group = small[codes == c]
         scatter = np.cov(group.T, ddof=0) * len(group)
@@ -146,12 +146,12 @@ def test_merging_parts_gives_the_whole(rung, no_sync, options):
     data = make_classes(3)
     xp, top = rung.load(), rung.float_dtypes[-1]
     x, codes = rung.from_host(data["x"], top), rung.from_host(data["codes"])
-    whole = ops.grouped_moments(xp, x, codes, 4, **options)  # class 3 stays empty
+    whole = grouped_moments(xp, x, codes, 4, **options)  # class 3 stays empty
     with no_sync():
         merged = merge_moments(
             xp,
-            ops.grouped_moments(xp, x[:70, :], codes[:70], 4, **options),
-            ops.grouped_moments(xp, x[70:, :], codes[70:], 4, **options),
+            grouped_moments(xp, x[:70, :], codes[:70], 4, **options),
+            grouped_moments(xp, x[70:, :], codes[70:], 4, **options),
         )
     for part, wanted in zip(merged, whole, strict=True):
         assert_close(part, wanted, **loose(rung))
@@ -166,9 +166,9 @@ def test_numpy_native_equals_portable(n, options):
         if options.get("skip_missing"):
             x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
         for weights in (None, data["weights"]):
-            found = ops.grouped_moments(np, x, data["codes"], 6, weights, **options)
+            found = grouped_moments(np, x, data["codes"], 6, weights, **options)
             with portable_only():
-                expected = ops.grouped_moments(np, x, data["codes"], 6, weights, **options)
+                expected = grouped_moments(np, x, data["codes"], 6, weights, **options)
             for part, wanted in zip(found, expected, strict=True):
                 assert part.dtype == np.float64
                 np.testing.assert_allclose(part, wanted, rtol=1e-9, atol=1e-8)

@@ -10,10 +10,11 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 
 import arraylearn as al
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
 from arraylearn.table.subsets import take_rows
+from arraylearn.tree import exact, shared_order
 from arraylearn.tree.folds import judge_tree_folds
 
 DEPTHS = [{"max_depth": depth} for depth in (1, 2, 4, 7, None)]
@@ -110,8 +111,10 @@ def test_columns_are_sorted_once_for_all_folds(data, monkeypatch):
     y = (X[:, 0] + X[:, 1] ** 2 > 0.7).astype(int)
     check(judge_tree_folds, al.DecisionTreeClassifier(), GROWTHS, X, y)
     n_sorted = []
-    sort = ops.argsort_rows
-    monkeypatch.setattr(ops, "argsort_rows", lambda xp, values: n_sorted.append(1) or sort(xp, values))
+    for module in (shared_order, exact):
+        monkeypatch.setattr(
+            module, "argsort_rows", lambda xp, values: n_sorted.append(1) or argsort_rows(xp, values)
+        )
     al.GridSearch(al.DecisionTreeClassifier(), {"min_samples_leaf": [1, 6]}, cv=3, refit=False).fit(X, y)
     assert len(n_sorted) == 1
 

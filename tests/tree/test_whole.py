@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.native import native, portable_only
+from arraylearn.backend.ops.descent import follow_thresholds
+from arraylearn.backend.ops.distinct import number_values
+from arraylearn.backend.ops.gini_split import split_lists_at
+from arraylearn.backend.ops.subtrees import Growth, grow_bins, grow_lists
+from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
@@ -126,9 +132,9 @@ def test_bins_grow_what_lists_grow(rung, xp, threads, n_classes, n_bins):
     given = make_blocks(np.random.default_rng(n_bins), 900, n_classes, n_bins, 7)
     rows, bins, lists, ends, starts, counts = given
     columns = bins.astype(np.float32)
-    growth = ops.Growth(2, 5, 6, 0.0)
-    by_bins = ops.grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
-    by_lists = ops.grow_lists(xp, lists, columns, ends, starts, counts, growth)
+    growth = Growth(2, 5, 6, 0.0)
+    by_bins = grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
+    by_lists = grow_lists(xp, lists, columns, ends, starts, counts, growth)
     if rung.name == "numpy":
         assert by_bins is None
         assert by_lists is None
@@ -161,9 +167,9 @@ def test_weighted_splits_add_up_in_order(rung, xp, n_blocks, n_classes, weights)
     given = [rung.from_host(part) for part in (lists, bins.astype(np.float32), labels)]
     blocks = [rung.from_host(part) for part in (starts, block_at)]
     options = {"n_classes": n_classes, "least": 2.0}
-    found = ops.weighted_splits(xp, *given, weight, *blocks, **options)
+    found = weighted_splits(xp, *given, weight, *blocks, **options)
     with portable_only():
-        expected = ops.weighted_splits(xp, *given, weight, *blocks, **options)
+        expected = weighted_splits(xp, *given, weight, *blocks, **options)
     for name in found._fields:
         one, other = (rung.to_host(getattr(part, name)) for part in (found, expected))
         np.testing.assert_array_equal(one, other, strict=True, err_msg=name)
@@ -187,9 +193,9 @@ def test_sorted_rows_are_stable(rung, xp, dtype, n):
         values = abs(values) if dtype.startswith("u") else values
         values = values % 256 if dtype == "uint8" else values
     values = values.astype(dtype)
-    found = ops.argsort_rows(xp, values)
+    found = argsort_rows(xp, values)
     with portable_only():
-        expected = ops.argsort_rows(xp, values)
+        expected = argsort_rows(xp, values)
     assert found.dtype == np.int64
     assert np.array_equal(found, expected)
 
@@ -201,17 +207,17 @@ def test_numbered_values(rung, xp, dtype):
     columns = np.stack([rng.integers(-3, 4, 500), rng.integers(0, 100, 500) / 7, np.zeros(500)]).astype(dtype)
     columns[rng.random(columns.shape) < 0.1] = np.nan
     columns[0, :9] = -0.0
-    codes, values = ops.number_values(xp, columns, 128)
+    codes, values = number_values(xp, columns, 128)
     with portable_only():
-        expected_codes, expected_values = ops.number_values(xp, columns, 128)
+        expected_codes, expected_values = number_values(xp, columns, 128)
     assert codes.dtype == np.uint8
     assert values.dtype == columns.dtype
     assert np.array_equal(codes, expected_codes)
     assert np.array_equal(values, expected_values)
-    assert ops.number_values(xp, columns, 99) is None
-    assert ops.number_values(xp, np.full((2, 5), np.nan, dtype=dtype), 128) is None
+    assert number_values(xp, columns, 99) is None
+    assert number_values(xp, np.full((2, 5), np.nan, dtype=dtype), 128) is None
     one_missing = np.stack([np.full(6, np.nan), np.arange(6)]).astype(dtype)
-    codes, values = ops.number_values(xp, one_missing, 6)
+    codes, values = number_values(xp, one_missing, 6)
     assert codes.tolist() == [[6] * 6, list(range(6))]
     assert np.isinf(values[0]).all()
 
@@ -248,9 +254,9 @@ def test_thresholds_between_short_numbers(rung, xp):
     cut = np.array([(float(low) + 3 * float(high)) / 4, np.inf, np.inf])
     x = np.array([[low], [high], [np.float32("nan")]], dtype=np.float32)
     tree = np.zeros(3, np.int64), cut, np.array([1, 1, 2])
-    assert ops.follow_thresholds(xp, x, *tree, 1).tolist() == [1, 2, 1]
-    assert ops.follow_thresholds(xp, x[:0], *tree, 1).tolist() == []
-    assert ops.follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
+    assert follow_thresholds(xp, x, *tree, 1).tolist() == [1, 2, 1]
+    assert follow_thresholds(xp, x[:0], *tree, 1).tolist() == []
+    assert follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
 
 
 @on_the_host
@@ -259,7 +265,7 @@ def test_lists_are_split_into_any_branches(rung, xp, threads):
     lists = np.stack([rng.permutation(200) for _ in range(6)]).astype(np.int32)
     branch = rng.integers(-1, 5, 200)
     sizes = [int((branch == b).sum()) for b in range(5)]
-    found = ops.split_lists(xp, lists, branch, sizes)
+    found = split_lists(xp, lists, branch, sizes)
     for line, expected in zip(found, lists, strict=True):
         kept = expected[branch[expected] >= 0]
         assert np.array_equal(line, kept[np.argsort(branch[kept], kind="stable")])
@@ -274,8 +280,8 @@ def test_lists_are_split_into_any_branches(rung, xp, threads):
     sizes = [int(taken[branches == b].sum()) for b in range(2)]
     given = lists, line, position, starts, np.repeat(np.arange(5), 40), branches, sizes, 200
     with portable_only():
-        expected = ops.split_lists_at(xp, *given)
-    assert np.array_equal(ops.split_lists_at(xp, *given), expected)
+        expected = split_lists_at(xp, *given)
+    assert np.array_equal(split_lists_at(xp, *given), expected)
 
 
 def test_compiled_bodies_are_there(rung, xp):

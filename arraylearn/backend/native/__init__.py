@@ -1,4 +1,4 @@
-"""Faster bodies for the primitives of `arraylearn.backend.ops`, one module per library, the same names.
+"""Faster bodies for the primitives of `backend.arrays` and `backend.ops`, by library, under the same names.
 
 On NumPy some of them also have compiled bodies: see `arraylearn.backend.native.compiled`.
 """

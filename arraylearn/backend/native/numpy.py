@@ -35,7 +35,6 @@ from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
-from arraylearn.backend.native.numpy_memory import scratch  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
 from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401

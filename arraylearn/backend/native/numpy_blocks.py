@@ -1,4 +1,4 @@
-"""NumPy bodies for `arraylearn.backend.ops.blocks`: pieces that stay in the cache, lists in threads."""
+"""NumPy bodies for `arraylearn.backend.arrays.blocks`: pieces that stay in the cache, lists in threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy body of `arraylearn.backend.ops.number_values`: the portable one, until a call is worth compiling."""
+"""NumPy body of `backend.ops.distinct.number_values`: the portable one, until a call is worth compiling."""
 
 from __future__ import annotations
 

@@ -7,15 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.score_tables import (
-    CELL_BITS,
-    GRADIENT_BITS,
-    LAST_SCORE,
-    SCORE_BITS,
-    STEP_BITS,
-    TABLE_END,
-    sigmoid_units,
-)
+from arraylearn.backend.ops.gradients import GRADIENT_BITS, SCORE_BITS
+from arraylearn.backend.ops.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 
 Host = np.ndarray[Any, Any]
 

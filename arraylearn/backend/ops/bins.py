@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.blocks import FEW_CLASSES, gini_scores
+from arraylearn.backend.ops.gini import FEW_CLASSES, gini_scores
 
 __all__ = ["gini_bins"]
 

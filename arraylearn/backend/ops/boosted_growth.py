@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.scratch import KeptBuffers
 from arraylearn.backend.native import native
 
 __all__ = ["BoostedColumns", "BoostedNodes", "BoostedRules", "grow_boosted_trees"]
@@ -18,7 +19,7 @@ class BoostedColumns(NamedTuple):
     cells: Array  # of `histogram_cells`
     n_bins: int  # the last bin is that of missing values
     missing: Sequence[int]  # the columns that have some
-    memory: dict[str, Any]  # where a body may keep arrays from call to call
+    buffers: KeptBuffers  # of a body, from round to round
 
 
 class BoostedRules(NamedTuple):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Device, Namespace
+from arraylearn.backend.arrays.blocks import block_index, scatter
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.blocks import block_index, scatter
-from arraylearn.backend.ops.segments import paired_histogram
 
 __all__ = ["BlockSplits", "add_to_sides", "block_histograms", "histogram_cells", "split_blocks"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.segments import paired_histogram
 from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 
 __all__ = ["best_cells", "count_cells", "count_rows", "pack_cells"]

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.blocks import block_index, block_max, first_in_block
-from arraylearn.backend.ops.order import compress
-from arraylearn.backend.ops.segments import histogram
 
 __all__ = [
     "NO_GAIN",

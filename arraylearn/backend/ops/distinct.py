@@ -5,9 +5,9 @@ from __future__ import annotations
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.order import bin_columns
 
 __all__ = ["number_by_sample", "number_values"]
 

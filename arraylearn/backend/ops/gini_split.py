@@ -7,17 +7,10 @@ from collections.abc import Sequence
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, scatter, split_lists, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.blocks import (
-    block_max,
-    first_in_block,
-    gini_gains,
-    gini_scores,
-    scatter,
-    split_lists,
-    steps,
-)
+from arraylearn.backend.ops.gini import gini_gains, gini_scores
 
 __all__ = ["gini_split", "split_lists_at"]
 
@@ -46,7 +39,7 @@ def gini_split(
     class_ends : sequence of int
         Rows below ``class_ends[c]`` have class c or less; one per class.
     starts, block_at : int64 arrays (k,), (m,)
-        The blocks, as in `arraylearn.backend.ops.blocks`.
+        The blocks, as in `arraylearn.backend.arrays.blocks`.
     counts : int64 array (k, c)
         Classes of each block.
     least : int

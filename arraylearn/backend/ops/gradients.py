@@ -14,7 +14,7 @@ import array_api_compat
 from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.native import native
-from arraylearn.backend.score_tables import (
+from arraylearn.backend.ops.score_tables import (
     CELL_BITS,
     GRADIENT_BITS,
     LAST_SCORE,

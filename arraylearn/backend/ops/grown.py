@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.native import native
 from arraylearn.backend.ops.cuts import CutRules
 
-__all__ = ["ForestGrowth", "GrownTrees", "grow_whole_trees"]
+__all__ = ["ForestGrowth", "GrownTrees", "grow_whole_trees", "is_grown_whole"]
 
 
 class ForestGrowth(NamedTuple):
@@ -32,15 +33,15 @@ class GrownTrees(NamedTuple):
     depth: int
 
 
-def is_grown_whole(xp: Namespace) -> bool:
-    """Whether `grow_whole_trees` has a body; many trees at once bring nothing then, and cost memory."""
-    return native(xp, "grow_whole_trees") is not None
+def is_grown_whole(xp: Namespace, n_values: int) -> bool:
+    """Whether a forest of so many values grows by `grow_whole_trees`: it has a body, which is worth it."""
+    return is_worth_compiling(n_values) and native(xp, "grow_whole_trees") is not None
 
 
 def grow_whole_trees(
     xp: Namespace, bins: Array, entries: Any, sizes: Any, seeds: Any, counts: Any, growth: ForestGrowth
 ) -> GrownTrees | None:
-    """Grow trees from their roots, without a stop at each level.
+    """Grow trees from their roots, without a stop at each level; ask `is_grown_whole` first.
 
     Parameters
     ----------
@@ -60,8 +61,8 @@ def grow_whole_trees(
     Returns
     -------
     GrownTrees or None
-        What `best_cuts` and `divide_rows` make, level by level. None where the library has nothing better
-        than those: the caller takes the levels.
+        What `best_cuts` and `divide_rows` make, level by level. None where there is no body for so many bins
+        or classes: the caller takes the levels.
     """
     fast = native(xp, "grow_whole_trees")
     grown: GrownTrees | None = fast and fast(bins, entries, sizes, seeds, counts, growth)

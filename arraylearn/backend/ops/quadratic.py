@@ -1,25 +1,19 @@
-"""Small quadratic programs with a box and one equality, and what a decomposition of a large one needs."""
+"""Small quadratic programs with a box and one equality constraint."""
 
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.linear import cholesky, solve_triangular
 
 __all__ = [
-    "combine_rows",
-    "gather_block",
     "inverse_curvature_roots",
-    "inverse_definite",
     "pair_steps",
     "project",
-    "put",
-    "small_products",
     "solve_box_block",
 ]
 
@@ -27,81 +21,6 @@ __all__ = [
 _PAIR_STEPS = 96
 _BISECTIONS = 48
 _STEP_SIZES = (1.0, 0.5, 0.25, 0.0625)
-
-
-def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
-    """Return a copy of `x` in which ``x[idx[k]]`` is ``values[k]``.
-
-    Parameters
-    ----------
-    x : array (n,)
-        Old values.
-    idx : int array (m,)
-        Distinct positions.
-    values : array (m,)
-        New values, of the dtype of `x`.
-
-    Returns
-    -------
-    array (n,)
-        The copy.
-    """
-    if idx.shape[0] == 0:
-        return x
-    if fast := native(xp, "put"):
-        return fast(x, idx, values)
-    order = xp.argsort(idx)
-    ordered = xp.take(idx, order, axis=0)
-    lane = xp.arange(x.shape[0], dtype=idx.dtype, device=array_api_compat.device(x))
-    found = xp.minimum(xp.searchsorted(ordered, lane), idx.shape[0] - 1)
-    is_new = xp.take(ordered, found, axis=0) == lane
-    return xp.where(is_new, xp.take(xp.take(values, order, axis=0), found, axis=0), x)
-
-
-def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Array:
-    """Return ``rows[slots][:, columns]``.
-
-    Parameters
-    ----------
-    rows : array (c, n)
-        A store of matrix rows.
-    slots : int array (m,)
-        Which of them.
-    columns : int array (k,)
-        Which columns.
-
-    Returns
-    -------
-    array (m, k)
-        The block.
-    """
-    if fast := native(xp, "gather_block"):
-        return fast(rows, slots, columns)
-    n = rows.shape[1]
-    flat = xp.reshape(slots[:, None] * n + columns[None, :], (-1,))
-    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), flat, axis=0), (slots.shape[0], columns.shape[0]))
-
-
-def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Array:
-    """Return the sum of ``weights[k] * rows[slots[k]]``.
-
-    Parameters
-    ----------
-    rows : float array (c, n)
-        A store of matrix rows.
-    slots : int array (m,)
-        Which of them.
-    weights : float array (m,)
-        Their weights; the dtype of the result.
-
-    Returns
-    -------
-    array (n,)
-        The sum, taken in the dtype of `rows`.
-    """
-    if fast := native(xp, "combine_rows"):
-        return fast(rows, slots, weights)
-    return xp.astype(xp.astype(weights, rows.dtype) @ xp.take(rows, slots, axis=0), weights.dtype)
 
 
 def solve_box_block(
@@ -335,21 +254,3 @@ def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array
     rest = xp.sum(found - point, axis=-1, keepdims=True) / xp.where(n_inside > 0, n_inside, 1.0)
     even = xp.where(is_inside, found - rest, found)
     return xp.minimum(xp.maximum(even, lower), upper)
-
-
-def inverse_definite(xp: Namespace, matrix: Array) -> Array:
-    """Invert a symmetric positive definite matrix (m, m); one that is not gives numbers of no use."""
-    if fast := native(xp, "inverse_definite"):
-        return fast(matrix)
-    factor, _ = cholesky(xp, matrix)
-    eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=array_api_compat.device(matrix))
-    half = solve_triangular(xp, factor, eye)
-    return xp.matrix_transpose(half) @ half
-
-
-def small_products(xp: Namespace) -> AbstractContextManager[None]:
-    """Mark a block whose matrix products are too small to be shared among threads of the BLAS."""
-    if fast := native(xp, "small_products"):
-        inside: AbstractContextManager[None] = fast()
-        return inside
-    return nullcontext()

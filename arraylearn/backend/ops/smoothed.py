@@ -5,8 +5,8 @@ from __future__ import annotations
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.linear import cholesky, solve_triangular
 
 __all__ = ["minimize_smoothed"]
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.blocks import block_max, first_in_block, gini_scores, steps
+from arraylearn.backend.ops.gini import gini_scores
 
 __all__ = ["WeightedSplits", "running_weights", "weighted_splits"]
 

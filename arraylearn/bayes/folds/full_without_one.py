@@ -17,9 +17,9 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
+from arraylearn.backend.arrays.moments import Moments
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.moments import Moments
 from arraylearn.bayes.folds.naive_without_one import WeightedRows, WithoutOne, prior_without_one
 from arraylearn.gaussian.density import LOG_2PI
 
@@ -90,14 +90,14 @@ def _find_basis(xp: Namespace, scatter: Array, divisor: Array, shrinkage: float)
     identity = xp.eye(d, dtype=scatter.dtype, device=array_api_compat.device(scatter))
     safe = xp.where(divisor > 0, divisor, 1.0)
     if shrinkage == 0.0:
-        factor, is_definite = ops.cholesky(xp, scatter / safe)
+        factor, is_definite = cholesky(xp, scatter / safe)
         root = xp.sqrt(safe)
-        turn = xp.matrix_transpose(ops.solve_triangular(xp, factor, identity)) / root
+        turn = xp.matrix_transpose(solve_triangular(xp, factor, identity)) / root
         # log det of the scatter, spread over the coordinates so that both kinds of basis read alike
         value = xp.linalg.diagonal(factor) ** 2 * safe
         return Basis(turn, value, is_definite)
     level = xp.sum(xp.linalg.diagonal(scatter)) / d
-    _, is_definite = ops.cholesky(xp, ((1.0 - shrinkage) * scatter + shrinkage * level * identity) / safe)
+    _, is_definite = cholesky(xp, ((1.0 - shrinkage) * scatter + shrinkage * level * identity) / safe)
     value, vectors = xp.linalg.eigh(scatter)
     return Basis(vectors, xp.where(value > 0, value, 0.0), is_definite)
 

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.moments import Moments
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.ops.moments import Moments
 from arraylearn.bayes.frequencies import cell_offsets
 from arraylearn.bayes.naive import NaiveStatistics, total_moments
 from arraylearn.bayes.posterior import log_or_never
@@ -154,7 +154,7 @@ def _rows_by_cell(xp: Namespace, codes: Array, n_values: tuple[int, ...]) -> Arr
     """Count the rows of every nominal value, whatever their weight and class."""
     offsets = cell_offsets(n_values)
     first = xp.asarray(offsets[:-1], dtype=xp.int64, device=array_api_compat.device(codes))[:, None]
-    return xp.sum(ops.histogram(xp, xp.astype(codes, xp.int64) + 1 + first, offsets[-1]), axis=0)
+    return xp.sum(histogram(xp, xp.astype(codes, xp.int64) + 1 + first, offsets[-1]), axis=0)
 
 
 def _nominal_part(

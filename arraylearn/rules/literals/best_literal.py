@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 from arraylearn.backend.transfer import read_together
 from arraylearn.rules.literals.candidates import Candidates, choose_threshold, is_single_precision
 from arraylearn.rules.literals.live_rows import LiveRows
@@ -134,7 +135,7 @@ def _search_blocks(
     n_searched = min(_FIRST_BLOCKS, n_blocks)
     while True:
         # one more than is searched: its bound is the largest of the blocks left out
-        bound, idx = ops.top_k(xp, bounds, min(n_searched + 1, n_blocks))
+        bound, idx = top_k(xp, bounds, min(n_searched + 1, n_blocks))
         found = _search(xp, blocks, flags, idx[:n_searched], scoring)
         *parts, bound, idx, found = read_together(place, *tables, bound, idx, found)
         top = max(float(part[SCORE].max()) for part in (*parts, found))
@@ -198,8 +199,8 @@ def _search(
     is_cut = is_cut & (covered[:, : layout.width] > slack) & (covered[:, layout.width :] > slack)
     scores = scoring.score(xp, p, covered)
     scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scores, -math.inf)
-    best = ops.first_best(xp, scores, covered)
-    return xp.stack((*ops.pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
+    best = first_best(xp, scores, covered)
+    return xp.stack((*pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype)))
 
 
 def _entries(candidates: Candidates, layout: BlockLayout, idx: Any, found: Any, floor: float) -> list[Entry]:

@@ -15,8 +15,10 @@ import array_api_compat
 import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import scatter
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.backend.ops.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
@@ -129,11 +131,11 @@ def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedCo
 
 def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
     cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
-    return ops.pack_cells(xp, cells, n_cells)
+    return pack_cells(xp, cells, n_cells)
 
 
 def _rank(xp: Namespace, columns: Array) -> _Ranked:
-    order = ops.argsort_rows(xp, columns)
+    order = argsort_rows(xp, columns)
     ordered = xp.take_along_axis(columns, order, axis=1)
     rank_along = _dense_ranks(xp, ordered)
     n_distinct = to_host(xp.max(rank_along, axis=1)).tolist() if columns.shape[0] else []
@@ -156,7 +158,7 @@ def _unsort(xp: Namespace, along: Array, order: Array) -> Array:
         return along
     offset = n * xp.arange(d, dtype=xp.int64, device=array_api_compat.device(order))
     flat = xp.reshape(order + offset[:, None], (-1,))
-    return xp.reshape(ops.scatter(xp, xp.reshape(along, (-1,)), flat, d * n), (d, n))
+    return xp.reshape(scatter(xp, xp.reshape(along, (-1,)), flat, d * n), (d, n))
 
 
 def _pick(place: Place, columns: Array, chosen: list[int]) -> Array:

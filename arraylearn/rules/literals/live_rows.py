@@ -7,7 +7,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates
 from arraylearn.rules.literals.row_blocks import (
@@ -53,7 +54,7 @@ def lay_out_again(place: Place, candidates: Candidates, live: LiveRows) -> LiveR
     if live.blocks is None or not live.lists.shape[0] or 2 * live.size > live.lists.shape[1]:
         return live
     xp, target = place.xp, live.blocks.target
-    lists = ops.split_lists(xp, live.lists, xp.astype(live.is_live, xp.int32) - 1, (live.size,))
+    lists = split_lists(xp, live.lists, xp.astype(live.is_live, xp.int32) - 1, (live.size,))
     layout = lay_out(place, candidates, lists)
     blocks = weigh_blocks(place, candidates, layout, target, live.is_live, live.size)
     return LiveRows(live.is_live, lists, live.size, blocks)
@@ -73,16 +74,16 @@ def restrict(xp: Namespace, candidates: Candidates, live: LiveRows, keep: Array,
         return LiveRows(is_live, live.lists, size, narrow_blocks(place, candidates, live.blocks, *changed))
     lists = live.lists[:, :size]
     if d:
-        lists = ops.split_lists(xp, live.lists, xp.astype(is_live, xp.int32) - 1, (size,))
+        lists = split_lists(xp, live.lists, xp.astype(is_live, xp.int32) - 1, (size,))
     return LiveRows(is_live, lists, size)
 
 
 def _sort_anew(xp: Namespace, ranks: Array, is_live: Array, size: int) -> Array:
     """Sort the live rows by each column of ranks (d, n)."""
     every = xp.arange(is_live.shape[0], dtype=xp.int64, device=array_api_compat.device(is_live))
-    rows = ops.compress(xp, every, is_live, size)
+    rows = compress(xp, every, is_live, size)
     rank = xp.take(ranks, rows, axis=1)
     # missing values come last
-    order = ops.argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
+    order = argsort_rows(xp, xp.where(rank < 0, is_live.shape[0], rank))
     rows = xp.astype(rows, xp.int32)
     return xp.reshape(xp.take(rows, xp.reshape(order, (-1,)), axis=0), rank.shape)

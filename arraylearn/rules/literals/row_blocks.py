@@ -15,8 +15,11 @@ import math
 from typing import NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import scatter
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place
+from arraylearn.backend.ops.cells import count_cells
 from arraylearn.rules.literals.candidates import Candidates
 from arraylearn.rules.literals.target import Target
 
@@ -58,7 +61,7 @@ def lay_out(place: Place, candidates: Candidates, lists: Array) -> BlockLayout:
     block = xp.arange(m, dtype=xp.int64, device=place.device) // width
     block = xp.where(rank >= 0, block[None, :], n_blocks)
     flat = rows + n * xp.arange(d, dtype=xp.int64, device=place.device)[:, None]
-    block_of = ops.scatter(xp, xp.reshape(block, (-1,)), xp.reshape(flat, (-1,)), d * n) if d else flat
+    block_of = scatter(xp, xp.reshape(block, (-1,)), xp.reshape(flat, (-1,)), d * n) if d else flat
     return BlockLayout(
         _in_blocks(place, xp.where(rank >= 0, lists, n), n, n_blocks, width),
         _in_blocks(place, is_cut, 0, n_blocks, width),
@@ -82,14 +85,14 @@ def weigh_blocks(
     tables = []
     for group in candidates.counted:
         columns = (group.packed, group.n_cells, is_live, target.is_positive, target.weights)
-        tables.append(ops.count_cells(xp, *columns))
+        tables.append(count_cells(xp, *columns))
     block_of, keys, weights = layout.block_of, xp.astype(target.is_positive, xp.int64), target.weights
     if size < candidates.n_rows:
         every = xp.arange(candidates.n_rows, dtype=xp.int64, device=place.device)
-        rows = ops.compress(xp, every, is_live, size)
+        rows = compress(xp, every, is_live, size)
         block_of, keys = xp.take(block_of, rows, axis=1), xp.take(keys, rows, axis=0)
         weights = None if weights is None else xp.take(weights, rows, axis=0)
-    sums = ops.paired_histogram(xp, block_of, keys, layout.n_blocks + 1, 2, weights)
+    sums = paired_histogram(xp, block_of, keys, layout.n_blocks + 1, 2, weights)
     return BlockSums(layout, target, sums[:, :, : layout.n_blocks], tuple(tables))
 
 

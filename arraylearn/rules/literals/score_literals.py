@@ -9,8 +9,9 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.ops.cells import best_cells, count_cells
+from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.rules.literals.candidates import Candidates, CountedColumns
 from arraylearn.rules.literals.live_rows import LiveRows
 from arraylearn.rules.literals.target import Counts, Target
@@ -146,8 +147,8 @@ def _score_counted(
     """Find the best value or threshold of columns that are counted by value."""
     columns = (xp, group.packed, group.n_cells, is_live, target.is_positive, target.weights)
     if group.values is None:
-        return ops.best_cells(*columns, lambda p, covered: scoring.score(xp, p, covered))
-    return score_table(xp, group, *ops.count_cells(*columns), scoring)
+        return best_cells(*columns, lambda p, covered: scoring.score(xp, p, covered))
+    return score_table(xp, group, *count_cells(*columns), scoring)
 
 
 def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
@@ -157,19 +158,19 @@ def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, 
     if group.values is None:
         p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
         scores = scoring.score(xp, p, covered)
-        best = ops.first_best(xp, scores, covered)
-        return _stack(xp, *ops.pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
+        best = first_best(xp, scores, covered)
+        return _stack(xp, *pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
     is_present = covered > 0
     p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
     scores = xp.where(
         xp.concat((is_present, is_present), axis=1), scoring.score(xp, p_side, c_side), -math.inf
     )
-    best = ops.first_best(xp, scores, c_side)
-    found = ops.pick_in_lines(xp, best, scores, p_side, c_side)
+    best = first_best(xp, scores, c_side)
+    found = pick_in_lines(xp, best, scores, p_side, c_side)
     cell = best % n_cells
     position = xp.arange(n_cells, dtype=xp.int64, device=place.device)
     after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
-    neighbours = [ops.pick_in_lines(xp, one, group.values)[0] for one in (cell, after)]
+    neighbours = [pick_in_lines(xp, one, group.values)[0] for one in (cell, after)]
     others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
     return _stack(xp, *found, *others)
 
@@ -180,7 +181,7 @@ def _score_sorted(
     """Find the best threshold of the columns that are kept sorted."""
     d, m = live.lists.shape
     device = array_api_compat.device(live.is_live)
-    best, p, covered, position = ops.best_thresholds(
+    best, p, covered, position = best_thresholds(
         xp,
         live.lists,
         candidates.ranks,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
 from arraylearn.backend.namespace import to_host
+from arraylearn.backend.ops.cells import count_rows
 
 __all__ = ["Counts", "Target", "Weight", "weigh"]
 
@@ -41,7 +41,7 @@ class Weight(NamedTuple):
 def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]:
     """Weigh the rows of each mask (n,); one sync."""
     if target.weights is None:
-        counts = to_host(ops.count_rows(xp, masks, target.is_positive)).tolist()
+        counts = to_host(count_rows(xp, masks, target.is_positive)).tolist()
         return [Weight(Counts(float(positive), float(n)), n) for positive, n in counts]
     sums = []
     for mask in masks:

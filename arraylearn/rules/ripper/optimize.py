@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState
 from arraylearn.rules.literals.candidates import Candidates, satisfies_all
@@ -182,7 +182,7 @@ def _count_variants(
     after = xp.where(live.is_live, 2 * later + is_positive, 2 * n)
     here = 2 * at + is_positive
     keys = xp.stack([after, *(xp.where(mask & live.is_live, here, after) for mask in masks)])
-    table = xp.reshape(ops.histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
+    table = xp.reshape(histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
     return [
         [Counts(float(positive), float(negative + positive)) for negative, positive in by_rule[at:n]]
         for by_rule in to_host(table).tolist()

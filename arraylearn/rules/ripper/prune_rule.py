@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import scatter
+from arraylearn.backend.arrays.order import compress, partition
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.literals.candidates import Candidates, satisfies
@@ -27,7 +28,7 @@ class Parts(NamedTuple):
 def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
     """Draw an order of all rows (n,), then put the positive ones first."""
     order = permutation(place, as_generator(rng), target.is_positive.shape[0])
-    return ops.partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
+    return partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
 
 
 def hold_back(
@@ -53,9 +54,9 @@ def hold_back(
     """
     rows = order
     if live.size < order.shape[0]:
-        rows = ops.compress(xp, order, xp.take(live.is_live, order, axis=0), live.size)
+        rows = compress(xp, order, xp.take(live.is_live, order, axis=0), live.size)
     held = rows[at % folds :: folds]
-    is_held = ops.scatter(xp, xp.ones_like(held), held, live.is_live.shape[0]) > 0
+    is_held = scatter(xp, xp.ones_like(held), held, live.is_live.shape[0]) > 0
     return Parts(restrict(xp, candidates, live, ~is_held, live.size - held.shape[0]), is_held)
 
 

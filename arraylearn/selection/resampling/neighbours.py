@@ -7,7 +7,7 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 
@@ -61,7 +61,7 @@ def nearest_rows(xp: Namespace, x: Array, codes: Array, penalty: Array, *, k: in
             is_other = codes[c, some][:, None] != codes[c, :][None, :]
             square = square + square_penalty * xp.astype(is_other, dtype)
         square = xp.where(position[some][:, None] == position[None, :], math.inf, square)
-        found.append(ops.top_k(xp, -square, k)[1])
+        found.append(top_k(xp, -square, k)[1])
     return xp.concat(found) if len(found) > 1 else found[0]
 
 

@@ -21,14 +21,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.gather import put
+from arraylearn.backend.arrays.linear import inverse_definite
+from arraylearn.backend.arrays.parallel import small_products
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, is_on_host, to_host
-from arraylearn.backend.ops.quadratic import (
-    inverse_curvature_roots,
-    inverse_definite,
-    project,
-    put,
-    small_products,
-)
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, project
 from arraylearn.svm.kernel_matrix import WholeMatrix
 from arraylearn.svm.solvers.decomposition import decompose
 from arraylearn.svm.solvers.dense import StepMatrix, solve_blocks

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from array_api_compat import device as _device
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.linear import cholesky, solve_triangular
+from arraylearn.backend.arrays.parallel import small_products
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.backend.ops.linear import cholesky, solve_triangular
-from arraylearn.backend.ops.quadratic import small_products
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes
 from arraylearn.svm.solvers.stopping import Settings
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.ops.quadratic import put
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
 from arraylearn.svm.solvers.decomposition import decompose, make_rows
 from arraylearn.svm.solvers.dense import solve_dense

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.checks import check_choice, check_number
@@ -190,7 +190,7 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
     errors = np.where(begin < above, errors, 0.0)
     first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
     n = prices.shape[0] + 1
-    change = ops.histogram(HOST.xp, first, n, errors) - ops.histogram(HOST.xp, end, n, errors)
+    change = histogram(HOST.xp, first, n, errors) - histogram(HOST.xp, end, n, errors)
     return np.cumulative_sum(change)[:-1]
 
 

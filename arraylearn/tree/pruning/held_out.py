@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -47,13 +47,13 @@ def node_counts(tree: Tree, sample: Sample) -> Array:
     key = node * c + from_host(codes, place, xp.int64)
     spreads = to_host(find_missing(place, table)) if walker.spreads else np.zeros(codes.shape[0], np.bool)
     at_one_leaf = np.where(spreads, 0.0, weight)
-    counts = ops.histogram(xp, key, tree.n_nodes * c, from_host(at_one_leaf, place, dtype))
+    counts = histogram(xp, key, tree.n_nodes * c, from_host(at_one_leaf, place, dtype))
     if bool(np.any(spreads)):
         rows = np.nonzero(spreads)[0]
         entry, leaf, share = leaf_shares(place, walker, table, rows)
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
-        counts = counts + ops.histogram(xp, key, tree.n_nodes * c, part)
+        counts = counts + histogram(xp, key, tree.n_nodes * c, part)
     counts = xp.reshape(counts, (tree.n_nodes, c))
     return sum_upward(xp, walker.tree, read_bounds(tree), counts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.checks import check_number
 from arraylearn.tree.cut import cut_at
@@ -26,7 +26,7 @@ def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
     expected = above * xp.where(size > 0, size, xp.ones_like(size))[:, None]
     cells = xp.where(expected > 0, counts * counts / xp.where(expected > 0, expected, 1.0), 0.0)
     branches = xp.astype(size > 0, counts.dtype)
-    summed = ops.segment_sum(xp, xp.stack((xp.sum(cells, axis=1), branches), axis=1), parent, t)
+    summed = segment_sum(xp, xp.stack((xp.sum(cells, axis=1), branches), axis=1), parent, t)
     total = xp.astype(xp.sum(tree.counts, axis=1), summed.dtype)
     n_classes = xp.sum(xp.astype(tree.counts > 0, summed.dtype), axis=1)
     is_inner = tree.kind != LEAF

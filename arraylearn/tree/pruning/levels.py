@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import to_host
 from arraylearn.tree.nodes import LEAF, Tree
 
@@ -29,7 +29,7 @@ def sum_children(xp: Namespace, parent: Array, bounds: Sequence[int], level: int
     """Sum values (m, ...) of the level below over the children of each node of a level: (k, ...)."""
     start, stop = bounds[level], bounds[level + 1]
     above = xp.astype(parent[stop : bounds[level + 2]], xp.int64) - start
-    return ops.segment_sum(xp, below, above, stop - start)
+    return segment_sum(xp, below, above, stop - start)
 
 
 def sum_upward(xp: Namespace, tree: Tree, bounds: Sequence[int], values: Array) -> Array:

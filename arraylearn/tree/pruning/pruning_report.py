@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree.cut import count_errors
 from arraylearn.tree.nodes import LEAF, Tree, check_tree, tree_on_host
@@ -148,7 +148,7 @@ def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
             owner = np.broadcast_to(
                 tree.parent[children] - bounds[depth], (3, children.stop - children.start)
             )
-            below[:, nodes] += ops.histogram(HOST.xp, owner, nodes.shape[0], below[:, children])
+            below[:, nodes] += histogram(HOST.xp, owner, nodes.shape[0], below[:, children])
             below[0, inner] += 1
         cut = inner[is_cut[inner]]
         if cut.shape[0]:

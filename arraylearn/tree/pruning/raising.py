@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.cut import count_errors
@@ -181,8 +181,8 @@ class _Work:
         """Return the child of the largest weight; the last among equals, as in C4.5's successors."""
         child, owner = children_of(self.shape, nodes)
         weight = np.sum(self.counts[child], axis=1)
-        is_largest = weight >= ops.segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
-        return ops.segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
+        is_largest = weight >= segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
+        return segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
 
     def _branch_costs(self, nodes: Any, largest: Any, parts: list[RowParts]) -> Any:
         """Errors expected if all rows of each node were sent to its largest branch."""

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 from arraylearn.tree.predict import Walker, branch_of
@@ -51,7 +53,7 @@ def keep_at(place: Place, parts: RowParts, nodes: Any, goes_to: Any, n_nodes: in
     stays = node >= 0
     size = int(to_host(xp.sum(xp.astype(stays, xp.int64))))
     moved = parts._replace(node=node)
-    return RowParts(*(ops.compress(xp, field, stays, size) for field in moved))
+    return RowParts(*(compress(xp, field, stays, size) for field in moved))
 
 
 def send_down(place: Place, walker: Walker, samples: list[tuple[Table, RowParts]]) -> list[list[RowParts]]:
@@ -92,11 +94,11 @@ def _step(
     if known is None:
         weight = xp.where(spreads, 0.0, parts.weight)
         t = walker.slot.shape[0]
-        by_child = ops.histogram(xp, xp.where(spreads, first, first + branch), t, weight)
-        known = by_child, ops.histogram(xp, here, t, weight)
+        by_child = histogram(xp, xp.where(spreads, first, first + branch), t, weight)
+        known = by_child, histogram(xp, here, t, weight)
     copies = xp.where(n_branches > 0, xp.where(spreads, n_branches, 1), 0)
     total = int(to_host(xp.sum(copies)))
-    origin = ops.block_index(xp, copies, total)
+    origin = block_index(xp, copies, total)
     start = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
     copy = xp.arange(total, dtype=xp.int64, device=place.device) - start
     row, node, weight = (xp.take(field, origin, axis=0) for field in parts)
@@ -117,5 +119,5 @@ def tally(place: Place, arrivals: list[RowParts], labels: Array, n_nodes: int, n
         xp.astype(parts.node, xp.int64) * n_classes + xp.take(labels, parts.row, axis=0) for parts in arrivals
     ]
     weight = xp.concat([parts.weight for parts in arrivals])
-    counts = to_host(ops.histogram(xp, xp.concat(keys), n_nodes * n_classes, weight))
+    counts = to_host(histogram(xp, xp.concat(keys), n_nodes * n_classes, weight))
     return np.astype(np.reshape(counts, (n_nodes, n_classes)), np.float64)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.tree.nodes import LEAF, Tree
 
@@ -70,7 +70,7 @@ def find_levels(shape: TreeShape, roots: Any) -> list[Any]:
 def sum_children_of(shape: TreeShape, nodes: Any, values: Any) -> Any:
     """Sum values (t,) over the children of each of the nodes (k,)."""
     child, owner = children_of(shape, nodes)
-    return ops.histogram(HOST.xp, owner, nodes.shape[0], values[child])
+    return histogram(HOST.xp, owner, nodes.shape[0], values[child])
 
 
 def make_tree(tree: Tree, shape: TreeShape, counts: Any, impurity: Any) -> Tree:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend import ops
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 from arraylearn.tree.nodes import LEAF, Tree
 
@@ -60,7 +61,7 @@ def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links
         # of links of one price on one path, the uppermost is cut: the lower ones are dropped with it
         is_cut = is_cut & ~is_gone
         n_cut, n_left = _read_sizes(xp, is_cut, ~is_gone)
-        cut, cut_steps = (ops.compress(xp, part, is_cut, n_cut) for part in (rest.node, steps))
+        cut, cut_steps = (compress(xp, part, is_cut, n_cut) for part in (rest.node, steps))
         found.append((cut, cut_steps))
         rest = _shrink(xp, rest._replace(is_inner=rest.is_inner & ~is_cut), ~is_gone, n_left)
     return _collect(xp, found, rest.risk, t)
@@ -84,7 +85,7 @@ def _judge(xp: Namespace, rest: _Rest, jumps: list[Array]) -> Array:
     leaf_risk, leaf = (xp.where(rest.is_inner, zero, value) for value in (rest.risk, one))
     below = xp.stack((leaf_risk, leaf, one), axis=1)
     for jump in jumps:
-        further = ops.segment_sum(xp, below, jump, rest.node.shape[0] + 1)
+        further = segment_sum(xp, below, jump, rest.node.shape[0] + 1)
         below = below + xp.astype(further[:-1, :], rest.risk.dtype)
     gap = xp.maximum(rest.risk - below[:, 0], zero)
     price = xp.where(rest.is_inner, gap / xp.where(rest.is_inner, below[:, 1] - 1, one), xp.inf)
@@ -95,7 +96,7 @@ def _least_below(xp: Namespace, price: Array, jumps: list[Array]) -> Array:
     """Least price (r,) of each node and all below it."""
     most = -price
     for jump in jumps:
-        most = xp.maximum(most, ops.segment_max(xp, most, jump, price.shape[0] + 1)[:-1])
+        most = xp.maximum(most, segment_max(xp, most, jump, price.shape[0] + 1)[:-1])
     return -most
 
 
@@ -125,7 +126,7 @@ def _shrink(xp: Namespace, rest: _Rest, stays: Array, size: int) -> _Rest:
     moved = xp.take(number, xp.where(rest.parent < r, rest.parent, 0), axis=0)
     parent = xp.where(rest.parent < r, moved, size)
     fields = (rest.node, parent, rest.risk, rest.is_inner)
-    node, parent, risk, is_inner = (ops.compress(xp, field, stays, size) for field in fields)
+    node, parent, risk, is_inner = (compress(xp, field, stays, size) for field in fields)
     return _Rest(node, parent, risk, is_inner)
 
 
@@ -136,6 +137,6 @@ def _collect(xp: Namespace, found: list[tuple[Array, Array]], like: Array, n_nod
         return Links(nothing + xp.inf, nothing, nothing, nothing)
     node, steps = (xp.concat(list(parts), axis=0) for parts in zip(*found, strict=True))
     marked = xp.concat((steps, xp.ones_like(steps[:, :1])), axis=1)
-    by_node = ops.segment_sum(xp, marked, node, n_nodes)
+    by_node = segment_sum(xp, marked, node, n_nodes)
     alpha = xp.where(by_node[:, 4] > 0, by_node[:, 0], xp.inf)
     return Links(alpha, by_node[:, 1], by_node[:, 2], by_node[:, 3])

@@ -7,18 +7,11 @@ import pytest
 from sklearn.datasets import make_classification
 
 import arraylearn as al
+from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
+from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.memory import scratch
-from arraylearn.backend.ops.quadratic import (
-    combine_rows,
-    gather_block,
-    inverse_curvature_roots,
-    pair_steps,
-    project,
-    put,
-    solve_box_block,
-)
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project, solve_box_block
 from arraylearn.kernels import Gaussian, Linear
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows, product
 from arraylearn.svm.solvers import interior

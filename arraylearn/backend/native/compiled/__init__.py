@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import get_compiled, is_numba_installed
+from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_numba_installed
 
 __all__ = ["BODIES", "choose_body"]
 
@@ -45,9 +45,13 @@ BODIES: dict[str, str] = {
     "weighted_splits": "weighted",
 }
 
-# A call with this many values wakes Numba, which costs a third of a second, or seconds on its first day.
-_MANY_VALUES = 100_000
-_awake = False
+# Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
+_LEAST_VALUES = {
+    "gather_block": 100_000,
+    "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
+    "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
+    "solve_box_block": 100_000,  # two matrices of a working set
+}
 
 
 def choose_body(name: str, plain: Body | None) -> Body | None:
@@ -58,7 +62,7 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     mode = get_compiled()
     if name not in BODIES or mode == "never" or not is_numba_installed():
         return plain
-    if _awake or mode == "always":
+    if mode == "always" or _LEAST_VALUES.get(name) == 0:
         return _load(name)
     return _by_size(name, plain)
 
@@ -72,12 +76,23 @@ def _load(name: str) -> Body:
 
 @cache
 def _by_size(name: str, plain: Body | None) -> Body:
+    """Return a body that runs the compiled one where the arguments hold many values."""
+    least = _LEAST_VALUES.get(name, MANY_VALUES)
+
     def call(*arguments: Any) -> Any:
-        global _awake
-        sizes = (getattr(argument, "size", 0) for argument in arguments)
-        if sum(size for size in sizes if isinstance(size, int)) < _MANY_VALUES:
-            return None if plain is None else plain(*arguments)
-        _awake = True
-        return _load(name)(*arguments)
+        if _count_values(arguments) >= least:
+            return _load(name)(*arguments)
+        return None if plain is None else plain(*arguments)
 
     return call
+
+
+def _count_values(arguments: tuple[Any, ...]) -> int:
+    """Count the values of arrays, and of those in records."""
+    total = 0
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            total += _count_values(argument)
+        elif isinstance(size := getattr(argument, "size", 0), int):
+            total += size
+    return total

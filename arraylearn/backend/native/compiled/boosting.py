@@ -65,7 +65,7 @@ def block_histograms(
     sizes: Sequence[int],
     n_bins: int,
 ) -> Host:
-    if cells.dtype != np.uint8:  # made before Numba was awake
+    if cells.dtype != np.uint8:  # NumPy's `histogram_cells` made them: too few values
         return numpy_boosting.block_histograms(bins, cells, packed, order, starts, sizes, n_bins)
     sums = sum_blocks(cells, packed, order, starts, sizes, n_bins)
     add_up(sums.reshape(-1, n_bins))

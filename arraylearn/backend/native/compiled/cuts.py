@@ -1,4 +1,4 @@
-"""The best cut of one node of a forest's tree, in compiled loops: see `arraylearn.backend.ops.best_cuts`.
+"""The best cut of one node of a forest's tree, in compiled loops: see `backend.ops.cuts.best_cuts`.
 
 A node of many rows is counted by groups of bins, as are weights whose products do not fit 32 bits; the rows
 of others are put in order.

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.follow_thresholds`: a block of rows goes down level by level.
+"""Compiled body of `backend.ops.descent.follow_thresholds`: a block of rows goes down level by level.
 
 The rows of a block wait for the cache together. For as many levels as most rows need all of them go on, at a
 leaf in a circle; then those at a leaf drop out.

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.number_values`: a small table of hashes for each column."""
+"""Compiled body of `backend.ops.distinct.number_values`: a small table of hashes for each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole trees of a forest, in compiled loops: see `arraylearn.backend.ops.grow_whole_trees`.
+"""Whole trees of a forest, in compiled loops: see `arraylearn.backend.ops.grown.grow_whole_trees`.
 
 A tree grows depth first: the rows of a node that has few of them stay in the cache until all below it is
 done. Its nodes are numbered level by level afterwards, as if those of a level had been cut together.

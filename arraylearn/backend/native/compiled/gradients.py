@@ -9,15 +9,8 @@ import numpy as np
 
 from arraylearn.backend.native.compiled.jit import compiled, compiled_part
 from arraylearn.backend.native.compiled.portions import even_portions
-from arraylearn.backend.score_tables import (
-    CELL_BITS,
-    GRADIENT_BITS,
-    LAST_SCORE,
-    SCORE_BITS,
-    STEP_BITS,
-    TABLE_END,
-    sigmoid_units,
-)
+from arraylearn.backend.ops.gradients import GRADIENT_BITS, SCORE_BITS
+from arraylearn.backend.ops.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]

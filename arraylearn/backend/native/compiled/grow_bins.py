@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.grow_bins`: the larger of two siblings by subtraction."""
+"""Compiled body of `arraylearn.backend.ops.subtrees.grow_bins`: the larger of two siblings by subtraction."""
 
 from __future__ import annotations
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.arrays.scratch import KeptBuffers
 from arraylearn.backend.native.compiled.boosted_levels import work
 from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Search, enlarge, make_room
 from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
-from arraylearn.backend.score_tables import GRADIENT_BITS
-from arraylearn.backend.threads import assisted, free_threads
+from arraylearn.backend.ops.gradients import GRADIENT_BITS
+from arraylearn.backend.threads import free_threads, with_workers
 
 __all__ = ["grow_boosted_trees"]
 
@@ -26,7 +27,7 @@ _FIRST_TABLES = 64
 
 
 def grow_boosted_trees(bins: Host, cells: Host, *others: Any) -> Iterator[Any] | None:
-    if cells.dtype != np.uint8:  # made before Numba was awake
+    if cells.dtype != np.uint8:  # NumPy's `histogram_cells` made them: too few values
         return None
     return _grow_all(bins, cells, *others)
 
@@ -36,7 +37,7 @@ def _grow_all(
     cells: Host,
     n_bins: int,
     missing: Sequence[int],
-    memory: dict[str, Any],
+    buffers: KeptBuffers,
     packed: Host,
     shifts: Host,
     rows: Host,
@@ -48,7 +49,7 @@ def _grow_all(
     (d, _), k, m = bins.shape, packed.shape[0], rows.shape[0]
     depth = 1 << 40 if rules.max_depth is None else rules.max_depth
     n_threads = min(free_threads(), 1 + m * d // _LEAST_CELLS, _LARGEST_TEAM)
-    room, order, aside = _find_memory(memory, (d, n_bins, m, n_threads, _n_tables(depth)))
+    room, order, aside = buffers.get((d, n_bins, m, n_threads, _n_tables(depth)), _make_buffers)
     table = Rows(bins, cells, packed, order, aside)
     search = _plan_search(d, missing, shifts, units, is_used, rules, depth)
     for tree in range(k):
@@ -56,7 +57,8 @@ def _grow_all(
         room.at[:] = 0
         room.at[AT.TREE] = tree
         while not _grow_with_a_team(table, search, room, n_threads):
-            room = memory["room"] = enlarge(room, m, n_threads)
+            room = enlarge(room, m, n_threads)
+            buffers.replace(room, order, aside)
         n = room.at[AT.N_NODES]
         yield result(room.whole[:, :n].copy(), room.real[:, :n].copy(), order)
 
@@ -68,19 +70,15 @@ def _grow_with_a_team(table: Rows, search: Search, room: Room, n_threads: int) -
     """
     desk = make_desk()
     assist = partial(work, table, search, room, desk, n_threads, False)
-    with assisted(assist, partial(dismiss, desk), n_threads):
+    with with_workers(assist, partial(dismiss, desk), n_threads):
         return work(table, search, room, desk, n_threads, True)
 
 
-def _find_memory(memory: dict[str, Any], sizes: tuple[int, ...]) -> tuple[Room, Host, Host]:
-    """Return room for trees, for the rows (m,) of one and those laid aside (2, m): memory once touched."""
-    if memory.get("sizes") != sizes:
-        d, n_bins, m, n_threads, n_tables = sizes
-        memory["sizes"] = sizes
-        memory["room"] = make_room(d, n_bins, m, n_threads, n_tables, 4 * n_tables)
-        memory["order"] = np.empty(m, dtype=np.int64)
-        memory["aside"] = np.empty((2, m), dtype=np.int64)
-    return memory["room"], memory["order"], memory["aside"]
+def _make_buffers(sizes: tuple[int, ...]) -> tuple[Room, Host, Host]:
+    """Return buffers for trees, for the rows (m,) of one and for rows that are set aside (2, m)."""
+    d, n_bins, m, n_threads, n_tables = sizes
+    room = make_room(d, n_bins, m, n_threads, n_tables, 4 * n_tables)
+    return room, np.empty(m, dtype=np.int64), np.empty((2, m), dtype=np.int64)
 
 
 def _n_tables(depth: int) -> int:

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.grow_lists`: depth first, so that lists stay in the cache."""
+"""Compiled body of `backend.ops.subtrees.grow_lists`: depth first, so that lists stay in the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.segments`: counts of pairs without an array of keys."""
+"""Compiled body of `arraylearn.backend.arrays.segments`: counts of pairs without an array of keys."""
 
 from __future__ import annotations
 

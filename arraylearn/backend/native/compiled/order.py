@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.argsort_rows`: a radix sort, eleven bits at a time."""
+"""Compiled body of `arraylearn.backend.arrays.order.argsort_rows`: a radix sort, eleven bits at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows down a forest, in compiled loops: see `arraylearn.backend.ops.sum_shares` and `reach_leaves`.
+"""Rows down a forest, in compiled loops: see `arraylearn.backend.ops.walks.sum_shares` and `reach_leaves`.
 
 A block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. Eight
 rows go side by side: a step waits for the memory, but not for the steps of other rows.
@@ -75,7 +75,7 @@ def _lay_out(bins: Host, rows: slice) -> tuple[Host, Host]:
 
 
 def _pack(feature: Host, threshold: Host, left: Host, right: Host, column_bits: int, bits: int) -> Host:
-    """Return the records of nodes: see `arraylearn.backend.ops.ForestWalk`."""
+    """Return the records of nodes: see `arraylearn.backend.ops.walks.ForestWalk`."""
     is_leaf, top = left == right, (1 << bits) - 1
     record: Host = left.astype(np.int64) << bits
     record += top - np.where(is_leaf, top, threshold)

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.weighted_splits`: sums in the order of the portable one."""
+"""Compiled body of `backend.ops.weighted.weighted_splits`: sums in the order of the portable one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra whose failures are values, not exceptions: CuPy raises none, torch waits to raise."""
+"""Linear algebra whose failures are values, not exceptions: CuPy raises none, torch syncs to raise one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.native import native
 
-__all__ = ["cholesky", "logsumexp", "solve_triangular"]
+__all__ = ["cholesky", "inverse_definite", "logsumexp", "solve_triangular"]
 
 
 def cholesky(xp: Namespace, a: Array) -> tuple[Array, Array]:
-    r"""Factor symmetric matrices and say which of them are positive definite.
+    r"""Factor symmetric matrices and find which of them are positive definite.
 
     Parameters
     ----------
@@ -85,6 +85,16 @@ def _broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(len(a), len(b))
     padded = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     return tuple(q if p == 1 else p for p, q in padded)
+
+
+def inverse_definite(xp: Namespace, matrix: Array) -> Array:
+    """Invert a symmetric positive definite matrix (m, m); one that is not gives numbers of no use."""
+    if fast := native(xp, "inverse_definite"):
+        return fast(matrix)
+    factor, _ = cholesky(xp, matrix)
+    eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=array_api_compat.device(matrix))
+    half = solve_triangular(xp, factor, eye)
+    return xp.matrix_transpose(half) @ half
 
 
 def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False) -> Array:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.segments import histogram
 
 __all__ = ["count_categories", "look_up_sums"]
 
@@ -66,7 +66,7 @@ def count_categories(
 
 
 def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Array) -> Array:
-    """Add up, for each row, what a table says of its category in every column.
+    """Add up, for each row, the entries of a table for its category in every column.
 
     Parameters
     ----------

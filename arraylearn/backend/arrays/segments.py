@@ -69,7 +69,7 @@ def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
     sorted_segments = xp.take(segments, order, axis=0)
     ids = xp.arange(n, dtype=segments.dtype, device=_device(segments))
     end = xp.searchsorted(sorted_segments, ids, side="right")
-    last = xp.where(end > 0, end - 1, 0)  # xp.clip of array-api-compat waits on CuPy
+    last = xp.where(end > 0, end - 1, 0)  # xp.clip of array-api-compat syncs on CuPy
     largest = xp.take(xp.take(values, order, axis=0), last, axis=0)
     is_present = (end > 0) & (xp.take(sorted_segments, last, axis=0) == ids)
     return xp.where(is_present, largest, lowest)

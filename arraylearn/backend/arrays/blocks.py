@@ -1,8 +1,9 @@
-"""Blocks: rows of many nodes side by side, scanned, maximized and split all at once.
+"""Blocks: groups of rows side by side, scanned, maximized and split all at once.
 
-A block is a run of neighbouring positions; `starts` (k,) says where k blocks begin that fill ``range(m)``,
-each with a row at least, and ``block_at`` (m,) is the block of each position. A list orders row ids so that a
-block holds the rows of one node; several lists (d, m) order the same blocks by different columns.
+A block is a run of neighbouring positions. `starts` (k,) holds the first position of each of the k blocks
+that fill ``range(m)``, none of them empty; ``block_at`` (m,) is the block of each position. A list orders row
+ids so that a block holds the rows of one group (a node of a tree); several lists (d, m) order the same blocks
+by different columns.
 """
 
 from __future__ import annotations
@@ -12,24 +13,17 @@ from collections.abc import Sequence
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.native import native
-from arraylearn.backend.ops.segments import segment_max, segment_sum
 
 __all__ = [
-    "FEW_CLASSES",
     "block_index",
     "block_max",
     "first_in_block",
-    "gini_gains",
-    "gini_scores",
     "scatter",
     "split_lists",
     "steps",
 ]
-
-# Up to here the classes are summed one by one in a fixed order, so that every backend rounds alike.
-FEW_CLASSES = 4
 
 
 def block_index(xp: Namespace, sizes: Array, total: int) -> Array:
@@ -125,60 +119,6 @@ def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]
     return xp.take_along_axis(lists, order[:, : sum(sizes)], axis=-1)
 
 
-def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
-    r"""Score splits into two so that equal splits score equal on every backend.
-
-    .. math:: \sum_c (M l_c - m L_c)^2 / (m (M - m)) \quad\text{or}\quad
-              \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
-
-    The first form, for few classes, is :math:`M^2` times the Gini gain (half of that for two classes); the
-    second, for many, :math:`M` times the gain plus a constant of the block. Of integers each step is exact or
-    correctly rounded. `gini_gains` turns scores into gains.
-
-    Parameters
-    ----------
-    left, right : array (c, ...)
-        Class counts or weights of the two sides, classes first.
-
-    Returns
-    -------
-    float array (...)
-        In the accumulator's dtype; -1 where a side is empty.
-    """
-    dtype = accumulator_dtype(Place(xp, array_api_compat.device(left)))
-    n_left = xp.astype(xp.sum(left, axis=0), dtype)
-    n_right = xp.astype(xp.sum(right, axis=0), dtype)
-    is_split = (n_left > 0) & (n_right > 0)
-    safe_left, safe_right = xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0)
-    n_classes = left.shape[0]
-    if n_classes > FEW_CLASSES:
-        squares_left = xp.astype(xp.sum(left * left, axis=0), dtype)
-        squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
-        scores = squares_left / safe_left + squares_right / safe_right
-    else:
-        surplus = xp.astype(left, dtype) * n_right - xp.astype(right, dtype) * n_left
-        squares = surplus * surplus
-        scores = squares[0, ...]
-        for c in range(1, n_classes if n_classes > 2 else 1):
-            scores = scores + squares[c, ...]
-        scores = scores * (1.0 / (safe_left * safe_right))
-    return xp.where(is_split, scores, -1.0)
-
-
-def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
-    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -inf stays for -1."""
-    dtype = scores.dtype
-    total = xp.astype(xp.sum(counts, axis=0), dtype)
-    total = xp.where(total > 0, total, 1.0)
-    n_classes = counts.shape[0]
-    if n_classes > FEW_CLASSES:
-        before = xp.astype(xp.sum(counts * counts, axis=0), dtype) / total
-        gains = (scores - before) / total
-    else:
-        gains = scores * (2.0 if n_classes == 2 else 1.0) / (total * total)
-    return xp.where(scores < 0, -xp.inf, xp.where(gains > 0, gains, 0.0))
-
-
 def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array) -> Array:
     """Return the first position (d, k) of each block where `is_hit` (d, m) holds; -1 where there is none."""
     m = is_hit.shape[1]
@@ -188,7 +128,7 @@ def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array)
 
 
 def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
-    """Tell where the next value of the row (d, m) is larger by more than `gap`, and known."""
+    """Find where the next value of the row (d, m) is larger by more than `gap`, and known."""
     lower = values[:, :-1] + gap if gap else values[:, :-1]
     last = xp.zeros((values.shape[0], 1), dtype=xp.bool, device=array_api_compat.device(values))
     return xp.concat((values[:, 1:] > lower, last), axis=1)
