@@ -24,6 +24,7 @@ __all__ = ["check_one_class", "check_svc", "check_svdd"]
 
 _MOST_NESTED = 64  # kernels within kernels
 _LARGEST_DEGREE = 1 << 20
+_LARGEST_FACTOR = 1e100  # what may be multiplied with squares of rows
 
 
 def check_svc(fields: Fields) -> None:
@@ -85,7 +86,7 @@ def _check_machine(fields: Fields) -> Machine:
     kernel = fields.take("kernel_", _is_kernel, "a kernel")
     machine = fields.part("model_", Machine, _check_parts)
     is_pairwise = type(kernel) is Precomputed
-    fields.refuse("both kernels must be the same", unless=type(machine.kernel) is type(kernel))
+    fields.refuse("both kernels must be the same", unless=machine.kernel == kernel)
     fields.sizes["s"] = machine.weights.shape[1]
     if is_pairwise:
         fields.array("support_vectors_", "float64", "0 0")
@@ -140,13 +141,17 @@ def _is_kernel(value: object, depth: int = 0) -> bool:
         case Linear() | Precomputed():
             return True
         case Gaussian(gamma=gamma):
-            return is_real(gamma)
+            return _is_factor(gamma)
         case Polynomial(degree=degree, coef0=coef0, gamma=gamma):
-            return degree <= _LARGEST_DEGREE and is_real(coef0) and is_real(gamma)
+            return degree <= _LARGEST_DEGREE and _is_factor(coef0) and _is_factor(gamma)
         case Sigmoid(gamma=gamma, coef0=coef0):
-            return is_real(coef0) and is_real(gamma)
+            return _is_factor(coef0) and _is_factor(gamma)
         case Sum(first=first, second=second) | Product(first=first, second=second):
             return _is_kernel(first, depth + 1) and _is_kernel(second, depth + 1)
         case Scaled(kernel=kernel, factor=factor):
-            return is_real(factor) and _is_kernel(kernel, depth + 1)
+            return _is_factor(factor) and _is_kernel(kernel, depth + 1)
     return False
+
+
+def _is_factor(value: Any) -> bool:
+    return is_real(value) and abs(value) <= _LARGEST_FACTOR

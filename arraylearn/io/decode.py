@@ -22,6 +22,8 @@ _DTYPES = {
 }
 _TEXT = re.compile(r"<U([0-9]{1,9})")
 _GENERATORS = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+# Parameters that have a value per class or column.
+_LISTS = {"categorical_features", "monotonic_cst", "priors"}
 # NumPy does not check these positions in the state of a generator, which index its buffers.
 _POSITIONS = {"pos": 624, "buffer_pos": 4}
 
@@ -114,6 +116,9 @@ class Decoder:
             if name not in state:
                 state[name] = parameter.default
                 self.defaults.append(f"{tag}.{name}")
+        for name in inspect.signature(kind).parameters:
+            if isinstance(state[name], np.ndarray) and state[name].ndim and name not in _LISTS:
+                raise ValueError(f"{tag}.{name} must not be an array.")
         made = kind.__new__(kind)
         made.__setstate__(state)
         check_estimator(made)

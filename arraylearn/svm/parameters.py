@@ -117,7 +117,7 @@ def check_memory(n_bytes: int, cache_size: float, what: str, remedy: str) -> Non
 
 def is_precomputed(kernel: object) -> bool:
     """Whether `X` holds kernel values instead of rows."""
-    return kernel == "precomputed" or isinstance(kernel, Precomputed)
+    return (isinstance(kernel, str) and kernel == "precomputed") or isinstance(kernel, Precomputed)
 
 
 def class_factors(class_weight: dict[Any, float] | str | None, classes: Any, codes: Any, weight: Any) -> Any:

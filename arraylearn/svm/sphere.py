@@ -169,7 +169,7 @@ class SVDD(OneClassEstimator):
 
     def _square_distances(self, batch: Batch) -> Array:
         """Return the squared distance (n,) of rows to the centre, in the space of the kernel."""
-        if is_precomputed(self.kernel):
+        if is_precomputed(self.kernel_):
             raise ValueError(
                 "distances to the centre need the kernel of each row with itself, which a precomputed kernel "
                 "between rows and training rows does not contain. Use a kernel object, or OneClassSVM."

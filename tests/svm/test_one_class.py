@@ -102,3 +102,11 @@ def test_infeasible_sphere_is_refused():
         al.SVDD(C=0.2).fit(np.eye(3))
     with pytest.raises(ValueError, match="`C` must be a positive number"):
         al.SVDD(C=0).fit(np.eye(3))
+
+
+def test_the_kernel_of_the_fit_decides_not_a_parameter_set_since():
+    X = np.arange(12.0).reshape(6, 2)
+    model = al.SVDD().fit(X)
+    before = model.predict(X)
+    model.set_params(kernel="precomputed")
+    np.testing.assert_array_equal(model.predict(X), before)
