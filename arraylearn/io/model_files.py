@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import secrets
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,17 +88,18 @@ def _write(target: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> No
     """Write a draft beside the target, wait until it is on the disk, and let it take the target's place."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o666))
-    usual_mode = os.stat(draft).st_mode  # as the user's umask has it; safetensors would have it private
+    # that of the file to replace, else as the user's umask has it; safetensors would have it private
+    mode = stat.S_IMODE(os.stat(target if target.exists() else draft).st_mode)
     try:
         try:
             save_file(arrays, draft, metadata=metadata)
         except SafetensorError as error:  # what the system refuses
             raise OSError(f"`path`: {str(target)!r} cannot be written: {error}") from error
-        os.chmod(draft, usual_mode)
+        os.chmod(draft, mode)
         _sync(draft)
         os.replace(draft, target)
     except BaseException:
-        os.unlink(draft)
+        draft.unlink(missing_ok=True)
         raise
     _sync(target.parent)
 

@@ -438,3 +438,6 @@ def test_a_file_keeps_to_the_usual_permissions_and_to_links(tmp_path):
     (tmp_path / "other").write_text("x")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "m").stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "other").chmod(0o640)
+    al.save(al.id3(), tmp_path / "other")
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o640
