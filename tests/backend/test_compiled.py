@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,27 +113,51 @@ def test_every_entry_has_a_body(name):
 
 @needs_numba
 def test_without_a_folder_to_keep_it_all_is_compiled_for_the_process(monkeypatch):
-    from numba.core import caching
+    from arraylearn.backend.cpu import jit
 
-    from arraylearn.backend.native.compiled.jit import compiled as compile_function
-
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    double = compile_function(lambda values: 2 * values)
+    monkeypatch.setattr(jit, "_folder", lambda: None)
+    double = jit.compiled(lambda values: 2 * values)
     np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
 
 
-@needs_numba
-def test_what_was_kept_before_a_change_is_forgotten(tmp_path):
-    from arraylearn.backend.native.compiled.jit import _forget_stale
+_CALLER = """
+from arraylearn.backend.cpu.jit import entry
+from arraylearn.callee_cpu import formula
 
-    (tmp_path / "__pycache__").mkdir()
-    source, old, new = (tmp_path / "a.py", tmp_path / "__pycache__/a.1.nbc", tmp_path / "__pycache__/a.2.nbi")
-    for path, when in ((old, 1000), (source, 2000), (new, 3000)):
-        path.touch()
-        os.utime(path, (when, when))
-    _forget_stale(tmp_path)
-    assert new.exists()
-    assert not old.exists()
+@entry
+def double(number):
+    return 2 * formula(number)
+"""
+_CALLEE = """
+from arraylearn.backend.cpu.jit import part
+
+@part
+def formula(number):
+    return number + {added}
+"""
+
+
+@needs_numba
+def test_a_change_of_a_callee_in_another_file_is_seen(tmp_path):
+    # a copy of the package as a user would edit it: the caller does not change, the callee does
+    copy = tmp_path / "arraylearn"
+    shutil.copytree(Path(al.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "caller_cpu.py").write_text(_CALLER)
+    code = "from arraylearn.caller_cpu import double; print(double(1), sum(double.stats.cache_hits.values()))"
+    printed = []
+    for added in (1, 1, 5):
+        (copy / "callee_cpu.py").write_text(_CALLEE.format(added=added))
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""},
+        )
+        printed.append(run.stdout.split())
+    assert printed == [["4", "0"], ["4", "1"], ["12", "0"]]
+    assert len(list(copy.glob("backend/cpu/__pycache__/arraylearn-*"))) == 1  # the stale one is removed
 
 
 @needs_numba

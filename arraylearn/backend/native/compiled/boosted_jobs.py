@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
 from arraylearn.backend.native.compiled.boosted_room import (
     AT,
     FOUND,
@@ -23,7 +24,6 @@ from arraylearn.backend.native.compiled.boosted_room import (
     Search,
 )
 from arraylearn.backend.native.compiled.boosting import add_all, add_block, add_up
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
 from arraylearn.backend.native.compiled.splits import best_cell
 
 __all__ = ["do_job", "pair_up"]

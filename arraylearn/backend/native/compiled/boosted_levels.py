@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled, compiled_part
 from arraylearn.backend.native.compiled.boosted_jobs import do_job, pair_up
 from arraylearn.backend.native.compiled.boosted_room import (
     AT,
@@ -19,7 +20,6 @@ from arraylearn.backend.native.compiled.boosted_room import (
     Rows,
     Search,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled, compiled_part
 from arraylearn.backend.native.compiled.team import (
     finish_job,
     is_dismissed,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import Host
+from arraylearn.backend.cpu.jit import Host
 
 __all__ = [
     "AT",

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.desk import (
     FIELD,
     FIELD_BITS,
@@ -14,8 +16,6 @@ from arraylearn.backend.native.compiled.desk import (
     score_pair,
     score_squares,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
-from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.cuts import MOST_GROUP_BITS, ROWS_PER_GROUP_BITS
 
 __all__ = ["cut_by_counts", "draw_cut", "score_at", "score_pair_at"]

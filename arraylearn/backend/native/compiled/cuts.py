@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.counted_cuts import cut_by_counts, draw_cut, score_at, score_pair_at
 from arraylearn.backend.native.compiled.desk import (
     COLUMNS_TOGETHER,
@@ -23,9 +25,7 @@ from arraylearn.backend.native.compiled.desk import (
     scatter_bits,
     unpack_weights,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
 from arraylearn.backend.native.compiled.ordered_cuts import cut_in_order
-from arraylearn.backend.native.compiled.unsigned import index
 
 __all__ = ["find_cut"]
 

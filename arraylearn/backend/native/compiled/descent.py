@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
-from arraylearn.backend.native.compiled.unsigned import index
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
-from arraylearn.backend.native.compiled.unsigned import index
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.ops.cuts import MOST_GROUP_BITS, NO_GAIN
 
 __all__ = [

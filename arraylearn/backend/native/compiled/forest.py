@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.cuts import find_cut
 from arraylearn.backend.native.compiled.desk import DIGITS, FIELD, Desk, Search, make_desk, scatter_bits
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled, compiled_part
-from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.grown import ForestGrowth, GrownTrees
 
 __all__ = ["grow_whole_trees"]

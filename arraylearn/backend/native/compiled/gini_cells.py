@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index, signed
 from arraylearn.backend.native.compiled.gini_scan import FEW_CLASSES, gain_of, is_perfect
-from arraylearn.backend.native.compiled.jit import compiled
-from arraylearn.backend.native.compiled.unsigned import index, signed
 
 Host = np.ndarray[Any, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
-from arraylearn.backend.native.compiled.unsigned import index, signed
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index, signed
 
 Host = np.ndarray[Any, Any]
 

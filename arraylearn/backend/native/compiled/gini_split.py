@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled
 from arraylearn.backend.native.compiled.gini_scan import class_bounds, search_block
-from arraylearn.backend.native.compiled.jit import compiled
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 Host = np.ndarray[Any, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled, compiled_part
-from arraylearn.backend.native.compiled.portions import even_portions
+from arraylearn.backend.cpu.jit import compiled, compiled_part
+from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.ops.gradients import GRADIENT_BITS, SCORE_BITS
 from arraylearn.backend.ops.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 from arraylearn.backend.threads import parallel_map

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.gini_cells import (
     count_cells,
     search_cells,
@@ -14,7 +16,6 @@ from arraylearn.backend.native.compiled.gini_cells import (
     subtract_cells,
 )
 from arraylearn.backend.native.compiled.gini_split import line_groups
-from arraylearn.backend.native.compiled.jit import compiled
 from arraylearn.backend.native.compiled.subtrees import (
     CHILD,
     COUNTS,
@@ -28,7 +29,6 @@ from arraylearn.backend.native.compiled.subtrees import (
     push_children,
     split_large,
 )
-from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.subtrees import Growth, Subtrees
 from arraylearn.backend.threads import parallel_map
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.arrays.scratch import KeptBuffers
+from arraylearn.backend.cpu.jit import Host
 from arraylearn.backend.native.compiled.boosted_levels import work
 from arraylearn.backend.native.compiled.boosted_room import AT, Room, Rows, Search, enlarge, make_room
-from arraylearn.backend.native.compiled.jit import Host
 from arraylearn.backend.native.compiled.team import dismiss, make_desk
 from arraylearn.backend.ops.gradients import GRADIENT_BITS
 from arraylearn.backend.threads import free_threads, with_workers

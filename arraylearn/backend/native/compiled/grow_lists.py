@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.gini_scan import class_bounds, search_block
 from arraylearn.backend.native.compiled.gini_split import line_groups
-from arraylearn.backend.native.compiled.jit import compiled
 from arraylearn.backend.native.compiled.subtrees import (
     CHILD,
     COUNTS,
@@ -23,7 +24,6 @@ from arraylearn.backend.native.compiled.subtrees import (
     push_children,
     split_large,
 )
-from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.ops.subtrees import Growth, Subtrees
 from arraylearn.backend.threads import parallel_map
 

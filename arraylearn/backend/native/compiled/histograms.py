@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, compiled
+from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.native import numpy as plain
-from arraylearn.backend.native.compiled.jit import Host, compiled
-from arraylearn.backend.native.compiled.portions import even_portions
 from arraylearn.backend.threads import parallel_map
 
 __all__ = ["paired_histogram"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.desk import (
     DIGIT_BITS,
     DIGITS,
@@ -16,8 +18,6 @@ from arraylearn.backend.native.compiled.desk import (
     TRIFLE,
     Desk,
 )
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
-from arraylearn.backend.native.compiled.unsigned import index
 
 __all__ = ["cut_in_order"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled, compiled_part
-from arraylearn.backend.native.compiled.portions import even_portions
+from arraylearn.backend.cpu.jit import compiled, compiled_part
+from arraylearn.backend.cpu.portions import even_portions
+from arraylearn.backend.cpu.wide_words import WORDS, choose_words, mark_rows
 from arraylearn.backend.native.compiled.walk_bins import walk_rows
-from arraylearn.backend.native.compiled.wide_words import WORDS, choose_words, mark_rows
 from arraylearn.backend.native.numpy_planes import compile_planes
 from arraylearn.backend.threads import parallel_map
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled, compiled_loosely
 from arraylearn.backend.native import numpy_quadratic
-from arraylearn.backend.native.compiled.jit import compiled, compiled_loosely
 
 Host = np.ndarray[Any, Any]
 

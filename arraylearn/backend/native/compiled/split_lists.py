@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.cpu.jit import compiled
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.native.compiled.gini_split import line_groups
-from arraylearn.backend.native.compiled.jit import compiled
-from arraylearn.backend.native.compiled.unsigned import index
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]

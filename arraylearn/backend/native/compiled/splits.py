@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled, compiled_part
-from arraylearn.backend.native.compiled.portions import even_portions
+from arraylearn.backend.cpu.jit import compiled, compiled_part
+from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import parallel_map
 
 Host = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.cpu.jit import compiled
 from arraylearn.backend.ops.subtrees import Growth, Subtrees
 from arraylearn.backend.threads import get_num_threads
 

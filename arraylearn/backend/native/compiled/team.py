@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from arraylearn.backend.native.compiled.jit import Host, compiled_part
+from arraylearn.backend.cpu.jit import Host, compiled_part
 
 __all__ = [
     "dismiss",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import compiled
+from arraylearn.backend.cpu.jit import compiled
 
 Host = np.ndarray[Any, Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.native.compiled.jit import Host, Whole, compiled_part
-from arraylearn.backend.native.compiled.unsigned import index
+from arraylearn.backend.cpu.jit import Host, Whole, compiled_part
+from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
 __all__ = ["prepare_walk", "reach_leaves", "sum_shares"]

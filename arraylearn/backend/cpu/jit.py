@@ -1,0 +1,126 @@
+"""How the bodies for CPUs are compiled, and where the result is kept on disk.
+
+Compiled code stands in the modules ``*_cpu.py`` of all rooms, in this room, and in the modules
+``formulas.py``. Numba sees that a kept result is stale by the file of the function alone, but a compiled
+function holds copies of those it calls. So results are kept in a folder named by a digest of all these
+sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+__all__ = [
+    "Host",
+    "Whole",
+    "compiled",
+    "compiled_loosely",
+    "compiled_part",
+    "digest_sources",
+    "entry",
+    "part",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Host = np.ndarray[Any, Any]
+Whole = Any  # an integer, Python's or NumPy's
+
+_PACKAGE = Path(__file__).parents[2]
+_PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py", "backend/native/compiled/*.py")
+_PREFIX = "arraylearn-"
+_config: Any = numba.config
+
+
+def digest_sources(package: Path = _PACKAGE) -> str:
+    """Return a digest of every source that may be compiled, and of Numba's version."""
+    found = hashlib.sha256(numba.__version__.encode())
+    for source in sorted({path for pattern in _PATTERNS for path in package.glob(pattern)}):
+        found.update(source.relative_to(package).as_posix().encode())
+        found.update(source.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def entry(function: Function) -> Function:
+    """Compile a function at its first call, for the types of its arguments, and keep the result on disk.
+
+    The interpreter lock is released. No fast mathematics: sums keep their order and products their rounding,
+    so that the bits are those of the array programs. Indices are not checked and must not be negative
+    unless the code means them to wrap around. References to arrays are not counted: the function makes none.
+    """
+    return _keep(function, _nrt=False, no_cfunc_wrapper=True)
+
+
+def part(function: Function) -> Function:
+    """Compile a function that only an `entry` or another part calls: it is kept with its caller."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _compile(function, _nrt=False, **wrappers)
+
+
+def compiled(function: Function) -> Function:
+    """Compile as `entry` does a function that may make arrays."""
+    return _keep(function)
+
+
+def compiled_loosely(function: Function) -> Function:
+    """Compile a function whose last bits do not matter, so that its sums and maxima run in vectors.
+
+    Infinite values are fine, NaN is not.
+    """
+    return _keep(function, fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
+
+
+def compiled_part(function: Function) -> Function:
+    """Compile as `entry` does a function that is called from Python and from compiled functions."""
+    return _keep(function, _nrt=False)
+
+
+def _keep(function: Function, **options: Any) -> Function:
+    folder = _folder()
+    if folder is None:  # no folder that may be written: every process compiles for itself
+        return _compile(function, **options)
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = str(folder)  # read by Numba while it decorates
+    try:
+        return _compile(function, cache=True, **options)
+    finally:
+        _config.CACHE_DIR = before
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    options |= {"nogil": True, "error_model": "numpy"}
+    return cast(Function, numba.njit(**options)(function))
+
+
+@cache
+def _folder() -> Path | None:
+    """Return the folder of these sources, or None where none may be written; older ones are removed."""
+    name = _PREFIX + digest_sources()
+    for parent in _parents():
+        folder = parent / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            for other in parent.glob(_PREFIX + "*"):
+                if other != folder:
+                    shutil.rmtree(other, ignore_errors=True)
+            return folder
+    return None
+
+
+def _parents() -> Iterator[Path]:
+    if _config.CACHE_DIR:
+        yield Path(_config.CACHE_DIR)
+    else:
+        yield Path(__file__).parent / "__pycache__"
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arraylearn"
