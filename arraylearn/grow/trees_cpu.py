@@ -1,0 +1,59 @@
+"""Number the nodes of trees that grew depth first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.cpu.jit import Host, entry
+
+__all__ = ["in_level_order"]
+
+
+def in_level_order(first_child: Host, n_nodes: int) -> tuple[Host, Host, Host]:
+    """Return where each node of a tree stood, its first child, and its depth, in the order of `Trees`.
+
+    Parameters
+    ----------
+    first_child : int32 array (at least n_nodes,)
+        The left child of each node, -1 for a leaf; the right child follows it. Node 0 is the root. There may
+        be gaps: only nodes below the root count.
+    n_nodes : int
+        How many nodes are below the root, and the root.
+
+    Returns
+    -------
+    three int32 arrays (n_nodes,)
+        ``field[where]`` is a field in the new order.
+    """
+    where, first, depth, level, below = np.empty((5, n_nodes), dtype=np.int32)
+    _number_nodes(first_child, where, first, depth, level, below)
+    return where, first, depth
+
+
+@entry
+def _number_nodes(first_child: Host, where: Host, first: Host, depth: Host, level: Host, below: Host) -> Any:
+    """Go down level by level; `level` holds the new numbers of the nodes to look at, `below` those after."""
+    where[0], first[0], depth[0], level[0] = 0, -1, 0, 0
+    n_nodes, n_level, height = 1, 1, 0
+    while n_level > 0:
+        height += 1
+        n_split = 0
+        for i in range(n_level):
+            node = level[i]
+            child = first_child[where[node]]
+            if child < 0:
+                continue
+            first[node] = n_nodes
+            for side in range(2):
+                where[n_nodes + side] = child + side
+                first[n_nodes + side] = -1
+                depth[n_nodes + side] = height
+            below[n_split] = n_nodes
+            n_split += 1
+            n_nodes += 2
+        for i in range(n_split):
+            level[i], level[n_split + i] = below[i], below[i] + 1
+        n_level = 2 * n_split
+    return n_nodes
