@@ -32,3 +32,5 @@ class Trees(NamedTuple):
     sums: Any  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
     missing_right: Any | None = None  # (m,) bool: whether missing values go right; None: there are none
     rows: Any | None = None  # (2, m) int64: the first row of a leaf in the final order, and their number
+    bounds: Any | None = None  # (m, 2) float64: least and greatest value that a node may have
+    sets: Any | None = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal

@@ -11,25 +11,25 @@ from arraylearn.backend.cpu.jit import Host, entry
 __all__ = ["in_level_order"]
 
 
-def in_level_order(first_child: Host, n_nodes: int) -> tuple[Host, Host, Host]:
+def in_level_order(first_child: Host, most_nodes: int) -> tuple[Host, Host, Host]:
     """Return where each node of a tree stood, its first child, and its depth, in the order of `Trees`.
 
     Parameters
     ----------
-    first_child : int32 array (at least n_nodes,)
+    first_child : int32 array (s,)
         The left child of each node, -1 for a leaf; the right child follows it. Node 0 is the root. There may
         be gaps: only nodes below the root count.
-    n_nodes : int
-        How many nodes are below the root, and the root.
+    most_nodes : int
+        How many nodes there are, or more.
 
     Returns
     -------
-    three int32 arrays (n_nodes,)
+    three int32 arrays (m,)
         ``field[where]`` is a field in the new order.
     """
-    where, first, depth, level, below = np.empty((5, n_nodes), dtype=np.int32)
-    _number_nodes(first_child, where, first, depth, level, below)
-    return where, first, depth
+    where, first, depth, level, below = np.empty((5, most_nodes), dtype=np.int32)
+    n_nodes = _number_nodes(first_child, where, first, depth, level, below)
+    return where[:n_nodes], first[:n_nodes], depth[:n_nodes]
 
 
 @entry

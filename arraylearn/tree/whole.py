@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
+from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_lists
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
@@ -53,14 +54,53 @@ def finish_bins(
     if not _is_plain(rows, level, rule, limits):
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
-    given = level.members, bins, n_bins, rows.class_ends, level.starts, level.counts_on
-    nodes = grow_bins(place.xp, *given, growth)
-    if nodes is None:
+    if level.depth or place.library != "numpy" or not is_worth_compiling(bins.shape[0] * bins.shape[1]):
         return None
+    nodes = _grow_bins(rows, bins, n_bins, growth)
     if values is None:
         return Rest(nodes, nodes.low)
     low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
+
+
+def _grow_bins(rows: Rows, bins: Any, n_bins: int, growth: Growth) -> Subtrees:
+    from arraylearn.grow import grow_cpu
+    from arraylearn.grow.histograms_cpu import GINI, Newton, Plan
+
+    d, n = bins.shape
+    c = rows.n_classes
+    bins = np.ascontiguousarray(bins)
+    cells = np.ascontiguousarray(bins.T)
+    is_pair = c <= 2
+    small = 20 if is_pair else max(64, n_bins * c // 8)
+    loads = rows.labels.astype(np.int64) + (1 << 32)
+    counts = np.diff((0, *rows.class_ends))
+    sums = np.asarray([(n << 32) + (counts[1] if c == 2 else 0)]) if is_pair else counts
+    plan = Plan(
+        criterion=GINI,
+        n_bins=n_bins,
+        n_numeric=d,
+        max_depth=growth.n_levels,
+        max_leaves=0,
+        small=small,
+        keeps_rows=False,
+        has_missing=False,
+        least_rows=2,
+        least_weight=float(growth.least_to_split),
+        least_side=float(growth.least),
+        min_gain=growth.min_gain - 1e-12,
+        newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        is_used=np.ones(d, dtype=bool),
+        use_missing=np.zeros(d, dtype=bool),
+        trend=np.zeros(d, dtype=np.int8),
+    )
+    buffers = grow_cpu.make_buffers(bins, cells, n, 1 if is_pair else c, plan)
+    trees, _ = grow_cpu.grow_tree(buffers, plan, np.arange(n), loads, sums)
+    found = trees.sums
+    if is_pair:
+        held = found & 0xFFFFFFFF
+        found = np.concat(((found >> 32) - held, held), axis=1)[:, :c]
+    return Subtrees(trees.feature, trees.gain, trees.low, trees.high, trees.first_child, trees.depth, found)
 
 
 def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:

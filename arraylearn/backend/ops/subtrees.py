@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.native import native
 
-__all__ = ["Growth", "Subtrees", "grow_bins", "grow_lists"]
+__all__ = ["Growth", "Subtrees", "grow_lists"]
 
 
 class Growth(NamedTuple):
@@ -61,32 +61,3 @@ def grow_lists(
     """
     fast = native(xp, "grow_lists")
     return None if fast is None else fast(lists, columns, class_ends, starts, counts, growth)
-
-
-def grow_bins(
-    xp: Namespace,
-    rows: Array,
-    bins: Array,
-    n_bins: int,
-    class_ends: Sequence[int],
-    starts: Array,
-    counts: Array,
-    growth: Growth,
-) -> Subtrees | None:
-    """Do what `grow_lists` does where all values are bins, without lists.
-
-    Parameters
-    ----------
-    rows : int32 array (m,)
-        The rows of each block in ascending order.
-    bins : uint8 or int16 array (d, n)
-        The values, in ``range(n_bins)``.
-
-    Returns
-    -------
-    Subtrees or None
-        As from `grow_lists`; `low` is the last bin of the left side that has rows, `high` the first one of
-        the right side.
-    """
-    fast = native(xp, "grow_bins")
-    return None if fast is None else fast(rows, bins, n_bins, class_ends, starts, counts, growth)

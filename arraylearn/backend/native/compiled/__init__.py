@@ -25,8 +25,6 @@ BODIES: dict[str, str] = {
     "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
-    "grow_bins": "grow_bins",
-    "grow_boosted_trees": "grow_boosted",
     "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
     "histogram_cells": "boosting",
@@ -49,7 +47,7 @@ BODIES: dict[str, str] = {
 _LEAST_VALUES = {
     "gather_block": 100_000,
     "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
-    "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
+    "histogram_cells": MANY_VALUES // 2,
     "solve_box_block": 100_000,  # two matrices of a working set
 }
 
