@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal, get_args
 
 from arraylearn.backend.errors import BackendUnavailableError
+from arraylearn.backend.namespace import Place
 
 __all__ = [
     "MANY_VALUES",
@@ -21,6 +22,7 @@ __all__ = [
     "is_worth_compiling",
     "set_compiled",
     "use_compiled",
+    "why_not_compiled",
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
@@ -93,6 +95,20 @@ def is_worth_compiling(n_values: int) -> bool:
     """Whether work on so many values runs compiled bodies, where there are any."""
     mode = get_compiled()
     return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+
+
+def why_not_compiled(place: Place, n_values: int, least: int = MANY_VALUES) -> str | None:
+    """Return why work on so many values at a place is left to the array program; None where it is not."""
+    mode = get_compiled()
+    if place.library != "numpy":
+        return f"the rows are computed with by {place.library}"
+    if mode == "never":
+        return "compiled bodies are switched off"
+    if not is_numba_installed():
+        return "Numba is not installed"
+    if mode == "auto" and n_values < least:
+        return f"less work than {least:,} values"
+    return None
 
 
 @cache

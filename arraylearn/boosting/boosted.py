@@ -11,8 +11,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
-from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.boosting.boosted_nodes import GrownTree
+from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.grow.columns import Binning, apply_binning
 from arraylearn.table import Table
 

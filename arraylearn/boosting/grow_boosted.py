@@ -10,9 +10,6 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops.boosting import BlockSplits, block_histograms, split_blocks
-from arraylearn.backend.ops.gradients import GRADIENT_BITS, Gradients, unpack
-from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.boosting.boosted_nodes import (
     GrownTree,
@@ -23,7 +20,12 @@ from arraylearn.boosting.boosted_nodes import (
     cut_back,
     side_values,
 )
+from arraylearn.boosting.gradients import GRADIENT_BITS, Gradients
+from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
+from arraylearn.grow.formulas import unpack
+from arraylearn.grow.newton import Constraint, Splits, best_splits
+from arraylearn.grow.row_blocks import BlockSplits, block_histograms, split_blocks
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
 
@@ -58,10 +60,11 @@ def grow_trees(
     `units` comes from `limits_in_units`; `is_used` (d,) marks the columns that each tree may split.
     """
     packed, shifts = gradients
-    if place.library == "numpy" and columns.cells.dtype == np.uint8:
+    body = choose_body(place, columns.bins.shape[0] * columns.bins.shape[1])
+    if not isinstance(body, str):
         for c in range(packed.shape[0]):
             given = packed[c], int(shifts[c]), rows, limits, units, is_used[c]
-            yield _finish_whole(place, columns, *_grow_whole(columns, *given), limits)
+            yield _finish_whole(place, columns, *_grow_whole(body, columns, *given), limits)
         return
     for c in range(packed.shape[0]):
         yield _grow_tree(place, columns, packed[c, :], shifts[c : c + 1], rows, limits, units, is_used[c])
@@ -124,9 +127,7 @@ def _histograms(
     place: Place, columns: Columns, packed: Array, order: Array, nodes: Nodes, which: Any
 ) -> Array:
     starts, sizes = nodes.start[which].tolist(), nodes.size[which].tolist()
-    return block_histograms(
-        place.xp, columns.bins, columns.cells, packed, order, starts, sizes, columns.n_bins
-    )
+    return block_histograms(place.xp, columns.bins, packed, order, starts, sizes, columns.n_bins)
 
 
 def _find_splits(
@@ -205,7 +206,9 @@ def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: Limits) -> Any:
         # nodes that later levels add can only come before these, never make room for them
         hopeful = best_first(nodes, limits.max_leaf_nodes)
         able = able & np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
-    return np.nonzero(able)[0]
+    chosen = np.nonzero(able)[0]
+    # the order of `Trees`: left children, whose numbers are odd, before right ones
+    return chosen[np.lexsort((ids[chosen], 1 - ids[chosen] % 2))]
 
 
 def _describe_moves(
@@ -224,8 +227,7 @@ def _describe_moves(
         has_missing[list(columns.missing)] = True
         is_plain = (feature < columns.n_numeric) & ~(splits.is_missing_left[chosen] & has_missing[feature])
         threshold = np.where(is_plain, threshold, -1)
-        if chosen.shape[0] < level.nodes.shape[0]:
-            goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
+        goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
     starts, sizes = nodes.start[ids].tolist(), nodes.size[ids].tolist()
     return BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
 
@@ -260,9 +262,7 @@ def _next_level(
         return _Level(left, level.running)
     small = left + is_right_small
     running = _histograms(place, columns, packed, order, nodes, small)
-    parents = level.running
-    if chosen.shape[0] < level.nodes.shape[0]:
-        parents = xp.take(parents, from_host(chosen, place, xp.int64), axis=0)
+    parents = xp.take(level.running, from_host(chosen, place, xp.int64), axis=0)
     ids = np.concat((small, left + 1 - is_right_small))
     running = xp.concat((running, parents - running), axis=0)
     is_alive = nodes.size[ids] >= 2 * limits.min_samples_leaf
@@ -273,10 +273,9 @@ def _next_level(
 
 
 def _grow_whole(
-    columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
+    body: Any, columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
 ) -> tuple[Nodes, Any]:
-    from arraylearn.grow import grow_cpu
-    from arraylearn.grow.histograms_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
+    from arraylearn.grow.records_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
 
     (d, n), m = columns.bins.shape, rows.shape[0]
     unit = 2.0 ** (shift - GRADIENT_BITS)
@@ -311,10 +310,10 @@ def _grow_whole(
     )
     buffers = columns.buffers.get(
         (m, get_num_threads()),
-        lambda _: grow_cpu.make_buffers(columns.bins, columns.cells, m, 1, plan),
+        lambda _: body.make_buffers(columns.bins, m, 1, plan),
     )
     total = packed.sum() if m == n else packed.take(rows).sum()
-    trees, order = grow_cpu.grow_tree(buffers, plan, rows, packed, total)
+    trees, order = body.grow_tree(buffers, plan, rows, packed, total)
     first = trees.first_child
     inner = np.nonzero(first >= 0)[0]
     parent = np.full(first.shape[0], -1)

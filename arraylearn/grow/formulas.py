@@ -1,7 +1,7 @@
 """The formulas of growth, once: plain functions of numbers that work on arrays and inside compiled loops.
 
-Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it, so that
-every backend and body does the same operations in the same order and gives the same bits.
+Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it: every
+backend and body does the same operations in the same order and gives the same bits.
 """
 
 from __future__ import annotations

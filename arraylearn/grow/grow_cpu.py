@@ -1,8 +1,9 @@
 """Grow trees by `histograms_cpu`: buffers, threads, and the record that comes of it.
 
-With several threads a tree begins with slices: each thread keeps its own slice of the rows of a node, divides it
-and counts it into a table of its own; one thread adds these up and searches. As soon as a node has no more than
-its share of the rows, it is a job for one thread, which hands the largest nodes below back as further jobs::
+With several threads a tree begins in slices: each thread keeps its own slice of the rows of a node, divides
+it and counts it into a table of its own; one thread adds these up and searches. As soon as a node has no more
+than its share of the rows, it is a job for one thread, which hands the largest nodes below back as further
+jobs::
 
     slices      | thread 0     | thread 1     |      rows of the root
                 | left | right | left | right |      after its cut
@@ -17,9 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host
+from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import free_threads, parallel_map, run_jobs
-from arraylearn.grow import histograms_cpu as body
-from arraylearn.grow.histograms_cpu import NONE, Nodes, Plan, Rows, Scratch
+from arraylearn.grow import records_cpu as records
+from arraylearn.grow import rows_cpu
+from arraylearn.grow.cuts_cpu import pass_bounds
+from arraylearn.grow.histograms_cpu import grow
+from arraylearn.grow.records_cpu import NEWTON_BOUNDED, NONE, Nodes, Plan, Rows, Scratch
 from arraylearn.grow.trees import Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
@@ -45,9 +50,12 @@ class Buffers(NamedTuple):
     slices: Host  # (threads, cells) int64: tables of the slices
 
 
-def make_buffers(bins: Host, cells: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
-    """Make buffers for trees of up to `n_rows` rows on columns (d, n), which `cells` (n, d) holds by rows."""
-    d, n_bins = bins.shape[0], plan.n_bins
+def make_buffers(bins: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
+    """Make buffers for trees of up to `n_rows` rows on columns (d, n)."""
+    (d, n), n_bins = bins.shape, plan.n_bins
+    bins = np.ascontiguousarray(bins)
+    cells = np.empty((n, d), dtype=bins.dtype)
+    parallel_map(lambda rows: rows_cpu.turn(bins, cells, *rows), even_portions(n, _LEAST_CELLS // d))
     n_threads = min(free_threads(), max(1, 2 * n_rows * d // _LEAST_CELLS))
     n_cells = d * n_bins * n_words
     per_thread = max(2, min(_DEEPEST, _MOST_CELLS // n_cells))
@@ -57,10 +65,10 @@ def make_buffers(bins: Host, cells: Host, n_rows: int, n_words: int, plan: Plan)
     rows, gathered = (_make_rows(flat, bins, n_rows) for _ in range(2))
     slots = 2 * n_rows + 1
     nodes = Nodes(
-        np.empty((body.SIZE + 1, slots), dtype=np.int32),
+        np.empty((records.SIZE + 1, slots), dtype=np.int32),
         np.empty(slots, dtype=np.float32),
         np.empty((slots, n_words), dtype=np.int64),
-        np.empty((slots if plan.criterion == body.NEWTON_BOUNDED else 1, 2)),
+        np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
         np.empty((slots if plan.n_numeric < d else 1, n_bins), dtype=np.uint8),
     )
     scratch = [_make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
@@ -99,7 +107,7 @@ def _make_scratch(tables: Host, thread: int, per_thread: int, most: int, n_words
 
 
 def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) -> tuple[Trees, Host]:
-    """Grow a tree on the rows `ids` (m,), each with the load ``loads[id]``; `sums` (w,) are those of all rows.
+    """Grow a tree on the rows `ids` (m,), of which each carries ``loads[id]``; `sums` (w,) are those of all.
 
     Return the tree and the row ids in the order of its nodes, which the next tree overwrites.
     """
@@ -108,9 +116,9 @@ def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) 
     nodes.bounds[0] = -np.inf, np.inf
     n_threads = len(buffers.scratch)
     if n_threads == 1 or plan.max_leaves or m * plan.is_used.shape[0] < _LEAST_CELLS:
-        body.fill(buffers.rows, ids, loads, 0, m)
+        rows_cpu.fill(buffers.rows, ids, loads, 0, m)
         root = np.asarray([0, 0, m, 0, NONE, 0])
-        body.grow(buffers.rows, plan, nodes, buffers.scratch[0], root, 1 << 62, False)
+        grow(buffers.rows, plan, nodes, buffers.scratch[0], root, 1 << 62, False)
         order = buffers.rows.order
     else:
         _grow_in_threads(buffers, plan, ids, loads)
@@ -120,25 +128,25 @@ def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) 
 
 def _begin(nodes: Nodes, node: int, first: int, size: int, sums: Host) -> None:
     """Begin a node as a leaf."""
-    nodes.ints[:, node] = NONE, 0, 0, NONE, 1, first, size
+    nodes.ints[:, node] = NONE, NONE, NONE, NONE, 0, first, size
     nodes.gain[node], nodes.sums[node] = 0, sums
 
 
 def _as_trees(nodes: Nodes, plan: Plan, n_slots: int) -> Trees:
-    where, first_child, depth = in_level_order(nodes.ints[body.CHILD], n_slots)
+    where, first_child, depth = in_level_order(nodes.ints[records.CHILD], n_slots)
     ints = nodes.ints.take(where, axis=1)
     return Trees(
         np.zeros(1, dtype=np.int64),
-        ints[body.FEATURE],
-        ints[body.LOW],
-        ints[body.HIGH],
+        ints[records.FEATURE],
+        ints[records.LOW],
+        ints[records.HIGH],
         first_child,
         depth,
         nodes.gain[where],
         nodes.sums.take(where, axis=0),
-        ints[body.MISSING_RIGHT] > 0,
-        ints[body.START : body.SIZE + 1],
-        nodes.bounds.take(where, axis=0) if plan.criterion == body.NEWTON_BOUNDED else None,
+        ints[records.MISSING_RIGHT] > 0,
+        ints[records.START : records.SIZE + 1],
+        nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
         nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
     )
 
@@ -167,10 +175,10 @@ def _grow_in_threads(buffers: Buffers, plan: Plan, ids: Host, loads: Host) -> No
         own.n_free[0] = n_tables // n_threads
         own.free[:] = (np.arange(n_tables) + t * own.n_free[0]) % n_tables
     bounds = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
-    parallel_map(lambda slice_: body.fill(buffers.rows, ids, loads, *slice_), bounds)
+    parallel_map(lambda slice_: rows_cpu.fill(buffers.rows, ids, loads, *slice_), bounds)
     table = _take_table(scratch)
     _count_slices(buffers, plan, NONE, bounds, False)
-    body.join(
+    rows_cpu.join(
         buffers.slices, scratch.tables[table], np.empty(0, dtype=np.int64), plan.n_bins, _is_pair(buffers)
     )
     large, jobs = [_Sliced(0, 0, 0, table, bounds)], []
@@ -186,7 +194,7 @@ def _grow_in_threads(buffers: Buffers, plan: Plan, ids: Host, loads: Host) -> No
 
 
 def _is_pair(buffers: Buffers) -> bool:
-    return buffers.nodes.sums.shape[1] == 1
+    return bool(buffers.nodes.sums.shape[1] == 1)
 
 
 def _take_table(scratch: Scratch) -> int:
@@ -201,7 +209,7 @@ def _count_slices(
 
     def run(t: int) -> int:
         given = buffers.rows, plan, buffers.nodes, node, *bounds[t], counts_left, buffers.slices[t]
-        return int(body.advance(*given))
+        return int(rows_cpu.advance(*given))
 
     return parallel_map(run, range(len(bounds)))
 
@@ -210,7 +218,7 @@ def _split_sliced(buffers: Buffers, plan: Plan, given: _Sliced) -> list[_Sliced]
     """Split a node whose rows lie in slices; return its children, none if it stays a leaf."""
     nodes, scratch, (node, first, depth, table, bounds) = buffers.nodes, buffers.scratch[0], given
     job = np.asarray([node, first, first + given.size, depth, table, 0])
-    if not body.grow(buffers.rows, plan, nodes, scratch, job, 0, True):
+    if not grow(buffers.rows, plan, nodes, scratch, job, 0, True):
         _gather(buffers, given)
         scratch.free[scratch.n_free[0]] = table
         scratch.n_free[0] += 1
@@ -221,18 +229,18 @@ def _split_sliced(buffers: Buffers, plan: Plan, given: _Sliced) -> list[_Sliced]
     n_left = _count_slices(buffers, plan, node, bounds, counts_left)
     small = _take_table(scratch)
     tables = scratch.tables
-    body.join(buffers.slices, tables[small], tables[table], plan.n_bins, _is_pair(buffers))
+    rows_cpu.join(buffers.slices, tables[small], tables[table], plan.n_bins, _is_pair(buffers))
     middle = first + sum(n_left)
     child = 2 * middle - 1
-    nodes.ints[body.CHILD, node] = child
+    nodes.ints[records.CHILD, node] = child
     both = []
     for side, (own, begin, sums) in enumerate(((child, first, left), (child + 1, middle, right))):
         halves = [(a + n, b) if side else (a, a + n) for (a, b), n in zip(bounds, n_left, strict=True)]
         own_table = small if counts_left == (side == 0) else table
         both.append(_Sliced(own, begin, depth + 1, own_table, halves))
         _begin(nodes, own, begin, both[-1].size, sums)
-    if plan.criterion == body.NEWTON_BOUNDED:
-        body.pass_bounds(plan, nodes, node, child)
+    if plan.criterion == NEWTON_BOUNDED:
+        pass_bounds(plan, nodes, node, child)
     return both
 
 
@@ -255,5 +263,5 @@ def _run_sliced(buffers: Buffers, plan: Plan, given: _Sliced, most: int, thread:
 def _run_job(buffers: Buffers, plan: Plan, job: Host, most: int, thread: int) -> list[Any]:
     """Grow what is below a node; return the jobs that follow."""
     scratch = buffers.scratch[thread]
-    n_jobs = body.grow(buffers.gathered, plan, buffers.nodes, scratch, job, most, False)
+    n_jobs = grow(buffers.gathered, plan, buffers.nodes, scratch, job, most, False)
     return [partial(_run_job, buffers, plan, row.copy(), most) for row in scratch.jobs[:n_jobs]]

@@ -19,22 +19,21 @@ from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
 from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
-from arraylearn.backend.ops.boosting import (
+from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
+from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
+from arraylearn.backend.ops.smoothed import minimize_smoothed
+from arraylearn.backend.ops.weighted import weighted_splits
+from arraylearn.backend.random import as_generator
+from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
+from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
+from arraylearn.gaussian.class_moments import covariances
+from arraylearn.grow.newton import best_splits
+from arraylearn.grow.row_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,
-    histogram_cells,
     split_blocks,
 )
-from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
-from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
-from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
-from arraylearn.backend.ops.smoothed import minimize_smoothed
-from arraylearn.backend.ops.splits import best_splits
-from arraylearn.backend.ops.weighted import weighted_splits
-from arraylearn.backend.random import as_generator
-from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
-from arraylearn.gaussian.class_moments import covariances
 from arraylearn.tree.histogram import count_classes
 from arraylearn.tree.scores import score_thresholds
 
@@ -420,8 +419,7 @@ def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order:
     device = locate(scores).device
     packed, _ = _derive_one(xp, scores, codes, bins, order)
     starts, sizes = (0, 120), (120, 180)
-    cells = histogram_cells(xp, bins, 8)
-    running = block_histograms(xp, bins, cells, packed[0, :], order, starts, sizes, 8)
+    running = block_histograms(xp, bins, packed[0, :], order, starts, sizes, 8)
     regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
     share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
     best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))

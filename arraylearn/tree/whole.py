@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_lists
+from arraylearn.grow.choose import choose_body
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
@@ -54,23 +54,21 @@ def finish_bins(
     if not _is_plain(rows, level, rule, limits):
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
-    if level.depth or place.library != "numpy" or not is_worth_compiling(bins.shape[0] * bins.shape[1]):
+    body = choose_body(place, bins.shape[0] * bins.shape[1])
+    if level.depth or isinstance(body, str):
         return None
-    nodes = _grow_bins(rows, bins, n_bins, growth)
+    nodes = _grow_bins(body, rows, bins, n_bins, growth)
     if values is None:
         return Rest(nodes, nodes.low)
     low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 
-def _grow_bins(rows: Rows, bins: Any, n_bins: int, growth: Growth) -> Subtrees:
-    from arraylearn.grow import grow_cpu
-    from arraylearn.grow.histograms_cpu import GINI, Newton, Plan
+def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: Growth) -> Subtrees:
+    from arraylearn.grow.records_cpu import GINI, Newton, Plan
 
     d, n = bins.shape
     c = rows.n_classes
-    bins = np.ascontiguousarray(bins)
-    cells = np.ascontiguousarray(bins.T)
     is_pair = c <= 2
     small = 20 if is_pair else max(64, n_bins * c // 8)
     loads = rows.labels.astype(np.int64) + (1 << 32)
@@ -94,8 +92,8 @@ def _grow_bins(rows: Rows, bins: Any, n_bins: int, growth: Growth) -> Subtrees:
         use_missing=np.zeros(d, dtype=bool),
         trend=np.zeros(d, dtype=np.int8),
     )
-    buffers = grow_cpu.make_buffers(bins, cells, n, 1 if is_pair else c, plan)
-    trees, _ = grow_cpu.grow_tree(buffers, plan, np.arange(n), loads, sums)
+    buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
+    trees, _ = body.grow_tree(buffers, plan, np.arange(n), loads, sums)
     found = trees.sums
     if is_pair:
         held = found & 0xFFFFFFFF

@@ -10,7 +10,6 @@ from arraylearn.backend.native import native, portable_only
 from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.distinct import number_values
 from arraylearn.backend.ops.gini_split import split_lists_at
-from arraylearn.backend.ops.subtrees import Growth, grow_bins, grow_lists
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads
 
@@ -19,6 +18,7 @@ on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy o
 WORTH = (
     "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
     "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
+    "arraylearn.grow.grow_cpu._LEAST_CELLS",
 )
 
 
@@ -123,34 +123,6 @@ def make_blocks(rng, n, n_classes, n_bins, n_blocks):
     np.add.at(counts, (block_of, labels), 1)
     ends = np.searchsorted(labels, np.arange(n_classes), side="right").tolist()
     return rows, bins, lists, ends, np.searchsorted(block, np.arange(n_blocks)), counts
-
-
-@pytest.mark.parametrize("n_bins", [3, 20, 200])
-@pytest.mark.parametrize("n_classes", [2, 4, 6])
-@on_the_host
-def test_bins_grow_what_lists_grow(rung, xp, threads, n_classes, n_bins):
-    given = make_blocks(np.random.default_rng(n_bins), 900, n_classes, n_bins, 7)
-    rows, bins, lists, ends, starts, counts = given
-    columns = bins.astype(np.float32)
-    growth = Growth(2, 5, 6, 0.0)
-    by_bins = grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
-    by_lists = grow_lists(xp, lists, columns, ends, starts, counts, growth)
-    if rung.name == "numpy":
-        assert by_bins is None
-        assert by_lists is None
-        return
-    for name in ("line", "first_child", "depth", "counts"):
-        assert np.array_equal(getattr(by_bins, name), getattr(by_lists, name)), name
-    split = np.flatnonzero(by_bins.line >= 0)
-    assert split.shape[0] > 7
-    assert by_bins.depth.max() <= 6
-    assert np.array_equal(by_bins.gain[split], by_lists.gain[split])
-    for side in ("low", "high"):
-        values = columns[by_lists.line[split], getattr(by_lists, side)[split]]
-        assert np.array_equal(values, getattr(by_bins, side)[split]), side
-    first = by_bins.first_child[split]
-    assert np.array_equal(by_bins.counts[first] + by_bins.counts[first + 1], by_bins.counts[split])
-    assert np.array_equal(by_bins.counts[:7], counts)
 
 
 @pytest.mark.parametrize("weights", [None, "whole", "parts"])
@@ -286,4 +258,4 @@ def test_lists_are_split_into_any_branches(rung, xp, threads):
 
 def test_compiled_bodies_are_there(rung, xp):
     if rung.name == "compiled":
-        assert all(native(xp, name) for name in ("grow_lists", "grow_bins", "weighted_splits"))
+        assert all(native(xp, name) for name in ("grow_lists", "weighted_splits"))

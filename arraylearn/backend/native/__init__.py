@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from arraylearn._typing import Namespace
+from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.namespace import library_name
 from arraylearn.backend.native.compiled import choose_body
 
@@ -42,9 +43,10 @@ def _module(library: str) -> ModuleType | None:
 
 @contextmanager
 def portable_only() -> Iterator[None]:
-    """Inside, every primitive runs its portable body: the oracle for the native ones."""
+    """Inside, the array programs and the portable bodies of all primitives run: the oracle for the others."""
     token = _portable.set(True)
     try:
-        yield
+        with use_compiled("never"):
+            yield
     finally:
         _portable.reset(token)

@@ -18,24 +18,18 @@ Body = Callable[..., Any]
 
 # primitive -> module of this room that holds its compiled body
 BODIES: dict[str, str] = {
-    "add_to_sides": "boosting",
     "argsort_rows": "order",
     "bin_columns": "bins",
-    "block_histograms": "boosting",
     "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
-    "histogram_cells": "boosting",
-    "log_loss_gradients": "gradients",
     "number_values": "distinct",
     "paired_histogram": "histograms",
     "prepare_walk": "walks",
     "reach_leaves": "walks",
-    "search_splits": "splits",
     "solve_box_block": "quadratic",
-    "split_blocks": "boosting",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
     "sum_leaves": "planes",
@@ -47,7 +41,6 @@ BODIES: dict[str, str] = {
 _LEAST_VALUES = {
     "gather_block": 100_000,
     "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
-    "histogram_cells": MANY_VALUES // 2,
     "solve_box_block": 100_000,  # two matrices of a working set
 }
 

@@ -1,8 +1,8 @@
-"""Boosted trees: histograms of packed gradients, the ways of the rows, their new scores.
+"""Blocks of rows: histograms of what rows carry, blocks divided in two, and scores changed by the side.
 
 A block is a run of positions of `order`, which holds row ids: the rows of one node. Blocks are given by
-`starts` and `sizes`, Python integers, because whoever grows a tree knows them. All sums are sums of integers:
-every backend, chunk and thread gives the same bits.
+`starts` and `sizes`, Python integers, which growth knows. All sums are sums of integers: every backend, chunk
+and thread gives the same bits.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.arrays.blocks import block_index, scatter
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.native import native
 
-__all__ = ["BlockSplits", "add_to_sides", "block_histograms", "histogram_cells", "split_blocks"]
+__all__ = ["BlockSplits", "add_to_sides", "block_histograms", "split_blocks"]
 
 
 class BlockSplits(NamedTuple):
@@ -31,17 +30,9 @@ class BlockSplits(NamedTuple):
     goes_right: Array | None  # (at most k, n_bins) bool, as many lines as have a -1; None where none has
 
 
-def histogram_cells(xp: Namespace, bins: Array, n_bins: int) -> Array:
-    """Prepare columns (d, n) for `block_histograms`: what the library adds up fastest, or `bins` itself."""
-    if fast := native(xp, "histogram_cells"):
-        return fast(bins, n_bins)
-    return bins
-
-
 def block_histograms(
     xp: Namespace,
     bins: Array,
-    cells: Array,
     packed: Array,
     order: Array,
     starts: Sequence[int],
@@ -54,8 +45,6 @@ def block_histograms(
     ----------
     bins : uint8 array (d, n)
         Column-major bins in ``range(n_bins)``.
-    cells : array
-        What `histogram_cells` made of them.
     packed : int64 array (n,)
         Packed gradients.
     order : int64 array (m,)
@@ -70,8 +59,6 @@ def block_histograms(
     int64 array (k, d, n_bins)
         Running sums over the bins.
     """
-    if fast := native(xp, "block_histograms"):
-        return fast(bins, cells, packed, order, starts, sizes, n_bins)
     rows, block = _rows_of_blocks(xp, order, starts, sizes)
     weights = xp.take(packed, rows, axis=0)
     parts = []
@@ -119,9 +106,6 @@ def split_blocks(xp: Namespace, bins: Array, order: Array, splits: BlockSplits) 
     left_sizes : int64 array (k,)
         How many they are.
     """
-    if fast := native(xp, "split_blocks"):
-        order, left_sizes = fast(bins, order, *splits)
-        return order, left_sizes
     device = array_api_compat.device(order)
     rows, block, right = _sides(xp, bins, order, splits)
     running = xp.cumulative_sum(right, include_initial=True)
@@ -182,8 +166,6 @@ def add_to_sides(
     int32 array (n,)
         The sums.
     """
-    if fast := native(xp, "add_to_sides"):
-        return fast(scores, bins, order, *splits, values)
     rows, block, right = _sides(xp, bins, order, splits)
     k, device = len(splits.sizes), array_api_compat.device(scores)
     value = xp.asarray([*values[0], *values[1]], dtype=xp.int32, device=device)

@@ -1,4 +1,4 @@
-"""Compiled body of `arraylearn.backend.ops.gradients`: rows in chunks that stay in the first-level cache."""
+"""Gradients of the log loss in compiled loops: rows in chunks that stay in the first-level cache."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import compiled, compiled_part
 from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.ops.gradients import GRADIENT_BITS, SCORE_BITS
-from arraylearn.backend.ops.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 from arraylearn.backend.threads import parallel_map
+from arraylearn.boosting.gradients import GRADIENT_BITS, SCORE_BITS
+from arraylearn.boosting.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 
 Host = np.ndarray[Any, Any]
 
@@ -29,6 +29,7 @@ _LOWER_HALF = (1 << 32) - 1
 def log_loss_gradients(
     first: Host, second: Host, scores: Host, codes: Host, weights: Host | None
 ) -> tuple[Host, Host]:
+    """Return the fields of `Gradients`: see `arraylearn.boosting.gradients.log_loss_gradients`."""
     k, n = scores.shape
     packed = np.empty((k, n), dtype=np.int64)
     heavy = np.empty(0, dtype=np.float32) if weights is None else np.ascontiguousarray(weights)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.native import native
-from arraylearn.backend.ops.gradients import unpack
+from arraylearn.grow.formulas import newton_gain, newton_score, unpack
 
 __all__ = ["Constraint", "Splits", "best_splits"]
 
@@ -153,9 +152,6 @@ def _search(
     bounds: Array | None,
 ) -> tuple[Array, Array, Array]:
     """Return the score of the best cell of (column, bin) of each node, the cell, and the sum of its left."""
-    if trend is None and (fast := native(xp, "search_splits")):
-        score, cell, left = fast(running, total, ridge, least, is_used)
-        return score, cell, left
     k, d, n_bins = running.shape
     if trend is None or bounds is None:
         scores = _scores(xp, running, total, ridge, least, is_used)
@@ -181,8 +177,9 @@ def _scores(
     left_hessian, right_hessian = left_hessian + ridge, right_hessian + ridge
     # without a ridge an empty side would divide by nothing; it is not heavy anyway
     half = xp.full_like(hessian[:1, :, :], 0.5)
-    q = left_gradient - gradient / xp.maximum(hessian + 2.0 * ridge, half) * left_hessian
-    return xp.where(is_heavy, q * q / xp.maximum(left_hessian * right_hessian, half), 0.0)
+    slope = gradient / xp.maximum(hessian + 2.0 * ridge, half)
+    area = xp.maximum(left_hessian * right_hessian, half)
+    return xp.where(is_heavy, newton_score(left_gradient, left_hessian, slope, area), 0.0)
 
 
 def _constrained_scores(
@@ -211,7 +208,7 @@ def _constrained_scores(
     def settle(g: Array, h: Array) -> tuple[Array, Array]:
         h = xp.maximum(h, tiny)
         value = xp.minimum(xp.maximum(-g / h, low), high)
-        return value, -(2.0 * g + h * value) * value
+        return value, newton_gain(g, h, value)
 
     left_value, left_score = settle(left_gradient, left_hessian + ridge)
     right_value, right_score = settle(gradient - left_gradient, right_hessian + ridge)

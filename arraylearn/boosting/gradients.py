@@ -13,8 +13,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.native import native
-from arraylearn.backend.ops.score_tables import (
+from arraylearn.boosting.score_tables import (
     CELL_BITS,
     GRADIENT_BITS,
     LAST_SCORE,
@@ -32,7 +31,6 @@ __all__ = [
     "Gradients",
     "gradient_tables",
     "log_loss_gradients",
-    "unpack",
 ]
 
 
@@ -48,12 +46,6 @@ class Gradients(NamedTuple):
 
     packed: Array  # (k, n) int64: hessian << 32 plus gradient
     shifts: Array  # (k,) int64: both are in units of 2 ** (shift - GRADIENT_BITS)
-
-
-def unpack(packed: Array) -> tuple[Array, Array]:
-    """Return gradient and hessian of packed sums; also for Python integers."""
-    hessian = (packed + (1 << 31)) >> 32
-    return packed - (hessian << 32), hessian
 
 
 def gradient_tables(xp: Namespace, device: Device, n_outputs: int) -> GradientTables:
@@ -87,8 +79,6 @@ def log_loss_gradients(
         The same bits on every backend: the probabilities come from a table (right to 3e-5), sums of
         exponentials are sums of integers.
     """
-    if fast := native(xp, "log_loss_gradients"):
-        return Gradients(*fast(*tables, scores, codes, weights))
     if scores.shape[0] == 1:
         cell = _nearest(xp, scores[0, :]) + codes * (tables.first.shape[0] // 2)
         units = [xp.take(table, cell, axis=0)[None, :] for table in tables]
