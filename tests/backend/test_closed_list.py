@@ -39,6 +39,7 @@ GENERIC = {
     "selector": "choose_place resolve",
     "threads": "get_num_threads parallel_map same_threads",
     "transfer": "copy_together read_together",
+    "tuning": "get_tuning",
 }
 
 # What knows nodes, gradients, rules or dual variables. It leaves with the growing core: the list may only
