@@ -11,9 +11,9 @@ from functools import cache
 from typing import Literal, get_args
 
 from arraylearn.backend.errors import BackendUnavailableError
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
-    "MANY_VALUES",
     "CompiledMode",
     "describe_compiled",
     "get_compiled",
@@ -24,10 +24,6 @@ __all__ = [
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
-
-# From this many values on, "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run on a
-# machine also compiles.
-MANY_VALUES = 20_000
 
 _mode: CompiledMode | None = None
 
@@ -91,8 +87,8 @@ def _check(mode: str, name: str) -> CompiledMode:
 
 def is_worth_compiling(n_values: int) -> bool:
     """Whether work on so many values runs compiled bodies, where there are any."""
-    mode = get_compiled()
-    return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+    mode, is_enough = get_compiled(), n_values >= get_tuning().compiled_values
+    return mode == "always" or (mode == "auto" and is_enough and is_numba_installed())
 
 
 @cache

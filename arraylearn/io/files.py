@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TextIO
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.io.parquet import list_some, plain_columns
 from arraylearn.table.categories import is_missing_object
 from arraylearn.table.frames import series_to_host
@@ -26,7 +27,6 @@ from arraylearn.table.frames import series_to_host
 __all__ = ["list_some", "read_table_file", "split_target"]
 
 _MISSING = {"", "?", "na", "nan", "null", "none"}
-_FRAMES = ("polars", "pyarrow", "pandas")
 _ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"[^"]*"|\S+)\s+(.+)""", flags=re.IGNORECASE)
 
 # nominal: text, of which only ``?`` is missing; any: text or numbers, as its cells are
@@ -85,7 +85,7 @@ def read_table_file(
 
 def _library(best: str) -> Any:
     """Return a data frame library that is installed, the best one for the purpose if it can be."""
-    for name in sorted(_FRAMES, key=lambda name: name != best):
+    for name in sorted(get_tuning().frame_libraries, key=lambda name: name != best):
         if importlib.util.find_spec(name) is not None:
             return name
     raise ValueError(

@@ -202,7 +202,7 @@ def test_the_precomputed_kernel_is_cut_both_ways():
 )
 def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop, kept):
     X, y = rows(60)
-    from arraylearn.selection import fast, grid_search
+    from arraylearn.selection import fast, grid_search, trials
 
     def interrupted(estimator, candidates, sample, folds):
         for found in judge_svc_folds(estimator, candidates, sample, folds):
@@ -211,7 +211,7 @@ def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop,
             yield found
 
     path = fast.FastPath((al.SVC,), interrupted, gives_models=False)
-    monkeypatch.setattr(fast, "_PATHS", (path,))
+    monkeypatch.setattr(trials, "find_fast_path", lambda *arguments, **options: path)
     model = grid_search.GridSearch(al.SVC(gamma=gamma), {"C": [0.5, 5.0]}, cv=3)
     with pytest.warns(UserWarning, match=kept):
         model.fit(X, y)
