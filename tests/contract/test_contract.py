@@ -323,7 +323,7 @@ def waits(rung, work):
     return rung.counts()["syncs"] - before
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 @pytest.mark.parametrize("subject", those(lambda each: each.fit_syncs is not None), indirect=True, ids=str)
 def test_waits_for_the_device(subject, rung):
     X, y = table(n=120)
