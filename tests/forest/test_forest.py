@@ -484,7 +484,7 @@ def test_constant_columns_are_looked_past():
 def test_nominal_columns_and_missing_values():
     X, y = nominal_frame(600)
     model = small(n_estimators=20).fit(X, y)
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > al.DecisionTreeClassifier(max_depth=1).fit(X, y).score(X, y) + 0.02
     assert model.feature_importances_.argmax() == 1
     unknown = X[:3].copy()
     unknown[:, 1] = "never seen"
