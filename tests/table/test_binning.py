@@ -87,6 +87,7 @@ def test_large_tables_are_sampled(rung, xp):
     assert 0 <= rows[0] < rows[-1] < 1_000
 
 
+@pytest.mark.rungs("guarded")
 def test_binning_does_not_sync(rung, xp, no_sync):
     x = rung.from_host(np.random.default_rng(0).normal(size=(50, 3)), "float32")
     edges = quantile_edges(xp, x, 8)
