@@ -150,7 +150,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         remedy = "Update arraylearn." if about["format"] > _FORMAT else "Fit the model anew, and save it."
         raise ValueError(
             f"`path`: {name!r} has format {about['format']}, and this version of arraylearn reads format "
-            f"{_FORMAT}. {remedy} (It was written by {_told(about)}.)"
+            f"{_FORMAT}. {remedy} (It was written by {_origin(about)}.)"
         )
     decoder = Decoder(arrays, backend, most_bytes=_MOST_TIMES * size + _SPARE_BYTES)
     try:
@@ -161,8 +161,8 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         raise ValueError(f"`path`: {name!r} holds no sound model: {error}") from error
     if decoder.defaults:
         warn_caller(
-            f"{name!r} was written by {_told(about)} and lacks {', '.join(decoder.defaults)}: each takes its "
-            "default.",
+            f"{name!r} was written by {_origin(about)} and lacks {', '.join(decoder.defaults)}: each takes "
+            "its default.",
             UserWarning,
         )
     return model
@@ -192,7 +192,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"its header holds {name}.")
 
 
-def _told(about: dict[str, Any]) -> str:
-    """Say with what a file was written."""
+def _origin(about: dict[str, Any]) -> str:
+    """Return the packages that wrote a file, with their versions."""
     versions = about.get("written_by") or {"arraylearn": about.get("version", "?")}
     return ", ".join(f"{package} {version}" for package, version in versions.items())[:200]

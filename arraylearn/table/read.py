@@ -188,8 +188,8 @@ def _are_on_one_device(X: Any, y: Any) -> bool:
     place = locate(X)
     if is_on_host(place) or not same_place(place, locate(y)):
         return False
-    is_real = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
-    return is_real and supports_float64(place)
+    are_numbers = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
+    return are_numbers and supports_float64(place)
 
 
 def _read_exactly(place: Place, *arrays: Array) -> list[Any]:

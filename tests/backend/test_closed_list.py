@@ -26,7 +26,7 @@ GENERIC = {
     "arrays.squares": "diagonal_squares whitened_exponents",
     "blas": "parallel_blocks",
     "compiling": "CompiledMode describe_compiled is_numba_installed use_compiled",
-    "counting": "count_operations Counts",
+    "counting": "count_operations OperationCounts",
     "errors": "MemoryBudgetError warn_caller",
     "memory": "get_memory_budget row_chunks with_smaller_chunks",
     "namespace": (
