@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     is_array,
-    is_on_gpu,
+    is_on_host,
     locate,
     move,
     to_host,
@@ -42,13 +42,13 @@ def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
 
 
 def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array | None, Array]:
-    """Read weights without a sync: those on a GPU are checked there.
+    """Read weights without a sync: those on a device are checked there.
 
     Returns the weights as `read_weights` does, and a 0-d bool at `place`, whether they are invalid, which the
-    caller reads with its results. Weights that are not on a GPU raise at once.
+    caller reads with its results. Weights on the host raise at once.
     """
     xp = place.xp
-    if not is_array(sample_weight) or not is_on_gpu(locate(sample_weight)):
+    if not is_array(sample_weight) or is_on_host(locate(sample_weight)):
         return read_weights(sample_weight, n_rows, place), xp.zeros((), dtype=xp.bool, device=place.device)
     _check_shape(sample_weight.shape, n_rows)
     weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)

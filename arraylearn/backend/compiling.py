@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 from arraylearn.backend.errors import BackendUnavailableError
 from arraylearn.backend.namespace import Place
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
-    "MANY_VALUES",
     "CompiledMode",
     "describe_compiled",
     "get_compiled",
@@ -26,10 +26,6 @@ __all__ = [
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
-
-# From this many values on, "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run on a
-# machine also compiles.
-MANY_VALUES = 20_000
 
 _mode: CompiledMode | None = None
 
@@ -93,11 +89,11 @@ def _check(mode: str, name: str) -> CompiledMode:
 
 def is_worth_compiling(n_values: int) -> bool:
     """Whether work on so many values runs compiled bodies, where there are any."""
-    mode = get_compiled()
-    return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+    mode, is_enough = get_compiled(), n_values >= get_tuning().compiled_values
+    return mode == "always" or (mode == "auto" and is_enough and is_numba_installed())
 
 
-def why_not_compiled(place: Place, n_values: int, least: int = MANY_VALUES) -> str | None:
+def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
     """Return why work on so many values at a place is left to the array program; None where it is not."""
     mode = get_compiled()
     if place.library != "numpy":
@@ -106,6 +102,7 @@ def why_not_compiled(place: Place, n_values: int, least: int = MANY_VALUES) -> s
         return "compiled bodies are switched off"
     if not is_numba_installed():
         return "Numba is not installed"
+    least = get_tuning().compiled_values if least is None else least
     if mode == "auto" and n_values < least:
         return f"less work than {least:,} values"
     return None

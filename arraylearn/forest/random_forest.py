@@ -18,6 +18,7 @@ from arraylearn.backend.ops.grown import is_grown_whole
 from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.checks import check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags
@@ -33,10 +34,6 @@ __all__ = ["Forest", "RandomForestClassifier"]
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow in one batch while their rows are at most this many:
-_ROWS_ON_A_DEVICE = 2_000_000  # a level takes the same launches for one tree as for a hundred
-_ROWS_ON_THE_HOST = 250_000  # the rows of a batch stay in the caches
-_ROWS_OF_WHOLE_TREES = 50_000  # depth-first growth gains nothing from batching; batches feed the threads
 # Trees of a batch of the out-of-bag estimate.
 _TREES_JUDGED = 16
 
@@ -327,9 +324,10 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
 
 def _share(place: Place, n_trees: int, n_rows: int, is_whole: bool) -> list[slice]:
     """Cut the trees into batches of about the same size, a multiple of the threads."""
-    most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
+    tuning, n_threads = get_tuning(), 1
+    most_rows = tuning.forest_device_rows
     if is_on_host(place):
-        most_rows = _ROWS_OF_WHOLE_TREES if is_whole else _ROWS_ON_THE_HOST
+        most_rows = tuning.forest_depth_first_rows if is_whole else tuning.forest_host_rows
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)

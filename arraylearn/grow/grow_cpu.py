@@ -20,6 +20,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import free_threads, parallel_map, run_jobs
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.grow import records_cpu as records
 from arraylearn.grow import rows_cpu
 from arraylearn.grow.cuts_cpu import pass_bounds
@@ -30,8 +31,6 @@ from arraylearn.grow.trees_cpu import in_level_order
 
 __all__ = ["Buffers", "grow_tree", "make_buffers"]
 
-# Rows x columns from which on a second thread pays: to hand work over costs 30 to 125 us.
-_LEAST_CELLS = 1_000_000
 # A job of more than this share of a thread's rows hands the children of its nodes back.
 _SHARE_OF_A_JOB = 4
 # Numbers of all tables of a thread: beyond that fewer are kept, and more is counted.
@@ -55,8 +54,11 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
     (d, n), n_bins = bins.shape, plan.n_bins
     bins = np.ascontiguousarray(bins)
     cells = np.empty((n, d), dtype=bins.dtype)
-    parallel_map(lambda rows: rows_cpu.turn(bins, cells, *rows), even_portions(n, _LEAST_CELLS // d))
-    n_threads = min(free_threads(), max(1, 2 * n_rows * d // _LEAST_CELLS))
+    least = (
+        get_tuning().growth_thread_cells // d
+    )  # rows of a tree for two threads; half of it for each further
+    parallel_map(lambda rows: rows_cpu.turn(bins, cells, *rows), even_portions(n, least))
+    n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
     n_cells = d * n_bins * n_words
     per_thread = max(2, min(_DEEPEST, _MOST_CELLS // n_cells))
     tables = np.empty((n_threads * per_thread, n_cells), dtype=np.int64)
@@ -115,7 +117,7 @@ def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) 
     _begin(nodes, 0, 0, m, sums)
     nodes.bounds[0] = -np.inf, np.inf
     n_threads = len(buffers.scratch)
-    if n_threads == 1 or plan.max_leaves or m * plan.is_used.shape[0] < _LEAST_CELLS:
+    if n_threads == 1 or plan.max_leaves:
         rows_cpu.fill(buffers.rows, ids, loads, 0, m)
         root = np.asarray([0, 0, m, 0, NONE, 0])
         grow(buffers.rows, plan, nodes, buffers.scratch[0], root, 1 << 62, False)
@@ -189,7 +191,7 @@ def _grow_in_threads(buffers: Buffers, plan: Plan, ids: Host, loads: Host) -> No
         else:
             jobs.append(node)
     jobs.sort(key=lambda job: -job.size)
-    most = max(_LEAST_CELLS // plan.is_used.shape[0] // 8, m // (_SHARE_OF_A_JOB * n_threads))
+    most = m // (_SHARE_OF_A_JOB * n_threads)
     run_jobs([partial(_run_sliced, buffers, plan, job, most) for job in jobs], n_threads)
 
 

@@ -30,11 +30,11 @@ GENERIC = {
     "cpu.portions": "even_portions",
     "cpu.prefetch": "prefetch",
     "cpu.unsigned": "index",
-    "counting": "count_operations Counts",
+    "counting": "count_operations OperationCounts",
     "errors": "MemoryBudgetError warn_caller",
     "memory": "get_memory_budget row_chunks with_smaller_chunks",
     "namespace": (
-        "accumulator_dtype as_float bring find_place from_host HOST is_array is_on_gpu is_on_host locate "
+        "accumulator_dtype as_float bring find_place from_host HOST is_array is_on_host locate "
         "move native_float Place read_flags same_place supports_float64 synchronize to_host"
     ),
     "peak": "measure_peak",
@@ -43,6 +43,7 @@ GENERIC = {
     "selector": "choose_place resolve",
     "threads": "free_threads get_num_threads parallel_map run_jobs same_threads",
     "transfer": "copy_together read_together",
+    "tuning": "get_tuning",
 }
 
 # What knows nodes, gradients, rules or dual variables. It leaves with the growing core: the list may only

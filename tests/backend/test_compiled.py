@@ -14,10 +14,13 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import compiling
-from arraylearn.backend.compiling import MANY_VALUES, is_worth_compiling, use_compiled
+from arraylearn.backend.compiling import is_worth_compiling, use_compiled
 from arraylearn.backend.native import compiled, native
 from arraylearn.backend.native import numpy as numpy_bodies
+from arraylearn.backend.tuning import Tuning, tuned
 from tests.backends.rungs import RUNGS
+
+ENOUGH = Tuning().compiled_values
 
 
 def needs_numba(test):
@@ -45,20 +48,22 @@ def body_for(n):
 def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented):
     with use_compiled("auto"):
         assert body_for(10) == "plain"
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
         assert body_for(10) == "plain"
+        with tuned(compiled_values=10):
+            assert body_for(10) == "compiled"
 
 
 def test_values_in_records_count():
-    record = (np.ones(MANY_VALUES // 2), (np.ones(MANY_VALUES // 2), None), "text")
-    assert compiled._count_values((record, 3)) == MANY_VALUES
+    record = (np.ones(ENOUGH // 2), (np.ones(ENOUGH // 2), None), "text")
+    assert compiled._count_values((record, 3)) == ENOUGH
 
 
 def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
     monkeypatch.delattr(numpy_bodies, "double")
     with use_compiled("auto"):
         assert native(xp, "double")(np.ones(10)) is None
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
     with use_compiled("never"):
         assert native(xp, "double") is None
 
@@ -68,14 +73,14 @@ def test_always_and_never(invented, monkeypatch):
     with use_compiled("always"):
         assert body_for(10) == "compiled"
     with use_compiled("never"):
-        assert body_for(MANY_VALUES) == "plain"
+        assert body_for(ENOUGH) == "plain"
 
 
 def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
     monkeypatch.setattr(compiled, "is_numba_installed", lambda: False)
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
     with use_compiled("auto"):
-        assert body_for(MANY_VALUES) == "plain"
+        assert body_for(ENOUGH) == "plain"
     with pytest.raises(ImportError, match="pip install"):
         al.set_compiled("always")
     assert "not installed" in compiling.describe_compiled()
@@ -83,7 +88,7 @@ def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
-    sizes = (0, MANY_VALUES - 1, MANY_VALUES)
+    sizes = (0, ENOUGH - 1, ENOUGH)
     for mode, wanted in (("auto", [False, False, True]), ("always", [True] * 3), ("never", [False] * 3)):
         with use_compiled(mode):
             assert [is_worth_compiling(n) for n in sizes] == wanted

@@ -11,6 +11,7 @@ import arraylearn as al
 from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.binned_trees import sum_leaves
+from arraylearn.backend.tuning import tuned
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.grow.row_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
@@ -22,7 +23,7 @@ pytest.importorskip("numba")
 
 from arraylearn.backend.native.compiled import bins, planes
 from arraylearn.boosting import gradients_cpu
-from arraylearn.grow import grow_cpu, row_blocks_cpu
+from arraylearn.grow import row_blocks_cpu
 
 # How little work each module gives to a thread.
 LEAST = [
@@ -30,7 +31,6 @@ LEAST = [
     (row_blocks_cpu, "_LEAST_ROWS"),
     (gradients_cpu, "_LEAST_GRADIENTS"),
     (gradients_cpu, "_LEAST_SCALED"),
-    (grow_cpu, "_LEAST_CELLS"),
     (planes, "_LEAST_WALKS"),
 ]
 
@@ -42,7 +42,8 @@ def n_threads(request, monkeypatch):
         monkeypatch.setattr(module, name, 1)
     al.set_compiled("always")
     al.set_num_threads(request.param)
-    yield request.param
+    with tuned(growth_thread_cells=1):
+        yield request.param
     al.set_num_threads(None)
     al.set_compiled(None)
 
@@ -191,11 +192,12 @@ def test_trees_grow_while_all_threads_are_busy(monkeypatch):
     al.set_compiled("always")
     al.set_num_threads(2)
     try:
-        model = small(max_depth=4).fit(X, y)
-        with ThreadPoolExecutor(6) as users:
-            fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]
-            for fit in fits:
-                assert_same_bits(fit.result(timeout=120), model)
+        with tuned(growth_thread_cells=1):
+            model = small(max_depth=4).fit(X, y)
+            with ThreadPoolExecutor(6) as users:
+                fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]
+                for fit in fits:
+                    assert_same_bits(fit.result(timeout=120), model)
     finally:
         al.set_num_threads(None)
         al.set_compiled(None)

@@ -16,6 +16,7 @@ from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.walks import prepare_walk, sum_shares
 from arraylearn.backend.random import spawn
+from arraylearn.backend.tuning import tuned
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.bags import draw_bags
 from tests.backends.assertions import assert_close
@@ -386,13 +387,12 @@ def test_walks_of_blocks_and_threads(rung, monkeypatch):
         model.predict_proba(X[:0])
 
 
-def test_a_tree_does_not_depend_on_the_others(monkeypatch):
+def test_a_tree_does_not_depend_on_the_others():
     X, y = stripes(300, k=3)
     one = small(n_estimators=1).fit(X, y).predict_proba(X)
     many = small(n_estimators=4).fit(X, y)
-    for name in ("_ROWS_ON_THE_HOST", "_ROWS_OF_WHOLE_TREES"):
-        monkeypatch.setattr(f"arraylearn.forest.random_forest.{name}", 600)
-    apart = small(n_estimators=4).fit(X, y)
+    with tuned(forest_host_rows=600, forest_depth_first_rows=600):
+        apart = small(n_estimators=4).fit(X, y)
     assert_same_bits(many, apart)
     (first,) = apart.model_.groves
     trees = first.trees._replace(root=first.trees.root[:1])
@@ -484,7 +484,7 @@ def test_constant_columns_are_looked_past():
 def test_nominal_columns_and_missing_values():
     X, y = nominal_frame(600)
     model = small(n_estimators=20).fit(X, y)
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > al.DecisionTreeClassifier(max_depth=1).fit(X, y).score(X, y) + 0.02
     assert model.feature_importances_.argmax() == 1
     unknown = X[:3].copy()
     unknown[:, 1] = "never seen"

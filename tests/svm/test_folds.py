@@ -10,9 +10,9 @@ from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
+from arraylearn.backend.tuning import tuned
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
-from arraylearn.svm.paths import folds as svc_folds
 from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.folds import judge_svc_folds
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
@@ -23,9 +23,9 @@ PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
 
 
 @pytest.fixture(autouse=True)
-def _share_small_pairs_too(monkeypatch):
-    monkeypatch.setattr(svc_folds, "_LEAST_ROWS", 0)
-    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 0)
+def _share_small_pairs_too():
+    with tuned(svm_path_rows=0, svm_splitting_rows=0):
+        yield
 
 
 def rows(n=120, k=2, seed=0):
@@ -99,12 +99,15 @@ def test_ways_to_join_classes(options):
 
 
 @pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
-def test_few_rows_in_one_batch(options, monkeypatch):
+def test_few_rows_in_one_batch(options):
     """Solved by splitting, in as many batches as the memory asks for."""
-    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 700)
-    monkeypatch.setattr(svc_folds, "_BATCH_ARRAYS", 20_000)
     X, y = rows(150, 3 if "multiclass" in options else 2)
-    check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
+    try:
+        al.set_memory_budget(400_000)  # for the kernel matrix, and for one or two of the three folds
+        with tuned(svm_splitting_rows=700):
+            check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
+    finally:
+        al.set_memory_budget(None)
 
 
 def test_weights():
@@ -138,8 +141,8 @@ def test_search_agrees_with_libsvm():
     np.testing.assert_allclose(
         found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=1 / 200 + 1e-9
     )
-    assert found.best_estimator_.get_params()["C"] in PRICES
-    assert found.score(X, y) > 0.8
+    best = LIBSVM(**{name: getattr(found.best_estimator_, name) for name in grid}).fit(X, y)
+    assert found.score(X, y) == pytest.approx(best.score(X, y), abs=1 / 200)
 
 
 def test_reports_on_every_rung(rung):
@@ -175,9 +178,9 @@ def test_what_is_left_to_the_loop(caplog):
         assert "one candidate at a time" in caplog.text
     finally:
         al.set_memory_budget(None)
-    svc_folds._LEAST_ROWS = 500
     three = rows(60, 3)
-    assert list(judge_svc_folds(al.SVC(), [{}], open_sample(*three), folds)) == []
+    with tuned(svm_path_rows=500):
+        assert list(judge_svc_folds(al.SVC(), [{}], open_sample(*three), folds)) == []
     bad = open_sample(np.where(X > 2, np.nan, X), y)
     assert list(judge_svc_folds(al.SVC(), [{}], bad, folds)) == []
 
@@ -199,7 +202,7 @@ def test_the_precomputed_kernel_is_cut_both_ways():
 )
 def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop, kept):
     X, y = rows(60)
-    from arraylearn.selection import fast, grid_search
+    from arraylearn.selection import fast, grid_search, trials
 
     def interrupted(estimator, candidates, sample, folds):
         for found in judge_svc_folds(estimator, candidates, sample, folds):
@@ -208,7 +211,7 @@ def test_interrupted_search_keeps_what_can_be_compared(monkeypatch, gamma, stop,
             yield found
 
     path = fast.FastPath((al.SVC,), interrupted, gives_models=False)
-    monkeypatch.setattr(fast, "_PATHS", (path,))
+    monkeypatch.setattr(trials, "find_fast_path", lambda *arguments, **options: path)
     model = grid_search.GridSearch(al.SVC(gamma=gamma), {"C": [0.5, 5.0]}, cv=3)
     with pytest.warns(UserWarning, match=kept):
         model.fit(X, y)

@@ -12,13 +12,13 @@ from arraylearn.backend.ops.distinct import number_values
 from arraylearn.backend.ops.gini_split import split_lists_at
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads
+from arraylearn.backend.tuning import tuned
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 
 WORTH = (
     "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
     "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
-    "arraylearn.grow.grow_cpu._LEAST_CELLS",
 )
 
 
@@ -29,7 +29,8 @@ def threads(request, rung, monkeypatch):
         for name in WORTH:
             monkeypatch.setattr(name, 40)
     set_num_threads(request.param)
-    yield request.param
+    with tuned(growth_thread_cells=40):
+        yield request.param
     set_num_threads(None)
 
 

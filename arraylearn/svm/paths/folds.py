@@ -13,6 +13,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.memory import get_memory_budget, row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_on_host, read_flags, to_host
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
@@ -31,10 +32,6 @@ Host = Any  # a NumPy array
 
 # Above this many tolerances a price (on a kernel of mean diagonal 1) needs kernel values in float64.
 _LARGE_PRICE = 1e6
-# Pairs of classes with fewer rows on average are solved faster one by one than along the prices.
-_LEAST_ROWS = 500
-# Up to so many rows all problems at once (by splitting) are faster than one path each, on a CPU too.
-_TINY_ROWS = 700
 _BATCH_ARRAYS = 20  # arrays of the size of a batch's multipliers that solving it takes
 _STRIP = 256  # rows of the kernel matrix that are made at a time
 
@@ -70,7 +67,7 @@ def judge_svc_folds(
 def _is_tiny(group: Group, sample: LabelledRows) -> bool:
     """Whether there are so few rows that all problems at once are faster than one path each."""
     has_all_rows = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
-    return has_all_rows and sample.n_rows <= _TINY_ROWS
+    return has_all_rows and sample.n_rows <= get_tuning().svm_splitting_rows
 
 
 # ---- which candidates share what
@@ -102,7 +99,7 @@ def _is_eligible(model: Any, sample: LabelledRows) -> bool:
     if not isinstance(model.kernel, str | Kernel) or isinstance(model.kernel, Linear | Precomputed | Custom):
         return False
     n, k = sample.n_rows, sample.labels.classes.shape[0]
-    if k > 2 and model.multiclass == "ovo" and 2 * n < k * _LEAST_ROWS:
+    if k > 2 and model.multiclass == "ovo" and 2 * n < k * get_tuning().svm_path_rows:
         return False
     return model.kernel not in ("linear", "precomputed")
 

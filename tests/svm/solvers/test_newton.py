@@ -95,7 +95,7 @@ def test_a_linear_machine_on_every_rung(rung, C):
     assert gap <= 1.1 * tol
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_waits_per_visit(rung):
     X, y = two_class_data("overlapping")
     place, x, problem = stated(rung, X[:200], y[:200], 1.0)

@@ -285,7 +285,7 @@ def test_warm_memory_is_lent_once(rung, xp, dtype):
     assert_close(third, np.full((10, 3), 3.0), dtype=dtype)
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_waits_per_outer_step(rung):
     _, _, place, x, problem = problem_on(rung)
     matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
@@ -298,7 +298,7 @@ def test_waits_per_outer_step(rung):
     assert np.median(waits) == 1
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_predict_waits_once(rung):
     X, y, *_ = problem_on(rung, n=60)
     clf = al.SVC().fit(rung.from_host(X), y)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_numba_installed
+from arraylearn.backend.compiling import get_compiled, is_numba_installed
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = ["BODIES", "choose_body"]
 
@@ -37,7 +38,7 @@ BODIES: dict[str, str] = {
     "weighted_splits": "weighted",
 }
 
-# Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
+# Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
 _LEAST_VALUES = {
     "gather_block": 100_000,
     "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
@@ -68,10 +69,9 @@ def _load(name: str) -> Body:
 @cache
 def _by_size(name: str, plain: Body | None) -> Body:
     """Return a body that runs the compiled one where the arguments hold many values."""
-    least = _LEAST_VALUES.get(name, MANY_VALUES)
 
     def call(*arguments: Any) -> Any:
-        if _count_values(arguments) >= least:
+        if _count_values(arguments) >= _LEAST_VALUES.get(name, get_tuning().compiled_values):
             return _load(name)(*arguments)
         return None if plain is None else plain(*arguments)
 

@@ -288,7 +288,7 @@ class BayesClassifier(ArrayClassifier):
         return self._deliver(joint, batch)
 
     def explain(self, X: Any, *, against: Any = None) -> Array:
-        r"""Return how much each attribute speaks for each class, in log odds.
+        r"""Return how much each attribute counts for each class, in log odds.
 
         Parameters
         ----------

@@ -15,8 +15,8 @@ from arraylearn.folds import (
     set_candidate,
     shallow_copy,
 )
-from arraylearn.tree.classifier import ROWS_FOR_BINS, DecisionTreeClassifier
 from arraylearn.tree.cut import collapse, cut_at
+from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
 from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.rows import Rows
 from arraylearn.tree.shared_order import SharedOrder, sort_sample

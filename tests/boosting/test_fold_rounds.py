@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.boosting.folds import judge_boosting_folds
+from arraylearn.boosting.fold_rounds import judge_boosting_folds
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
-from tests.tree.test_folds import check, rows
+from tests.tree.test_fold_trees import check, rows
 
 
 @pytest.mark.parametrize("k", [2, 3])
