@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_numba_installed
+from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_worth_compiling
 
 __all__ = ["BODIES", "choose_body"]
 
@@ -60,9 +60,9 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     A primitive without a plain body is one that fuses others: None from its body sends the caller to those.
     """
     mode = get_compiled()
-    if name not in BODIES or mode == "never" or not is_numba_installed():
+    if name not in BODIES or mode == "never":
         return plain
-    if mode == "always" or _LEAST_VALUES.get(name) == 0:
+    if mode == "always":
         return _load(name)
     return _by_size(name, plain)
 
@@ -80,7 +80,7 @@ def _by_size(name: str, plain: Body | None) -> Body:
     least = _LEAST_VALUES.get(name, MANY_VALUES)
 
     def call(*arguments: Any) -> Any:
-        if _count_values(arguments) >= least:
+        if is_worth_compiling(_count_values(arguments), least):
             return _load(name)(*arguments)
         return None if plain is None else plain(*arguments)
 
