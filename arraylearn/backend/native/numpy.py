@@ -22,12 +22,6 @@ from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
     histogram_cells,
     split_blocks,
 )
-from arraylearn.backend.native.numpy_cells import (  # noqa: F401
-    best_cells,
-    count_cells,
-    count_rows,
-    pack_cells,
-)
 from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
@@ -49,7 +43,6 @@ from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sum
 from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
-from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_walks import prepare_walk, reach_leaves, sum_shares  # noqa: F401
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401

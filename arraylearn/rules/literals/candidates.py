@@ -18,7 +18,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.ops.cells import pack_cells
+from arraylearn.rules.literals.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
@@ -39,7 +39,7 @@ MOST_CELLS = 255
 class CountedColumns(NamedTuple):
     """Columns with about as many distinct values, which are counted by value."""
 
-    packed: Any  # (d, n) value of each row, n_cells where missing; see `ops.pack_cells`
+    packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
     values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 
