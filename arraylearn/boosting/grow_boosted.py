@@ -25,7 +25,7 @@ from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
 from arraylearn.grow.formulas import unpack
 from arraylearn.grow.newton import Constraint, Splits, best_splits
-from arraylearn.grow.row_blocks import BlockSplits, block_histograms, split_blocks
+from arraylearn.grow.node_blocks import BlockSplits, block_histograms, split_blocks
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
 

@@ -16,7 +16,7 @@ from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
 from arraylearn.boosting.loss import mean_log_loss, start_scores
 from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
-from arraylearn.grow.row_blocks import add_to_sides
+from arraylearn.grow.node_blocks import add_to_sides
 
 __all__ = ["Boosting", "Holdout", "Plan", "Sample", "boost"]
 
@@ -168,6 +168,6 @@ def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array
     given = columns.bins, grown.order, grown.splits, grown.steps
     if isinstance(choose_body(place, math.prod(columns.bins.shape)), str):
         return add_to_sides(place.xp, scores, *given)
-    from arraylearn.grow import row_blocks_cpu
+    from arraylearn.grow import node_blocks_cpu
 
-    return row_blocks_cpu.add_to_sides(scores, *given)
+    return node_blocks_cpu.add_to_sides(scores, *given)

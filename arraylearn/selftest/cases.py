@@ -28,7 +28,7 @@ from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
 from arraylearn.grow.newton import best_splits
-from arraylearn.grow.row_blocks import (
+from arraylearn.grow.node_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,

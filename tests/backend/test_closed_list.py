@@ -34,8 +34,9 @@ GENERIC = {
     "errors": "MemoryBudgetError warn_caller",
     "memory": "get_memory_budget row_chunks with_smaller_chunks",
     "namespace": (
-        "accumulator_dtype as_float bring find_place from_host HOST is_array is_on_host locate "
-        "move native_float Place read_flags same_place supports_float64 synchronize to_host"
+        "accumulator_dtype as_float bring find_place from_host HOST is_array is_on_gpu is_on_host "
+        "library_name locate move native_float Place read_flags same_place supports_float64 synchronize "
+        "to_host"
     ),
     "peak": "measure_peak",
     "probe": "parse",

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def invented(monkeypatch):
     monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
     monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
     monkeypatch.setattr(compiled, "_load", lambda name: lambda values: ("compiled", 2 * values))
-    monkeypatch.setattr(compiled, "is_numba_installed", lambda: True)
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
     compiled._by_size.cache_clear()
 
 
@@ -68,22 +69,55 @@ def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
         assert native(xp, "double") is None
 
 
-def test_always_and_never(invented, monkeypatch):
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+def test_always_and_never(invented):
     with use_compiled("always"):
         assert body_for(10) == "compiled"
     with use_compiled("never"):
         assert body_for(ENOUGH) == "plain"
 
 
-def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
-    monkeypatch.setattr(compiled, "is_numba_installed", lambda: False)
+def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented, monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(compiling, "_has_warned", False)
+    with use_compiled("never"):
+        assert body_for(20_000) == "plain"
     with use_compiled("auto"):
-        assert body_for(ENOUGH) == "plain"
-    with pytest.raises(ImportError, match="pip install"):
+        assert body_for(10) == "plain"
+        with pytest.warns(al.BackendFallbackWarning, match="slower. Remedy: pip install numba") as found:
+            assert body_for(20_000) == "plain"
+        assert found[0].filename == __file__
+        assert body_for(20_000) == "plain"  # a second warning would be an error
+    with pytest.raises(ImportError, match="pip install numba"):
         al.set_compiled("always")
+    monkeypatch.setenv("ARRAYLEARN_COMPILED", "always")
+    with pytest.raises(ImportError, match="ARRAYLEARN_COMPILED='always' needs Numba"):
+        al.get_compiled()
     assert "not installed" in compiling.describe_compiled()
+
+
+_WITHOUT = """
+import sys, warnings
+sys.modules["numba"] = None  # cannot be imported, as if it were not there
+import numpy as np
+import arraylearn as al
+X = np.random.default_rng(0).normal(size=(3000, 8))
+y = (X[:, 0] + X[:, 1] > 0).astype(int)
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    for learner in (al.DecisionTreeClassifier(), al.RandomForestClassifier(n_estimators=3, random_state=0),
+                    al.GradientBoostingClassifier(n_estimators=3), al.SVC()):
+        print((learner.fit(X, y).predict(X) != y).sum())
+print([str(each.message)[:22] for each in found], "numba" in sys.modules and sys.modules["numba"])
+"""
+
+
+def test_learners_do_without_numba():
+    environment = {**os.environ, "ARRAYLEARN_COMPILED": "auto"}
+    run = [sys.executable, "-c", _WITHOUT]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
+    *wrong, last = done.stdout.splitlines()
+    assert [int(n) < 300 for n in wrong] == [True] * 4
+    assert last == "['Numba is not installed'] None"
 
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
@@ -123,6 +157,28 @@ def test_without_a_folder_to_keep_it_all_is_compiled_for_the_process(monkeypatch
     monkeypatch.setattr(jit, "_folder", lambda: None)
     double = jit.compiled(lambda values: 2 * values)
     np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
+
+
+@needs_numba
+def test_long_compiling_is_logged_once_and_short_compiling_is_not(caplog):
+    from arraylearn.backend.cpu.notice import CompileNotice
+
+    def compile_for(notice, seconds):
+        notice.on_start(None)
+        notice.on_start(None)  # a callee
+        time.sleep(seconds / 2)
+        notice.on_end(None)
+        time.sleep(seconds / 2)
+        notice.on_end(None)
+
+    notice = CompileNotice(0.3)
+    compile_for(notice, 0.02)
+    assert not caplog.records
+    for _ in range(3):
+        compile_for(notice, 0.2)  # together they take long
+    (record,) = caplog.records
+    assert record.name == "arraylearn.compile"
+    assert "`arraylearn compile`" in record.message
 
 
 _CALLER = """

@@ -261,6 +261,8 @@ def _replaced(attributes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
 
 
 class TorchRung(Rung):
+    """torch on the CPU; it computes with its own tensors, as where the backend is named."""
+
     def unavailable(self) -> str | None:
         return _not_installed("torch")
 
@@ -273,6 +275,11 @@ class TorchRung(Rung):
 
     def to_host(self, array: Any) -> np.ndarray:
         return array.detach().cpu().numpy()
+
+    def _switched_on(self) -> AbstractContextManager[Any]:
+        from arraylearn.backend.selector import compute_at_home
+
+        return compute_at_home()  # torch, not NumPy on the memory of the tensors
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from arraylearn.boosting.gradients import (
 )
 from arraylearn.grow.formulas import unpack
 from arraylearn.grow.newton import Constraint, best_splits
-from arraylearn.grow.row_blocks import (
+from arraylearn.grow.node_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,

@@ -13,7 +13,7 @@ from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.binned_trees import sum_leaves
 from arraylearn.backend.tuning import tuned
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
-from arraylearn.grow.row_blocks import BlockSplits, add_to_sides
+from arraylearn.grow.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
 from tests.boosting.test_boosting_ops import UNIT, random_trees
@@ -23,12 +23,12 @@ pytest.importorskip("numba")
 
 from arraylearn.backend.native.compiled import bins, planes
 from arraylearn.boosting import gradients_cpu
-from arraylearn.grow import row_blocks_cpu
+from arraylearn.grow import node_blocks_cpu
 
 # How little work each module gives to a thread.
 LEAST = [
     (bins, "_LEAST_VALUES"),
-    (row_blocks_cpu, "_LEAST_ROWS"),
+    (node_blocks_cpu, "_LEAST_ROWS"),
     (gradients_cpu, "_LEAST_GRADIENTS"),
     (gradients_cpu, "_LEAST_SCALED"),
     (planes, "_LEAST_WALKS"),
@@ -82,7 +82,7 @@ def test_steps_of_blocks(n_threads, blocks, d):
     scores = rng.integers(-9, 9, n).astype(np.int32)
 
     expected = add_to_sides(np, scores, columns, order, moves, values)
-    assert_close(row_blocks_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
+    assert_close(node_blocks_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
+from arraylearn.table import learn_schema
 from tests.backends import rungs
 from tests.backends.assertions import assert_close
 from tests.contract.estimators import SUBJECTS
@@ -207,6 +208,60 @@ def test_missing_values(host_subject):
     model = host_subject.make().fit(holes, y)
     for values in outputs(host_subject, model, holes).values():
         assert np.isfinite(values).all()
+
+
+# ---- tensors on the CPU, where torch was not named
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.rungs("torch")
+def test_tensors_in_tensors_out_and_the_bits_of_numpy(host_subject, torch):
+    X, y = table()
+    for dtype in (np.float32, np.float64):
+        rows, queries = X.astype(dtype), new_rows().astype(dtype)
+        expected = host_subject.make().fit(rows, y)
+        model = host_subject.make().fit(torch.from_numpy(rows), torch.from_numpy(y))
+        asked = torch.from_numpy(queries)
+        found = {"predict": model.predict(asked), **outputs(host_subject, model, asked)}
+        wanted = {"predict": expected.predict(queries), **outputs(host_subject, expected, queries)}
+        for name, values in wanted.items():
+            assert isinstance(found[name], torch.Tensor)
+            assert found[name].device.type == "cpu"
+            np.testing.assert_array_equal(found[name].numpy(), values, err_msg=name, strict=True)
+
+
+@pytest.mark.rungs("torch")
+def test_the_memory_of_tensors_is_read_in_place(torch):
+    X, _ = table()
+    rows = torch.from_numpy(X)
+    learner = al.NaiveBayesClassifier()
+    learner.schema_ = learn_schema(rows, "from_dtype")
+    batch = learner._read(rows)
+    assert batch.place.library == "numpy"
+    assert np.shares_memory(batch.table.numeric, X)
+    learner.backend = "torch"
+    assert learner._read(rows).table.numeric.data_ptr() == rows.data_ptr()
+
+
+@pytest.mark.rungs("torch")
+@pytest.mark.parametrize("backend", [None, "torch"])
+def test_tensors_that_numpy_has_no_form_for(torch, backend):
+    X, y = table()
+    halves = torch.from_numpy(X).to(torch.bfloat16)
+    model = al.SVC(backend=backend).fit(halves, y)
+    expected = al.SVC().fit(halves.float().numpy(), y)
+    found = model.decision_function(halves)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), expected.decision_function(halves.float().numpy()), atol=2e-3)
+    watched = torch.from_numpy(X).requires_grad_()
+    labels = al.NaiveBayesClassifier(backend=backend).fit(watched, y).predict_proba(watched)
+    assert not labels.requires_grad
+    expected = al.NaiveBayesClassifier().fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(labels.numpy(), expected, rtol=1e-7, atol=1e-12)
 
 
 # ---- states

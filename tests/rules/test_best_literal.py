@@ -13,9 +13,9 @@ from arraylearn.backend.tuning import tuned
 from arraylearn.rules import covering
 from arraylearn.rules.literals.best_literal import best_literal
 from arraylearn.rules.literals.candidates import prepare
+from arraylearn.rules.literals.gains import GAINS, Scoring
 from arraylearn.rules.literals.live_rows import all_rows, all_rows_in_blocks, lay_out_again, restrict
 from arraylearn.rules.literals.row_blocks import lay_out
-from arraylearn.rules.literals.score_literals import GAINS, Scoring
 from arraylearn.rules.literals.target import Target, weigh
 from arraylearn.table import learn_schema, read_table
 

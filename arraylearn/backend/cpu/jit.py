@@ -18,6 +18,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
+
+from arraylearn.backend.cpu.notice import CompileNotice
 
 __all__ = [
     "Host",
@@ -38,6 +41,7 @@ _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py", "backend/native/compiled/*.py")
 _PREFIX = "arraylearn-"
 _config: Any = numba.config
+event.register("numba:compile", CompileNotice())
 
 
 def digest_sources(package: Path = _PACKAGE) -> str:

@@ -16,12 +16,6 @@ from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     scatter,
     split_lists,
 )
-from arraylearn.backend.native.numpy_cells import (  # noqa: F401
-    best_cells,
-    count_cells,
-    count_rows,
-    pack_cells,
-)
 from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
@@ -41,7 +35,6 @@ from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
 from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
-from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_walks import prepare_walk, reach_leaves, sum_shares  # noqa: F401
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401

@@ -11,10 +11,10 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.ops.thresholds import first_best, pick_in_lines
 from arraylearn.backend.transfer import read_together
 from arraylearn.backend.tuning import get_tuning
 from arraylearn.rules.literals.candidates import Candidates, choose_threshold, is_single_precision
+from arraylearn.rules.literals.gains import Scoring, rounding_error
 from arraylearn.rules.literals.live_rows import LiveRows
 from arraylearn.rules.literals.row_blocks import BlockLayout, BlockSums
 from arraylearn.rules.literals.score_literals import (
@@ -26,12 +26,11 @@ from arraylearn.rules.literals.score_literals import (
     POSITIVE,
     SCORE,
     SIDE,
-    Scoring,
-    rounding_error,
     score_literals,
     score_table,
 )
 from arraylearn.rules.literals.target import Counts, Target
+from arraylearn.rules.literals.thresholds import first_best, pick_in_lines
 from arraylearn.rules.rule import Condition, Relation
 
 __all__ = ["ScoredLiteral", "best_literal"]

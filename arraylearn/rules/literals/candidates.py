@@ -18,8 +18,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.ops.cells import pack_cells
 from arraylearn.backend.tuning import get_tuning
+from arraylearn.rules.literals.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
@@ -37,7 +37,7 @@ __all__ = [
 class CountedColumns(NamedTuple):
     """Columns with about as many distinct values, which are counted by value."""
 
-    packed: Any  # (d, n) value of each row, n_cells where missing; see `ops.pack_cells`
+    packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
     values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import get_compiled, is_numba_installed
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 
 __all__ = ["BODIES", "choose_body"]
 
@@ -52,7 +51,7 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     A primitive without a plain body is one that fuses others: None from its body sends the caller to those.
     """
     mode = get_compiled()
-    if name not in BODIES or mode == "never" or not is_numba_installed():
+    if name not in BODIES or mode == "never":
         return plain
     if mode == "always" or _LEAST_VALUES.get(name) == 0:
         return _load(name)
@@ -69,9 +68,10 @@ def _load(name: str) -> Body:
 @cache
 def _by_size(name: str, plain: Body | None) -> Body:
     """Return a body that runs the compiled one where the arguments hold many values."""
+    least = _LEAST_VALUES.get(name)
 
     def call(*arguments: Any) -> Any:
-        if _count_values(arguments) >= _LEAST_VALUES.get(name, get_tuning().compiled_values):
+        if is_worth_compiling(_count_values(arguments), least):
             return _load(name)(*arguments)
         return None if plain is None else plain(*arguments)
 

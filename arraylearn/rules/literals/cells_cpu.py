@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from arraylearn.backend.namespace import HOST
+from arraylearn.rules.literals.gains import Scoring
+from arraylearn.rules.literals.target import Target
+
+__all__ = ["best_cells", "count_cells", "pack_cells"]
 
 Host = np.ndarray[Any, Any]
 
@@ -26,6 +31,7 @@ class Packed(NamedTuple):
 
 
 def pack_cells(cells: Host, n_cells: int) -> Packed:
+    """Pack each value of each column into one bit per row, where there are few values."""
     d, n = cells.shape
     if n_cells > _MOST_PACKED or n >= 1 << 24:  # float32 counts up to there
         nothing = np.zeros(0, dtype=np.int64)
@@ -56,10 +62,9 @@ def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Hos
     return np.concatenate(parts, axis=1)
 
 
-def count_cells(
-    packed: Packed, n_cells: int, is_live: Host, is_positive: Host, weights: Host | None
-) -> tuple[Host, Host]:
-    d = packed.cells.shape[0]
+def count_cells(packed: Packed, n_cells: int, is_live: Host, target: Target) -> tuple[Host, Host]:
+    """Weigh rows by value as the program does."""
+    d, (is_positive, weights) = packed.cells.shape[0], target
     if weights is None and packed.bits is not None:
         counts = np.zeros((2, d * n_cells), dtype=np.int64)
         counts[:, packed.lines] = _count_bits(packed.bits, packed.ones, is_live, is_positive)
@@ -76,23 +81,17 @@ def count_cells(
     return positive, negative + positive
 
 
-def best_cells(
-    packed: Packed,
-    n_cells: int,
-    is_live: Host,
-    is_positive: Host,
-    weights: Host | None,
-    score: Callable[[Host, Host], Host],
-) -> Host:
+def best_cells(packed: Packed, n_cells: int, is_live: Host, target: Target, scoring: Scoring) -> Host:
+    """Find the best value as the program does."""
     found = np.full((4, packed.cells.shape[0]), -np.inf)
     lines: Host | None = None
-    if weights is None and packed.bits is not None:
+    if target.weights is None and packed.bits is not None:
         lines = packed.lines
-        p, covered = _count_bits(packed.bits, packed.ones, is_live, is_positive).astype(np.float64)
+        p, covered = _count_bits(packed.bits, packed.ones, is_live, target.is_positive).astype(np.float64)
     else:
-        p, covered = count_cells(packed, n_cells, is_live, is_positive, weights)
+        p, covered = count_cells(packed, n_cells, is_live, target)
         p, covered = p.ravel().astype(np.float64), covered.ravel().astype(np.float64)
-    scores = score(p, covered)
+    scores = scoring.score(HOST.xp, p, covered)
     top = float(scores.max()) if scores.shape[0] else -np.inf
     if top == -np.inf:
         return found
@@ -102,8 +101,3 @@ def best_cells(
         if covered[i] > found[2, j]:
             found[:, j] = scores[i], p[i], covered[i], value
     return found
-
-
-def count_rows(masks: Sequence[Host], is_positive: Host) -> Host:
-    counts = [(np.count_nonzero(mask & is_positive), np.count_nonzero(mask)) for mask in masks]
-    return np.array(counts, dtype=np.int64)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.native import native
+from arraylearn.backend.namespace import Place, accumulator_dtype, library_name
+from arraylearn.rules.literals.gains import Scoring
+from arraylearn.rules.literals.target import Target
 
-__all__ = ["best_thresholds", "first_best", "pick_in_lines"]
+__all__ = ["best_thresholds", "both_sides", "choose_body", "first_best", "pick_in_lines"]
+
+
+def choose_body(xp: Namespace) -> Callable[..., Any] | str:
+    """Return NumPy's body of `best_thresholds`, or the reason why the array program serves."""
+    if library_name(xp) != "numpy":
+        return "not on a CPU of NumPy"
+    from arraylearn.rules.literals import thresholds_cpu
+
+    return thresholds_cpu.best_thresholds
 
 
 def best_thresholds(
-    xp: Namespace,
-    lists: Array,
-    ranks: Array,
-    positive: Array,
-    weights: Array | None,
-    score: Callable[[Array, Array], Array],
+    xp: Namespace, lists: Array, ranks: Array, target: Target, scoring: Scoring
 ) -> tuple[Array, Array, Array, Array]:
     """Find the side of the cut of each column that scores best.
 
@@ -31,14 +37,11 @@ def best_thresholds(
         last. m is at least 1.
     ranks : int32 array (d, n)
         Dense rank of each row's value; -1 where missing.
-    positive : bool array (n,)
-        Which rows to cover.
-    weights : array (n,), optional
-        Weight of each row in the accumulator's dtype; default: every row counts 1.
-    score : callable
-        ``score(p, covered)`` of the weights of the positive rows and of all rows on a side, any shape, in the
-        accumulator's dtype. Must not fall with p for the same ``covered - p``, nor rise with ``covered`` for
-        the same p; sides that may not be chosen score ``-inf``.
+    target : Target
+        Which rows to cover, and their weights.
+    scoring : Scoring
+        How sides are scored. A gain must not fall with p for the same ``covered - p``, nor rise with
+        ``covered`` for the same p.
 
     Returns
     -------
@@ -49,30 +52,38 @@ def best_thresholds(
     position : int64 array (d,)
         i for the rows up to position i of the list, m + i for the rows beyond it.
     """
-    if fast := native(xp, "best_thresholds"):
-        found: tuple[Array, Array, Array, Array] = fast(lists, ranks, positive, weights, score)
-        return found
+    body = choose_body(xp)
+    if isinstance(body, str):
+        return _search_all(xp, lists, ranks, target, scoring)
+    found: tuple[Array, Array, Array, Array] = body(lists, ranks, target, scoring)
+    return found
+
+
+def _search_all(
+    xp: Namespace, lists: Array, ranks: Array, target: Target, scoring: Scoring
+) -> tuple[Array, Array, Array, Array]:
+    """Score both sides of every position."""
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(lists)))
     d, m = lists.shape
     rows = xp.astype(lists, xp.int64)
     rank = xp.take_along_axis(ranks, rows, axis=1)
     flat = xp.reshape(rows, (-1,))
     covered = xp.astype(rank >= 0, xp.int64)
-    p = covered * xp.astype(xp.reshape(xp.take(positive, flat, axis=0), (d, m)), xp.int64)
-    if weights is not None:
-        weight = xp.reshape(xp.take(weights, flat, axis=0), (d, m))
+    p = covered * xp.astype(xp.reshape(xp.take(target.is_positive, flat, axis=0), (d, m)), xp.int64)
+    if target.weights is not None:
+        weight = xp.reshape(xp.take(target.weights, flat, axis=0), (d, m))
         p, covered = weight * xp.astype(p, dtype), weight * xp.astype(covered, dtype)
-    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+    p_side, c_side = both_sides(xp, p, dtype), both_sides(xp, covered, dtype)
     is_cut = xp.concat((rank[:, :-1] != rank[:, 1:], rank[:, :1] < rank[:, :1]), axis=1) & (rank >= 0)
     # the step from the last value to the missing ones cuts nothing off
     is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
-    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), score(p_side, c_side), -math.inf)
+    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scoring.score(xp, p_side, c_side), -math.inf)
     best = first_best(xp, scores, c_side)
     top, p, covered = pick_in_lines(xp, best, scores, p_side, c_side)
     return top, p, covered, best
 
 
-def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
+def both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
     """Sum (d, m) values up to each position, then beyond it: (d, 2 m)."""
     below = xp.cumulative_sum(values, axis=1)
     return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)

@@ -1,4 +1,4 @@
-"""The threshold search: by hand, native against portable, against a plain loop, no wait for the device."""
+"""The threshold search: by hand and against a plain loop, without a sync; NumPy runs a body of its own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend.native import numpy_thresholds
-from arraylearn.backend.ops.thresholds import best_thresholds
-from tests.backend.test_ops import both
+from arraylearn.rules.literals import thresholds_cpu
+from arraylearn.rules.literals.gains import GAINS, Scoring
+from arraylearn.rules.literals.target import Counts, Target
+from arraylearn.rules.literals.thresholds import best_thresholds
 
 
-def accuracy_of(xp, total):
+def accuracy_of(total):
     """Accuracy of a side that is not everything."""
-
-    def score(p, covered):
-        share = p / xp.where(covered > 0, covered, 1.0)
-        return xp.where((p > 0) & (covered < total), share, -xp.inf)
-
-    return score
+    return Scoring(GAINS["accuracy"], Counts(total, total), 0.0)
 
 
 def lists_of(x):
@@ -48,7 +44,8 @@ def test_by_hand(rung, xp):
     x = np.array([[1.0], [2.0], [2.0], [3.0], [4.0]])
     order, ranks = (rung.from_host(part) for part in lists_of(x))
     positive = rung.from_host(np.array([0, 1, 0, 1, 1]) > 0)
-    found = both(rung, lambda: best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 5.0)))
+    with rung.forbid_syncs():
+        found = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(5.0))
     score, p, covered, position = (rung.to_host(part).tolist() for part in found)
     assert (score, p, covered) == ([1.0], [2.0], [2.0])
     assert position == [5 + 2]  # beyond the third row: x > 2
@@ -58,16 +55,16 @@ def test_by_hand(rung, xp):
 def test_nothing_to_cut(rung, xp, values):
     order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
     positive = rung.from_host(np.array([1, 0, 1]) > 0)
-    score = best_thresholds(xp, order, ranks, positive, None, accuracy_of(xp, 3.0))[0]
+    score = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(3.0))[0]
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
-@pytest.mark.parametrize("few", [0, 20_000])
+@pytest.mark.parametrize("small", [0, 20_000])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_against_a_loop(rung, xp, monkeypatch, few, data):
+def test_against_a_loop(rung, xp, monkeypatch, small, data):
     """All columns together, and (on NumPy, where many rows are searched otherwise) column by column."""
-    monkeypatch.setattr(numpy_thresholds, "_FEW", few)
+    monkeypatch.setattr(thresholds_cpu, "_SMALL", small)
     n = data.draw(st.integers(2, 12))
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
@@ -78,8 +75,8 @@ def test_against_a_loop(rung, xp, monkeypatch, few, data):
     accumulator = rung.float_dtypes[-1]
     given_weights = rung.from_host(weights, accumulator) if is_weighted else None
     weights = weights if is_weighted else np.ones(n)
-    score = accuracy_of(xp, float(weights.sum()))
-    found = best_thresholds(xp, order, ranks, rung.from_host(positive > 0), given_weights, score)
+    target = Target(rung.from_host(positive > 0), given_weights)
+    found = best_thresholds(xp, order, ranks, target, accuracy_of(float(weights.sum())))
     found = [rung.to_host(part).tolist() for part in found]
     expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
     best = max(expected)

@@ -1,4 +1,4 @@
-"""Scores changed by the side that rows take, in compiled loops: see `arraylearn.grow.row_blocks`.
+"""Scores changed by the side that rows take, in compiled loops: see `arraylearn.grow.node_blocks`.
 
 Threads share the positions of all blocks, one block after the other; a block may belong to two of them.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, compiled, part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import parallel_map
-from arraylearn.grow.row_blocks import BlockSplits
+from arraylearn.grow.node_blocks import BlockSplits
 
 __all__ = ["add_to_sides"]
 
@@ -23,7 +23,7 @@ _LEAST_ROWS = 150_000
 def add_to_sides(
     scores: Host, bins: Host, order: Host, splits: BlockSplits, values: Sequence[Sequence[int]]
 ) -> Host:
-    """Do in place what `row_blocks.add_to_sides` does."""
+    """Do in place what `node_blocks.add_to_sides` does."""
     starts, sizes, features, thresholds, goes_right = splits
     blocks = np.array((starts, sizes, features, thresholds, *values), dtype=np.int64)
     sets = np.empty((0, 1), dtype=np.bool_) if goes_right is None else np.ascontiguousarray(goes_right)

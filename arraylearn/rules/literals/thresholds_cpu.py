@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import parallel_map
+from arraylearn.rules.literals.gains import Scoring
+from arraylearn.rules.literals.target import Target
+
+__all__ = ["best_thresholds"]
 
 Host = np.ndarray[Any, Any]
 _WORTH_A_THREAD = 100_000
 # Up to this many numbers the calls cost more than the work: all columns are searched together.
-_FEW = 20_000
+_SMALL = 20_000
 _TOLERANCE = 64 * np.finfo(np.float64).eps
 _NOTHING = (-np.inf, 0.0, 0.0, 0)
 
 
 def best_thresholds(
-    lists: Host,
-    ranks: Host,
-    positive: Host,
-    weights: Host | None,
-    score: Callable[[Host, Host], Host],
+    lists: Host, ranks: Host, target: Target, scoring: Scoring
 ) -> tuple[Host, Host, Host, Host]:
-    d, m = lists.shape
-    if d * m <= _FEW:
-        return _search_together(lists, ranks, positive, weights, score)
+    """Find the best side as the program does."""
+    (d, m), (positive, weights) = lists.shape, target
+    if d * m <= _SMALL:
+        return _search_together(lists, ranks, target, scoring)
     flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
 
@@ -45,7 +46,7 @@ def best_thresholds(
         else:
             p, covered = np.cumsum(weighted.take(rows)), np.cumsum(weights.take(rows))
         below, above = _useful_cuts(ranks[j].take(rows), sign)
-        return _best(p, covered, below, above, m, score)
+        return _best(p, covered, below, above, m, scoring)
 
     lines = parallel_map(search, range(d)) if d * m > _WORTH_A_THREAD else [search(j) for j in range(d)]
     found = np.array([line[:3] for line in lines], dtype=np.float64).reshape(d, 3).T
@@ -53,14 +54,10 @@ def best_thresholds(
 
 
 def _search_together(
-    lists: Host,
-    ranks: Host,
-    positive: Host,
-    weights: Host | None,
-    score: Callable[[Host, Host], Host],
+    lists: Host, ranks: Host, target: Target, scoring: Scoring
 ) -> tuple[Host, Host, Host, Host]:
     """Score all cuts of all columns at once; only the columns that can be chosen are looked up."""
-    (d, m), n = lists.shape, ranks.shape[1]
+    (d, m), n, (positive, weights) = lists.shape, ranks.shape[1], target
     result = np.full((3, d), -np.inf), np.zeros(d, dtype=np.int64)
     rank = ranks.ravel().take(lists + n * np.arange(d)[:, None])
     # missing ranks are negative and stand last
@@ -77,7 +74,7 @@ def _search_together(
     for sums in (np.cumsum(p, axis=1), np.cumsum(covered, axis=1)):
         below = sums.ravel().take(cuts + line)
         sides.append(np.concatenate((below, sums[:, -1].take(line) - below)).astype(np.float64))
-    scores = score(*sides)
+    scores = scoring.score(HOST.xp, *sides)
     top = float(scores.max())
     if top == -np.inf:
         return (*result[0], result[1])
@@ -117,7 +114,7 @@ def _best(
     below: Host,
     above: Host,
     m: int,
-    score: Callable[[Host, Host], Host],
+    scoring: Scoring,
 ) -> tuple[float, float, float, int]:
     """Score the sides and return the best: score, weights of the positive and of all rows, position."""
     if below.shape[0] + above.shape[0] == 0:
@@ -128,7 +125,7 @@ def _best(
     k = below.shape[0]
     np.subtract(p[-1], p_side[k:], out=p_side[k:])
     np.subtract(p.shape[0] if covered is None else covered[-1], c_side[k:], out=c_side[k:])
-    scores = score(p_side, c_side)
+    scores = scoring.score(HOST.xp, p_side, c_side)
     top = scores.max()
     if top == -np.inf:
         return _NOTHING
