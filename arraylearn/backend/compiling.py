@@ -121,13 +121,11 @@ def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> s
         return f"the rows are computed with by {place.library}"
     if get_compiled() == "never":
         return "compiled bodies are switched off"
-    if not is_worth_compiling(n_values, least):
-        return (
-            f"less work than {get_tuning().compiled_values if least is None else least:,} values"
-            if is_numba_installed()
-            else "Numba is not installed"
-        )
-    return None
+    if is_worth_compiling(n_values, least):
+        return None
+    if not is_numba_installed():
+        return "Numba is not installed"
+    return f"less work than {get_tuning().compiled_values if least is None else least:,} values"
 
 
 @cache

@@ -45,9 +45,7 @@ def set_num_threads(n: int | None) -> None:
         raise ValueError(f"`n` must be an integer of at least 1, or None for all cores; got {n!r}.")
     with _lock:
         _num_threads = n
-        if _pool is not None:
-            _pool.shutdown(wait=False)
-            _pool = None
+        _pool = None  # its threads end with the last call that uses it
 
 
 def get_num_threads() -> int:

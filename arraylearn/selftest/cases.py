@@ -13,10 +13,11 @@ import numpy as np
 
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
 from arraylearn.backend.arrays.linear import cholesky, inverse_definite, logsumexp, solve_triangular
 from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
-from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress, partition, top_k
+from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
@@ -241,9 +242,6 @@ def _primitive_cases() -> Iterator[KernelCase]:
         "compress",
         some(_keyed, "values", "keep"),
         lambda xp, values, keep: compress(xp, values, keep, 200),
-    )
-    yield KernelCase(
-        "partition", some(_keyed, "values", "keep"), lambda xp, values, keep: partition(xp, values, keep)
     )
     yield KernelCase("top_k", some(_keyed, "integers"), lambda xp, integers: top_k(xp, integers, 11))
     yield KernelCase("bin_columns", some(_classes, "x", "mean"), _bin_by_means)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.ops.distinct import number_values
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.exact import Cut, sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat

@@ -37,7 +37,7 @@ def invented(monkeypatch):
     """A primitive with two bodies that return which of them ran."""
     monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
     monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
-    monkeypatch.setattr(compiled, "_load", lambda name: lambda values: ("compiled", 2 * values))
+    monkeypatch.setattr(compiled, "load_body", lambda name: lambda values: ("compiled", 2 * values))
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
     compiled._by_size.cache_clear()
 
@@ -146,7 +146,7 @@ def test_a_block_leaves_the_mode_as_it_was():
 @needs_numba
 @pytest.mark.parametrize("name", sorted(compiled.BODIES))
 def test_every_entry_has_a_body(name):
-    module = importlib.import_module(f"arraylearn.backend.native.compiled.{compiled.BODIES[name]}")
+    module = importlib.import_module(compiled.module_of(name))
     assert callable(getattr(module, name))
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -176,6 +177,79 @@ def test_errors_of_a_thread_arrive():
         parallel_map(lambda i: 1 // i, [1, 0, 1])
 
 
+def test_the_pool_serves_after_an_error_and_no_item_is_lost():
+    al.set_num_threads(3)
+    done = []
+
+    def work(i):
+        done.append(i)
+        if i % 7 == 3:
+            raise KeyError(i)
+        return i
+
+    for _ in range(20):
+        with pytest.raises(KeyError, match="3"):  # the first in the order of the items
+            parallel_map(work, range(30))
+    done.clear()
+    assert parallel_map(lambda i: done.append(i) or i, range(100)) == list(range(100))
+    assert sorted(done) == list(range(100))
+
+
+def test_more_threads_than_cores_and_more_items_than_threads():
+    n_threads = 4 * (os.cpu_count() or 1) + 3
+    al.set_num_threads(n_threads)
+    barrier = threading.Barrier(n_threads, timeout=60)
+
+    def meet(i):
+        barrier.wait()  # passes only if all threads are there at once
+        return i
+
+    assert parallel_map(meet, range(n_threads)) == list(range(n_threads))
+    rows = np.random.default_rng(0).random((200, 3000))
+    sums = parallel_map(lambda i: float(np.sort(rows[i]).sum()), range(200))
+    assert sums == [float(np.sort(row).sum()) for row in rows]
+
+
+def test_pools_of_others_call_into_ours():
+    """Threads of a caller's own pool share ours: each gets its own results, and none waits for another."""
+    al.set_num_threads(2)
+
+    def outer(i):
+        return parallel_map(lambda j: parallel_map(lambda k: 100 * i + 10 * j + k, range(3)), range(4))
+
+    with ThreadPoolExecutor(6) as others:
+        found = list(others.map(outer, range(12), timeout=60))
+    assert found == [[[100 * i + 10 * j + k for k in range(3)] for j in range(4)] for i in range(12)]
+
+
+def test_an_error_in_nested_work_arrives_once_through_both_levels():
+    al.set_num_threads(2)
+
+    def outer(i):
+        return parallel_map(lambda j: 1 // (i - j), range(3))
+
+    with pytest.raises(ZeroDivisionError):
+        parallel_map(outer, range(6))
+    assert parallel_map(lambda i: parallel_map(abs, [-i, i]), range(1, 3)) == [[1, 1], [2, 2]]
+
+
+def test_the_number_of_threads_may_change_while_work_runs():
+    al.set_num_threads(2)
+    begun = threading.Event()
+
+    def work(i):
+        begun.set()
+        time.sleep(0.01)
+        return i
+
+    with ThreadPoolExecutor(1) as other:
+        running = other.submit(parallel_map, work, range(20))
+        assert begun.wait(timeout=30)
+        al.set_num_threads(3)
+        assert parallel_map(work, range(6)) == list(range(6))
+        assert running.result(timeout=30) == list(range(20))
+
+
 def test_jobs_lead_to_further_jobs_in_all_threads():
     al.set_num_threads(3)
     met, done = threading.Barrier(3), []
@@ -265,6 +339,23 @@ def test_a_forked_child_makes_its_own_threads():
         "pid = os.fork()\n"
         "if pid == 0: os._exit(0 if parallel_map(abs, [-1, -2]) == [1, 2] else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_a_child_forked_inside_a_worker_or_beside_running_work_computes():
+    program = (
+        "import os, sys, threading, time, warnings; warnings.simplefilter('ignore')\n"
+        "from arraylearn.backend.threads import parallel_map, set_num_threads\n"
+        "set_num_threads(3)\n"
+        "def fork(_):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0: os._exit(0 if parallel_map(abs, [-1, -2, -3]) == [1, 2, 3] else 1)\n"
+        "    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "busy = threading.Thread(target=parallel_map, args=(time.sleep, [0.05] * 12)); busy.start()\n"
+        "beside = fork(0)\n"  # while the pool is at work
+        "inside = parallel_map(fork, range(2))\n"
+        "busy.join(); sys.exit(any([beside, *inside]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend.arrays.order import bin_columns
+from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.ops.binned_trees import sum_leaves
 from arraylearn.backend.tuning import tuned

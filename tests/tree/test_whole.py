@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import arraylearn as al
+from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.native import native, portable_only
 from arraylearn.backend.ops.descent import follow_thresholds
-from arraylearn.backend.ops.distinct import number_values
 from arraylearn.backend.ops.gini_split import split_lists_at
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.native.numpy_blocks import split_lists
+from arraylearn.backend.arrays.blocks import split_lists
+from arraylearn.backend.namespace import HOST
 from arraylearn.backend.native.numpy_gini_cells import search_cells
 from arraylearn.backend.native.numpy_gini_exact import (
     FEW_CLASSES,
@@ -185,7 +186,8 @@ def split_lists_at(
     by_side = branches.astype(np.int8).ravel().repeat(sizes_of_sides.ravel())
     by_row = np.empty(n_rows, dtype=np.int8)
     by_row[lists.ravel().take(chosen)] = by_side
-    return split_lists(lists, by_row, sizes)
+    result: Host = split_lists(HOST.xp, lists, by_row, sizes)
+    return result
 
 
 def _join(parts: list[Hits]) -> Hits:

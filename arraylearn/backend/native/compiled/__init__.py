@@ -12,21 +12,21 @@ from typing import Any
 
 from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 
-__all__ = ["BODIES", "choose_body"]
+__all__ = ["BODIES", "choose_body", "load_body", "module_of"]
 
 Body = Callable[..., Any]
 
-# primitive -> module of this room that holds its compiled body
+# primitive -> module of this room, or of `backend.arrays`, that holds its compiled body
 BODIES: dict[str, str] = {
-    "argsort_rows": "order",
-    "bin_columns": "bins",
+    "argsort_rows": "arrays.order_cpu",
+    "bin_columns": "arrays.bins_cpu",
     "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
-    "number_values": "distinct",
-    "paired_histogram": "histograms",
+    "number_values": "arrays.bins_cpu",
+    "paired_histogram": "arrays.segments_cpu",
     "prepare_walk": "walks",
     "reach_leaves": "walks",
     "solve_box_block": "quadratic",
@@ -54,13 +54,20 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     if name not in BODIES or mode == "never":
         return plain
     if mode == "always" or _LEAST_VALUES.get(name) == 0:
-        return _load(name)
+        return load_body(name)
     return _by_size(name, plain)
 
 
+def module_of(name: str) -> str:
+    """Return the full name of the module that holds a compiled body."""
+    module = BODIES[name]
+    return f"arraylearn.backend.{module}" if "." in module else f"{__name__}.{module}"
+
+
 @cache
-def _load(name: str) -> Body:
-    module = importlib.import_module(f"{__name__}.{BODIES[name]}")
+def load_body(name: str) -> Body:
+    """Import the module of a compiled body, and Numba with it."""
+    module = importlib.import_module(module_of(name))
     body: Body = getattr(module, name)
     return body
 
@@ -72,7 +79,7 @@ def _by_size(name: str, plain: Body | None) -> Body:
 
     def call(*arguments: Any) -> Any:
         if is_worth_compiling(_count_values(arguments), least):
-            return _load(name)(*arguments)
+            return load_body(name)(*arguments)
         return None if plain is None else plain(*arguments)
 
     return call
