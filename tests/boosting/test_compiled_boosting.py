@@ -10,7 +10,6 @@ import pytest
 import arraylearn as al
 from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.native import numpy_boosting, portable_only
-from arraylearn.backend.ops.binned_trees import sum_leaves
 from arraylearn.backend.ops.boosting import (
     BlockSplits,
     add_to_sides,
@@ -22,7 +21,7 @@ from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
 from arraylearn.backend.ops.splits import best_splits
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
-from tests.boosting.test_boosting_ops import UNIT, packed_weights, random_trees
+from tests.boosting.test_boosting_ops import UNIT, packed_weights
 from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
@@ -32,7 +31,6 @@ from arraylearn.backend.native.compiled import (
     boosting,
     gradients,
     grow_boosted,
-    planes,
     splits,
 )
 from arraylearn.backend.native.compiled.boosted_room import LEAST_ROWS
@@ -45,7 +43,6 @@ LEAST = [
     (gradients, "_LEAST_GRADIENTS"),
     (gradients, "_LEAST_SCALED"),
     (grow_boosted, "_LEAST_CELLS"),
-    (planes, "_LEAST_WALKS"),
     (splits, "_LEAST_CELLS"),
 ]
 
@@ -141,21 +138,6 @@ def test_search(n_threads, k, ridge):
             options = {"n_numeric": n_numeric, "missing": missing}
             best = check(lambda u=is_used, o=options: best_splits(np, running, regular, share, u, **o)[:3])
             assert best[0].shape == (k,)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 6, 8, 9])
-@pytest.mark.parametrize("n", [1, 511, 512, 2113])
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_leaves(n_threads, depth, n, n_outputs):
-    rng = np.random.default_rng(depth)
-    columns = rng.integers(0, 6, (4, n)).astype(np.uint8)
-    trees = random_trees(rng, 7 * n_outputs, depth, 4, 6)
-    check(lambda: (sum_leaves(np, columns, trees, n_outputs),))
-    without_sets = trees._replace(subset=np.full_like(trees.subset, -1), goes_right=trees.goes_right[:0])
-    check(lambda: (sum_leaves(np, columns, without_sets, n_outputs),))
-    assert sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
-    known = np.minimum(columns, 4)
-    check(lambda: (sum_leaves(np, known, trees, n_outputs),))
 
 
 EDGES = {

@@ -11,7 +11,7 @@ from cupyx.scipy import linalg
 
 from arraylearn.backend.native.cupy_fused import gaussian_gram  # noqa: F401
 from arraylearn.backend.native.cupy_quadratic import pair_steps, project, put  # noqa: F401
-from arraylearn.backend.native.cupy_walks import follow_thresholds, sum_leaves, sum_shares  # noqa: F401
+from arraylearn.backend.native.cupy_walks import walk_trees  # noqa: F401
 
 Gpu = Any
 

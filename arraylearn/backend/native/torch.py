@@ -10,12 +10,6 @@ import torch
 
 from arraylearn.backend.native.torch_fused import gaussian_gram, polynomial_gram  # noqa: F401
 from arraylearn.backend.native.torch_quadratic import minimize_smoothed, put, solve_box_block  # noqa: F401
-from arraylearn.backend.native.torch_walks import (  # noqa: F401
-    follow_thresholds,
-    prepare_walk,
-    sum_leaves,
-    sum_shares,
-)
 
 Tensor = Any
 

@@ -22,7 +22,6 @@ BODIES: dict[str, str] = {
     "argsort_rows": "order",
     "bin_columns": "bins",
     "block_histograms": "boosting",
-    "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
     "grow_bins": "grow_bins",
@@ -33,15 +32,11 @@ BODIES: dict[str, str] = {
     "log_loss_gradients": "gradients",
     "number_values": "distinct",
     "paired_histogram": "histograms",
-    "prepare_walk": "walks",
-    "reach_leaves": "walks",
     "search_splits": "splits",
     "solve_box_block": "quadratic",
     "split_blocks": "boosting",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
-    "sum_leaves": "planes",
-    "sum_shares": "walks",
     "weighted_splits": "weighted",
 }
 
