@@ -18,7 +18,7 @@ ORDER = [
     {"backend"},
     {"checks", "weights", "progress"},
     {"table", "measures", "kernels", "gaussian"},
-    {"grow"},
+    {"grow", "walk"},
     {"estimator", "folds", "datasets"},
     {"bayes", "tree", "svm"},
     {"forest", "boosting", "rules"},

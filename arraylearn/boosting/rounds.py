@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.ops.binned_trees import sum_leaves
-from arraylearn.boosting.boosted import join_trees
+from arraylearn.boosting.boosted import pack_grown, sum_scores
 from arraylearn.boosting.boosted_nodes import GrownTree, Limits
 from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
 from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
@@ -93,8 +92,7 @@ def boost(
         trees += grown
         loss = None
         if holdout is not None and held is not None:
-            joined = join_trees(place, trees[-len(start) :], columns.n_numeric, columns.n_bins)
-            held = held + sum_leaves(xp, holdout.bins, joined, len(start))
+            held = held + _score(place, columns, trees[-len(start) :], holdout.bins)
             loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
             losses.append(loss)
         elif report is not None:
@@ -149,8 +147,7 @@ def _add_round(
         if rows.shape[0] == n:
             scores[c, :] = _step(place, columns, grown, scores[c, :])
     if rows.shape[0] < n:
-        joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
-        scores = scores + sum_leaves(xp, columns.bins, joined, scores.shape[0])
+        scores = scores + _score(place, columns, trees, columns.bins)
     return trees, scores
 
 
@@ -171,3 +168,9 @@ def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array
     from arraylearn.grow import node_blocks_cpu
 
     return node_blocks_cpu.add_to_sides(scores, *given)
+
+
+def _score(place: Place, columns: Columns, trees: list[GrownTree], bins: Array) -> Array:
+    """Return what the trees of a round add to the scores (k, n) of rows."""
+    packed, value = pack_grown(place, trees, columns.bins.shape[0], columns.n_numeric, columns.n_bins)
+    return sum_scores(place.xp, bins, packed, value, len(trees))

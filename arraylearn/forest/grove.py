@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.backend.ops.grown import GrownTrees
+from arraylearn.grow.binned_trees import BinnedTrees
+from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees
 
-__all__ = ["Grove", "Part", "join_parts", "make_part"]
+__all__ = ["Grove", "Part", "join_parts", "make_part", "pack_groves"]
 
 # Class shares are integers in units of 2**-20, so that no sum depends on its order.
 _SHARE_BITS = 20
@@ -98,3 +100,21 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
     )
     # summed tree by tree: the order of the additions must not depend on which trees grew together
     return Grove(trees, shares, np.sum(join("gains"), axis=0))
+
+
+def pack_groves(xp: Namespace, groves: Sequence[Grove], n_features: int) -> tuple[PackedTrees, Array]:
+    """Return the trees of all groves for walks, and the class shares of their nodes."""
+    lefts, roots, first = [], [], 0
+    for grove in groves:
+        lefts.append(grove.trees.left + first)
+        roots.append(grove.trees.root + first)
+        first += int(grove.trees.left.shape[0])
+    nodes = BinaryNodes(
+        xp.concat([grove.trees.feature for grove in groves]),
+        xp.concat([grove.trees.threshold for grove in groves]),
+        xp.concat(lefts),
+        xp.concat(roots),
+        max(grove.trees.depth for grove in groves),
+    )
+    packed = pack_trees(xp, nodes, n_features, int(groves[0].trees.goes_right.shape[1]))
+    return packed, xp.concat([grove.shares for grove in groves])

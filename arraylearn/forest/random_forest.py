@@ -13,21 +13,21 @@ from arraylearn.backend.arrays.parallel import map_apart
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
-from arraylearn.backend.ops.forest import reach_leaves
 from arraylearn.backend.ops.grown import is_grown_whole
-from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.backend.tuning import get_tuning
 from arraylearn.checks import check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags
-from arraylearn.forest.grove import Grove, Part, join_parts, make_part
+from arraylearn.forest.grove import Grove, Part, join_parts, make_part, pack_groves
 from arraylearn.forest.grow_forest import ForestLimits, draw_columns, grow_trees
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.tree.settings import count_features
+from arraylearn.walk.leaves import find_leaves, sum_leaves
+from arraylearn.walk.packed import PackedTrees
 from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
@@ -233,13 +233,14 @@ class RandomForestClassifier(ArrayClassifier):
         sums = np.zeros((n, n_classes), dtype=np.int64)
         generators = spawn(self.seed_, self.n_trees_)
         for grove in self.model_.groves:
+            packed, _ = pack_groves(place.xp, [grove], self.n_features_in_)
             shares = to_host(grove.shares)
             n_trees = grove.trees.root.shape[0]
             own, generators = generators[:n_trees], generators[n_trees:]
             for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[batch], n, weights, self.bootstrap)
-                some = grove.trees._replace(root=grove.trees.root[batch])
-                leaves = to_host(reach_leaves(place.xp, bins, some))
+                some = packed._replace(root=packed.root[batch])
+                leaves = to_host(find_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
                 for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):
                     is_out = np.ones(n, dtype=bool)
@@ -290,18 +291,17 @@ class RandomForestClassifier(ArrayClassifier):
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
         bins = apply_binning(batch.place.xp, model.binning, batch.table)
-        return sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
+        sums = sum_leaves(batch.place.xp, bins, *self._packed_at(batch.place))
+        return batch.place.xp.permute_dims(sums, (1, 0)), batch
 
-    def _walk_at(self, place: Place) -> ForestWalk:
-        """Return the trees in the form of predictions."""
+    def _packed_at(self, place: Place) -> tuple[PackedTrees, Array]:
+        """Return the trees in the form of predictions, and the class shares of their nodes."""
 
-        def prepare() -> ForestWalk:
-            groves = self._model_at(place).groves
-            trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            return prepare_walk(place.xp, trees, shares, self.n_features_in_)
+        def pack() -> tuple[PackedTrees, Array]:
+            return pack_groves(place.xp, self._model_at(place).groves, self.n_features_in_)
 
-        walk: ForestWalk = self._prepared_at(place, "walk", prepare)
-        return walk
+        packed: tuple[PackedTrees, Array] = self._prepared_at(place, "packed", pack)
+        return packed
 
     def predict(self, X: Any) -> Array:
         """Predict the class labels (n,) of rows."""

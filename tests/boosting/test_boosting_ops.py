@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
 from arraylearn.boosting.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
@@ -288,56 +287,3 @@ def test_add_to_sides(rung, xp, block):
             right = goes_right[j, bin_at] if j == 1 else bin_at > splits.thresholds[j]
             scores[row] += values[int(right)][j]
     assert_close(sums, scores)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 3, 7, 9])
-@pytest.mark.parametrize(("n_outputs", "n"), [(1, 300), (3, 300), (1, 2100), (2, 600)])
-def test_sum_leaves(rung, xp, depth, n_outputs, n):
-    rng = np.random.default_rng(depth)
-    d, n_bins = 4, 6
-    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    trees = random_trees(rng, 3 * n_outputs, depth, d, n_bins)
-    moved = BinnedTrees(*(rung.from_host(part) for part in trees[:-1]), depth)
-    b = rung.from_host(bins)
-    (sums,) = both(rung, lambda: (sum_leaves(xp, b, moved, n_outputs),))
-    expected = np.zeros((n_outputs, n), dtype=np.int32)
-    for i, root in enumerate(trees.root):
-        for row in range(n):
-            node = root
-            while trees.left[node] != node:
-                bin_at = bins[trees.feature[node], row]
-                right = bin_at > trees.threshold[node]
-                if bin_at == n_bins - 1:
-                    right = trees.is_missing_right[node]
-                if trees.subset[node] >= 0:
-                    right = trees.goes_right[trees.subset[node], bin_at]
-                node = trees.right[node] if right else trees.left[node]
-            expected[i % n_outputs, row] += trees.value[node]
-    assert_close(sums, expected)
-
-
-def random_trees(rng, n_trees, depth, d, n_bins):
-    """Trees with leaves at every depth, thresholds and sets."""
-    feature, threshold, subset, left, right = [], [], [], [], []
-
-    def grow(level):
-        node = len(feature)
-        is_leaf = level == depth or (level > 0 and rng.random() < 0.15)
-        feature.append(0 if is_leaf else int(rng.integers(d)))
-        threshold.append(n_bins if is_leaf else int(rng.integers(n_bins - 1)))
-        subset.append(-1 if is_leaf or rng.random() < 0.7 else int(rng.integers(3)))
-        left.append(node)
-        right.append(node)
-        if not is_leaf:
-            left[node] = grow(level + 1)
-            right[node] = grow(level + 1)
-        return node
-
-    root = [grow(0) for _ in range(n_trees)]
-    m = len(feature)
-    whole = [np.array(part, dtype=np.int32) for part in (feature, threshold, subset, left, right, root)]
-    is_missing_right, value = rng.random(m) < 0.5, rng.integers(-99, 99, m).astype(np.int32)
-    sets = rng.random((3, n_bins)) < 0.5
-    return BinnedTrees(
-        whole[0], whole[1], is_missing_right, whole[2], sets, whole[3], whole[4], value, whole[5], depth
-    )

@@ -10,18 +10,17 @@ import pytest
 import arraylearn as al
 from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.binned_trees import sum_leaves
 from arraylearn.backend.tuning import tuned
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.grow.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
-from tests.boosting.test_boosting_ops import UNIT, random_trees
+from tests.boosting.test_boosting_ops import UNIT
 from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 
-from arraylearn.backend.native.compiled import bins, planes
+from arraylearn.backend.arrays import bins_cpu as bins
 from arraylearn.boosting import gradients_cpu
 from arraylearn.grow import node_blocks_cpu
 
@@ -31,7 +30,6 @@ LEAST = [
     (node_blocks_cpu, "_LEAST_ROWS"),
     (gradients_cpu, "_LEAST_GRADIENTS"),
     (gradients_cpu, "_LEAST_SCALED"),
-    (planes, "_LEAST_WALKS"),
 ]
 
 
@@ -98,21 +96,6 @@ def test_gradients(n_threads, k, n, weighted):
     found = gradients_cpu.log_loss_gradients(*tables, scores, codes, weights)
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 6, 8, 9])
-@pytest.mark.parametrize("n", [1, 511, 512, 2113])
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_leaves(n_threads, depth, n, n_outputs):
-    rng = np.random.default_rng(depth)
-    columns = rng.integers(0, 6, (4, n)).astype(np.uint8)
-    trees = random_trees(rng, 7 * n_outputs, depth, 4, 6)
-    check(lambda: (sum_leaves(np, columns, trees, n_outputs),))
-    without_sets = trees._replace(subset=np.full_like(trees.subset, -1), goes_right=trees.goes_right[:0])
-    check(lambda: (sum_leaves(np, columns, without_sets, n_outputs),))
-    assert sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
-    known = np.minimum(columns, 4)
-    check(lambda: (sum_leaves(np, known, trees, n_outputs),))
 
 
 EDGES = {

@@ -9,12 +9,10 @@ from sklearn.ensemble import RandomForestClassifier as Peer
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
-from arraylearn.backend.namespace import HOST, to_host
+from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.namespace import to_host
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, divide_rows
-from arraylearn.backend.ops.forest import reach_leaves
-from arraylearn.backend.ops.walks import prepare_walk, sum_shares
 from arraylearn.backend.random import spawn
 from arraylearn.backend.tuning import tuned
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
@@ -206,89 +204,13 @@ def best_by_hand(columns, codes, weights, n_classes, least):
     return best
 
 
-def test_reach_leaves(rung, xp):
-    X, y = stripes(700, k=3)
-    model = small(n_estimators=3).fit(X, y)
-    (grove,) = model.model_.groves
-    moved = BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
-    bins = np.random.default_rng(0).integers(0, model.model_.binning.n_bins, (4, 300)).astype(np.int16)
-    leaves = reach_leaves(xp, rung.from_host(bins), moved)
-    trees = grove.trees
-    expected = np.empty((3, 300), dtype=np.int32)
-    for t, root in enumerate(trees.root):
-        for row in range(300):
-            node = root
-            while trees.left[node] != trees.right[node]:
-                is_right = bins[trees.feature[node], row] > trees.threshold[node]
-                node = trees.right[node] if is_right else trees.left[node]
-            expected[t, row] = node
-    assert_close(leaves, expected)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-# bit planes and blocks, for many rows, are NumPy's only
-@pytest.mark.parametrize("n", [0, 5, 300, pytest.param(2500, marks=pytest.mark.rungs("host"))])
-def test_sum_shares(rung, xp, n_classes, n):
-    X, y = stripes(700, k=n_classes)
-    model = small(n_estimators=3).fit(X, y).model_
-    first, second = model.groves[0], small(n_estimators=2, random_state=5).fit(X, y).model_.groves[0]
-    rng = np.random.default_rng(n)
-    bins = rng.integers(0, model.binning.n_bins, (4, n)).astype(np.int16)
-    expected = np.zeros((n, n_classes), dtype=np.int64)
-    for grove in (first, second):
-        trees = grove.trees
-        for root in trees.root:
-            node = np.full(n, root)
-            for _ in range(trees.depth):
-                is_right = bins[trees.feature[node], np.arange(n)] > trees.threshold[node]
-                node = np.where(is_right, trees.right[node], trees.left[node])
-            expected += grove.shares[node]
-    moved = [
-        BinnedTrees(*(rung.from_host(part) for part in grove.trees[:-1]), grove.trees.depth)
-        for grove in (first, second)
-    ]
-    shares = [rung.from_host(grove.shares) for grove in (first, second)]
-
-    def run():
-        walk = prepare_walk(xp, moved, shares, 4)
-        return sum_shares(xp, on_rung, walk)
-
-    on_rung = rung.from_host(bins)
-    with rung.forbid_syncs():
-        found = run()
-        with portable_only():
-            portable = run()
-    assert_close(found, expected)
-    assert_close(portable, expected)
-
-
-def test_many_trees_do_not_overflow_a_word():
-    leaf = np.zeros(1, dtype=np.int32)
-    trees = BinnedTrees(
-        leaf,
-        leaf + 9,
-        leaf > 0,
-        leaf - 1,
-        np.zeros((0, 9), dtype=bool),
-        leaf,
-        leaf,
-        leaf,
-        leaf.repeat(5000),
-        0,
-    )
-    shares = np.array([[1 << 20, 3, 1 << 20]], dtype=np.int32)
-    walk = prepare_walk(HOST.xp, [trees], [shares], 2)
-    found = sum_shares(HOST.xp, np.zeros((2, 4), dtype=np.int16), walk)
-    np.testing.assert_array_equal(found, np.broadcast_to(5000 * shares.astype(np.int64), (4, 3)))
-
-
 def test_prediction_in_small_chunks():
     X, y = stripes(600, k=3)
     model = small().fit(X, y)
     expected = model.predict_proba(X)
     al.set_memory_budget("64KB")
     try:
-        with portable_only():
+        with use_compiled("never"):
             np.testing.assert_array_equal(model.predict_proba(X), expected)
     finally:
         al.set_memory_budget(None)
@@ -369,10 +291,10 @@ def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, w
 @pytest.mark.rungs("host")  # other libraries walk portably
 def test_walks_of_blocks_and_threads(rung, monkeypatch):
     if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.backend.native.compiled.walks._BLOCK_ROWS", 50)
+        monkeypatch.setattr("arraylearn.walk.leaves_cpu._BLOCK_ROWS", 50)
     X, y = stripes(333, k=3)
     model = small(oob_score=True, n_estimators=20).fit(X, y)
-    with portable_only():
+    with use_compiled("never"):
         other = small(oob_score=True, n_estimators=20).fit(X, y)
         expected = other.predict_proba(X)
     try:

@@ -7,8 +7,8 @@ import arraylearn as al
 from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.native import native, portable_only
-from arraylearn.backend.ops.descent import follow_thresholds
 from arraylearn.backend.ops.gini_split import split_lists_at
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads
@@ -200,7 +200,7 @@ def test_numbered_values(rung, xp, dtype):
 @on_the_host
 def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
     if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.backend.native.compiled.descent._WORTH_A_THREAD", 100)
+        monkeypatch.setattr("arraylearn.walk.leaves_cpu._LEAST_STEPS", 100)
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
     y = ((X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0.1)) % 2
@@ -215,21 +215,8 @@ def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
     asked[rng.random(asked.shape) < 0.05] = np.nan
     for rows in (asked, asked[:1], X):
         found = model.apply(rows)
-        with portable_only():
+        with use_compiled("never"):
             assert np.array_equal(found, model.apply(rows))
-
-
-@on_the_host
-def test_thresholds_between_short_numbers(rung, xp):
-    # rounding the threshold up would send the number that it rounds to the wrong way
-    low = np.float32(1.0)
-    high = np.nextafter(low, np.float32(2))
-    cut = np.array([(float(low) + 3 * float(high)) / 4, np.inf, np.inf])
-    x = np.array([[low], [high], [np.float32("nan")]], dtype=np.float32)
-    tree = np.zeros(3, np.int64), cut, np.array([1, 1, 2])
-    assert follow_thresholds(xp, x, *tree, 1).tolist() == [1, 2, 1]
-    assert follow_thresholds(xp, x[:0], *tree, 1).tolist() == []
-    assert follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
 
 
 @on_the_host

@@ -9,7 +9,7 @@ import cupyx
 from cupyx.scipy import linalg
 
 from arraylearn.backend.native.cupy_quadratic import pair_steps, project, put  # noqa: F401
-from arraylearn.backend.native.cupy_walks import follow_thresholds, sum_leaves, sum_shares  # noqa: F401
+from arraylearn.backend.native.cupy_walks import walk_trees  # noqa: F401
 
 Gpu = Any
 

@@ -8,12 +8,6 @@ from typing import Any
 import torch
 
 from arraylearn.backend.native.torch_quadratic import minimize_smoothed, put, solve_box_block  # noqa: F401
-from arraylearn.backend.native.torch_walks import (  # noqa: F401
-    follow_thresholds,
-    prepare_walk,
-    sum_leaves,
-    sum_shares,
-)
 
 Tensor = Any
 

@@ -20,20 +20,15 @@ Body = Callable[..., Any]
 BODIES: dict[str, str] = {
     "argsort_rows": "arrays.order_cpu",
     "bin_columns": "arrays.bins_cpu",
-    "follow_thresholds": "descent",
     "gather_block": "quadratic",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
     "number_values": "arrays.bins_cpu",
     "paired_histogram": "arrays.segments_cpu",
-    "prepare_walk": "walks",
-    "reach_leaves": "walks",
     "solve_box_block": "quadratic",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
-    "sum_leaves": "planes",
-    "sum_shares": "walks",
     "weighted_splits": "weighted",
 }
 
