@@ -32,21 +32,18 @@ from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa:
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
+from arraylearn.backend.native.numpy_gather import (  # noqa: F401
+    combine_rows,
+    gather_block,
+    inverse_definite,
+    put,
+)
 from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
-from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
-    combine_rows,
-    gather_block,
-    inverse_curvature_roots,
-    inverse_definite,
-    put,
-    solve_box_block,
-)
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
-from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
 from arraylearn.backend.native.numpy_squares import diagonal_squares, whitened_exponents  # noqa: F401
 from arraylearn.backend.native.numpy_thresholds import best_thresholds  # noqa: F401

@@ -23,7 +23,7 @@ BODIES: dict[str, str] = {
     "bin_columns": "bins",
     "block_histograms": "boosting",
     "follow_thresholds": "descent",
-    "gather_block": "quadratic",
+    "gather_block": "gather_rows",
     "gini_split": "gini_split",
     "grow_bins": "grow_bins",
     "grow_boosted_trees": "grow_boosted",
@@ -36,7 +36,6 @@ BODIES: dict[str, str] = {
     "prepare_walk": "walks",
     "reach_leaves": "walks",
     "search_splits": "splits",
-    "solve_box_block": "quadratic",
     "split_blocks": "boosting",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
@@ -50,7 +49,6 @@ _LEAST_VALUES = {
     "gather_block": 100_000,
     "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
     "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
-    "solve_box_block": 100_000,  # two matrices of a working set
 }
 
 

@@ -12,9 +12,9 @@ import arraylearn as al
 from arraylearn.backend.namespace import HOST
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
-from arraylearn.svm.paths import folds as svc_folds
+from arraylearn.svm.paths import fold_paths
 from arraylearn.svm.paths.active_sets import follow_paths
-from arraylearn.svm.paths.folds import judge_svc_folds
+from arraylearn.svm.paths.fold_paths import judge_svc_folds
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.table.subsets import take_rows
@@ -24,8 +24,8 @@ PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]
 
 @pytest.fixture(autouse=True)
 def _share_small_pairs_too(monkeypatch):
-    monkeypatch.setattr(svc_folds, "_LEAST_ROWS", 0)
-    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 0)
+    monkeypatch.setattr(fold_paths, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(fold_paths, "_TINY_ROWS", 0)
 
 
 def rows(n=120, k=2, seed=0):
@@ -101,8 +101,8 @@ def test_ways_to_join_classes(options):
 @pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
 def test_few_rows_in_one_batch(options, monkeypatch):
     """Solved by splitting, in as many batches as the memory asks for."""
-    monkeypatch.setattr(svc_folds, "_TINY_ROWS", 700)
-    monkeypatch.setattr(svc_folds, "_BATCH_ARRAYS", 20_000)
+    monkeypatch.setattr(fold_paths, "_TINY_ROWS", 700)
+    monkeypatch.setattr(fold_paths, "_BATCH_ARRAYS", 20_000)
     X, y = rows(150, 3 if "multiclass" in options else 2)
     check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
 
@@ -175,7 +175,7 @@ def test_what_is_left_to_the_loop(caplog):
         assert "one candidate at a time" in caplog.text
     finally:
         al.set_memory_budget(None)
-    svc_folds._LEAST_ROWS = 500
+    fold_paths._LEAST_ROWS = 500
     three = rows(60, 3)
     assert list(judge_svc_folds(al.SVC(), [{}], open_sample(*three), folds)) == []
     bad = open_sample(np.where(X > 2, np.nan, X), y)
