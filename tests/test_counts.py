@@ -69,7 +69,7 @@ BOOSTED = {
 MACHINES = {
     "decomposition": subject(al.SVC, solver="decomposition", C=5.0),
     "dense": subject(al.SVC, solver="dense", C=5.0),
-    "interior": subject(al.SVC, solver="interior", kernel="linear"),
+    "newton": subject(al.SVC, solver="newton", kernel="linear"),
     "one class": subject(al.OneClassSVM),
     "svdd": subject(al.SVDD),
 }

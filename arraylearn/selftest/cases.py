@@ -21,8 +21,6 @@ from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
-from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
-from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.random import as_generator
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
@@ -35,6 +33,8 @@ from arraylearn.grow.node_blocks import (
     block_histograms,
     split_blocks,
 )
+from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots, pair_steps, project
+from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.tree.histogram import count_classes
 from arraylearn.tree.scores import score_thresholds
 
@@ -252,7 +252,7 @@ def _primitive_cases() -> Iterator[KernelCase]:
         lambda xp, matrix, right: solve_triangular(xp, cholesky(xp, matrix)[0], right),
     )
     yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: logsumexp(xp, x, axis=-1))
-    yield from _quadratic_cases()
+    yield from _support_vector_cases()
     yield from _forest_cases()
 
 
@@ -308,7 +308,7 @@ def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
     )
 
 
-def _quadratic_cases() -> Iterator[KernelCase]:
+def _support_vector_cases() -> Iterator[KernelCase]:
     some = _only
     store = some(_box, "rows", "slots", "weights")
     yield KernelCase("put", store, lambda xp, rows, slots, weights: put(xp, rows[:, 0], slots, weights))
@@ -327,7 +327,7 @@ def _quadratic_cases() -> Iterator[KernelCase]:
         "inverse_definite", some(_box, "matrix"), lambda xp, matrix: inverse_definite(xp, matrix)
     )
     yield KernelCase("project", some(_box, "rows", "lower", "upper"), _project_to_box)
-    yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _few_pair_steps)
+    yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _five_pair_steps)
     smooth = some(_box, "rows", "sign", "lower", "upper", "start")
     yield KernelCase("minimize_smoothed", smooth, _minimize_smoothed)
 
@@ -336,19 +336,19 @@ def _project_to_box(xp: Namespace, rows: Array, lower: Array, upper: Array) -> A
     return project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
 
 
-def _few_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
-    roots = inverse_curvature_roots(xp, matrix[None, ...])
-    given = (values[None, ...] for values in (sign, 0.0 * sign, lower, upper))
-    point, gradient, _ = pair_steps(xp, matrix[None, ...], roots, *given, tol=1e-3, n_steps=5)
+def _five_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
+    matrix, sign, lower, upper = (values[None, ...] for values in (matrix, sign, lower, upper))
+    block = Block(matrix, lower, upper, inverse_curvature_roots(xp, matrix))
+    point, gradient, _ = pair_steps(xp, block, sign, 0.0 * sign, tol=1e-3, n_steps=5)
     return point + gradient
 
 
 def _minimize_smoothed(
     xp: Namespace, rows: Array, sign: Array, lower: Array, upper: Array, start: Array
 ) -> Array:
-    pull = 0.0 * start
+    primal = SmoothedPrimal(rows, sign, lower, upper, 0.0 * start, ridge=0.5)
     for _ in range(3):  # a body may take fewer steps than it may
-        start, _, _ = minimize_smoothed(xp, rows, sign, lower, upper, pull, start, ridge=0.5, max_steps=50)
+        start, _, _ = minimize_smoothed(xp, primal, start, max_steps=50)
     return start
 
 

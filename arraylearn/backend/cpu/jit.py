@@ -12,13 +12,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core import event
+from numba.extending import overload
 
 from arraylearn.backend.cpu.notice import CompileNotice
 
@@ -30,6 +31,7 @@ __all__ = [
     "compiled_part",
     "digest_sources",
     "entry",
+    "loops_for",
     "part",
 ]
 
@@ -40,6 +42,7 @@ Whole = Any  # an integer, Python's or NumPy's
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py", "backend/native/compiled/*.py")
 _PREFIX = "arraylearn-"
+_LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _config: Any = numba.config
 event.register("numba:compile", CompileNotice())
 
@@ -79,7 +82,24 @@ def compiled_loosely(function: Function) -> Function:
 
     Infinite values are fine, NaN is not.
     """
-    return _keep(function, fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
+    return _keep(function, fastmath=_LOOSE)
+
+
+def loops_for(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Register a function as what is compiled where compiled code calls `function`.
+
+    Python runs `function` itself. Both have the same parameters; bits do not matter, see `compiled_loosely`.
+    """
+
+    def register(loops: Function) -> Function:
+        @wraps(loops)
+        def choose(*types: Any, **keywords: Any) -> Function:
+            return loops
+
+        overload(function, jit_options={"fastmath": _LOOSE, "error_model": "numpy"})(choose)
+        return loops
+
+    return register
 
 
 def compiled_part(function: Function) -> Function:

@@ -16,18 +16,15 @@ from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     gaussian_gram,
     whitened_exponents,
 )
-from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
-from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
-from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
+from arraylearn.backend.native.numpy_gather import (  # noqa: F401
     combine_rows,
     gather_block,
-    inverse_curvature_roots,
     inverse_definite,
     put,
-    solve_box_block,
 )
+from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
+from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
-from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401
 

@@ -62,10 +62,10 @@ class Solver(NamedTuple):
         xp, place = self.place.xp, self.place
         dtype, wide = self.base.factor.dtype, accumulator_dtype(place)
         n_base = self.base.rows.shape[0]
-        whole = np.zeros((n_base, right.shape[1]))
-        whole[self.kept_base] = right[self.kept]
+        right_base = np.zeros((n_base, right.shape[1]))
+        right_base[self.kept_base] = right[self.kept]
         upper = xp.matrix_transpose(self.base.factor)
-        z = solve_triangular(xp, self.base.factor, from_host(whole, place, dtype))
+        z = solve_triangular(xp, self.base.factor, from_host(right_base, place, dtype))
         result = np.empty(right.shape)
         if self.small is not None and self.columns is not None:
             came, went = self.columns

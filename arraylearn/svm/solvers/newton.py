@@ -20,8 +20,8 @@ import array_api_compat
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, find_offset
+from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["solve_newton"]
@@ -122,9 +122,8 @@ class _NewtonSolve:
         """Move the point by Newton steps with one width of the band, and read the outcome: one sync."""
         xp, problem = self.place.xp, self.problem
         ridge = band / self.width
-        self.point, n_steps, is_settled = minimize_smoothed(
-            xp, *active[:5], self.point, ridge=ridge, max_steps=max_steps
-        )
+        primal = SmoothedPrimal(*active[:5], ridge)
+        self.point, n_steps, is_settled = minimize_smoothed(xp, primal, self.point, max_steps=max_steps)
         beta, residual = self._beta(band)
         near = _NEAR * band
         is_near = (residual + near > (following / self.width) * problem.lower) & (

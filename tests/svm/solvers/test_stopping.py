@@ -28,7 +28,6 @@ MACHINES = [
     al.SVC(solver="decomposition"),
     al.SVC(solver="dense"),
     al.SVC(kernel="linear", solver="newton"),
-    al.SVC(kernel="linear", solver="interior"),
     al.SVC(kernel="poly", C=100.0),
     al.OneClassSVM(),
     al.SVDD(),

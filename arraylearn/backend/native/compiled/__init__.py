@@ -20,13 +20,12 @@ Body = Callable[..., Any]
 BODIES: dict[str, str] = {
     "argsort_rows": "arrays.order_cpu",
     "bin_columns": "arrays.bins_cpu",
-    "gather_block": "quadratic",
+    "gather_block": "gather_rows",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
     "number_values": "arrays.bins_cpu",
     "paired_histogram": "arrays.segments_cpu",
-    "solve_box_block": "quadratic",
     "split_lists": "split_lists",
     "split_lists_at": "split_lists",
     "weighted_splits": "weighted",
@@ -36,7 +35,6 @@ BODIES: dict[str, str] = {
 _LEAST_VALUES = {
     "gather_block": 100_000,
     "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
-    "solve_box_block": 100_000,  # two matrices of a working set
 }
 
 

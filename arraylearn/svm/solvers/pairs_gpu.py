@@ -1,24 +1,26 @@
-"""CuPy bodies of `arraylearn.backend.ops.quadratic`: a block of threads for each program, one launch."""
+"""The body of `pairs` for GPUs: a block of threads for each program, one launch for all steps."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+import math
+from collections.abc import Sequence
 
-import cupy
+import numpy as np
 
-Gpu = Any
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.gpu.launch import CudaKernel, Launch
+from arraylearn.svm.solvers.pairs import Block
 
-__all__ = ["pair_steps", "project", "put"]
+__all__ = ["pair_steps", "project"]
 
 _THREADS = 128
 
 # Every thread looks at each 128th coordinate; the best of all threads is found by halves in shared memory.
 _HEAD = """
 #define THREADS %(threads)d
-typedef %(real)s real;
+typedef %(scalar)s scalar;
 
-__device__ void keep_best(real* value, int* place) {
+__device__ void keep_best(scalar* value, int* place) {
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         int me = threadIdx.x, other = me + half;
@@ -31,7 +33,7 @@ __device__ void keep_best(real* value, int* place) {
     __syncthreads();
 }
 
-__device__ void add_all(real* value) {
+__device__ void add_all(scalar* value) {
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half) value[threadIdx.x] += value[threadIdx.x + half];
@@ -42,14 +44,14 @@ __device__ void add_all(real* value) {
 
 _PAIR_STEPS = """
 extern "C" __global__ void arraylearn_pair_steps(
-    const real* matrix, const real* roots, const real* lower, const real* upper, real tol, real infinity,
-    int n_steps, int m, real* gradient, real* point, long long* taken
+    const scalar* matrix, const scalar* roots, const scalar* lower, const scalar* upper,
+    scalar tol, scalar infinity, int n_steps, int m, scalar* gradient, scalar* point, long long* taken
 ) {
-    __shared__ real value[THREADS];
-    __shared__ real largest[THREADS];
+    __shared__ scalar value[THREADS];
+    __shared__ scalar largest[THREADS];
     __shared__ int place[THREADS];
     __shared__ int unused[THREADS];
-    __shared__ real step, new_i, new_j;
+    __shared__ scalar step, new_i, new_j;
     long long start = (long long)blockIdx.x * m;
     matrix += start * m; roots += start * m;
     lower += start; upper += start; gradient += start; point += start;
@@ -61,12 +63,12 @@ extern "C" __global__ void arraylearn_pair_steps(
         }
         keep_best(value, place);
         int i = place[0];
-        real highest = value[0];
+        scalar highest = value[0];
         __syncthreads();
         value[me] = -infinity; largest[me] = -infinity; place[me] = m - 1; unused[me] = 0;
         for (int k = m - 1 - me; k >= 0; k -= THREADS) {
             if (point[k] > lower[k]) {
-                real violation = highest - gradient[k], worth = violation * roots[(long long)i * m + k];
+                scalar violation = highest - gradient[k], worth = violation * roots[(long long)i * m + k];
                 if (worth >= value[me]) { value[me] = worth; place[me] = k; }
                 if (violation > largest[me]) largest[me] = violation;
             }
@@ -76,14 +78,14 @@ extern "C" __global__ void arraylearn_pair_steps(
         int j = place[0];
         if (!(largest[0] > tol)) break;
         if (me == 0) {
-            real root = roots[(long long)i * m + j];
-            real room_i = upper[i] - point[i], room_j = point[j] - lower[j];
+            scalar root = roots[(long long)i * m + j];
+            scalar to_upper = upper[i] - point[i], to_lower = point[j] - lower[j];
             step = (highest - gradient[j]) * root * root;
-            if (room_i < step) step = room_i;
-            if (room_j < step) step = room_j;
+            if (to_upper < step) step = to_upper;
+            if (to_lower < step) step = to_lower;
             if (!(step > 0)) step = 0;
-            new_i = step >= room_i ? upper[i] : point[i] + step;
-            new_j = step >= room_j ? lower[j] : point[j] - step;
+            new_i = step >= to_upper ? upper[i] : point[i] + step;
+            new_j = step >= to_lower ? lower[j] : point[j] - step;
             point[i] = new_i;
             point[j] = new_j;
         }
@@ -100,11 +102,11 @@ extern "C" __global__ void arraylearn_pair_steps(
 
 _PROJECT = """
 extern "C" __global__ void arraylearn_project(
-    const real* move, const real* point, const real* lower, const real* upper, const bool* is_free,
-    int n_bisections, int m, real* found
+    const scalar* move, const scalar* point, const scalar* lower, const scalar* upper, const bool* is_free,
+    int n_bisections, int m, scalar* found
 ) {
-    __shared__ real value[THREADS];
-    __shared__ real count[THREADS];
+    __shared__ scalar value[THREADS];
+    __shared__ scalar count[THREADS];
     __shared__ int unused[THREADS];
     long long start = (long long)blockIdx.x * m;
     move += start; point += start; lower += start; upper += start; is_free += start; found += start;
@@ -116,13 +118,13 @@ extern "C" __global__ void arraylearn_project(
     }
     keep_best(value, unused);
     keep_best(count, unused);
-    real low = -count[0], high = value[0];
+    scalar low = -count[0], high = value[0];
     __syncthreads();
     for (int turn = 0; turn <= n_bisections; ++turn) {
-        real shift = turn < n_bisections ? (low + high) / 2 : high;
+        scalar shift = turn < n_bisections ? (low + high) / 2 : high;
         value[me] = 0;
         for (int k = me; k < m; k += THREADS) {
-            real inside = point[k] + move[k] - shift;
+            scalar inside = point[k] + move[k] - shift;
             inside = inside < lower[k] ? lower[k] : inside;
             inside = inside > upper[k] ? upper[k] : inside;
             found[k] = is_free[k] ? inside : point[k];
@@ -139,10 +141,10 @@ extern "C" __global__ void arraylearn_project(
     }
     add_all(value);
     add_all(count);
-    real rest = value[0] / (count[0] > 0 ? count[0] : (real)1);
+    scalar rest = value[0] / (count[0] > 0 ? count[0] : (scalar)1);
     for (int k = me; k < m; k += THREADS) {
         if (is_free[k] && found[k] > lower[k] && found[k] < upper[k]) {
-            real even = found[k] - rest;
+            scalar even = found[k] - rest;
             even = even < lower[k] ? lower[k] : even;
             found[k] = even > upper[k] ? upper[k] : even;
         }
@@ -151,39 +153,35 @@ extern "C" __global__ void arraylearn_project(
 """
 
 
-@cache
-def _kernel(source: str, name: str, dtype: str) -> Any:
-    real = {"float32": "float", "float64": "double"}[dtype]
-    return cupy.RawKernel(_HEAD % {"threads": _THREADS, "real": real} + source, name)
+def _kernel(source: str, name: str, dtype: object) -> CudaKernel:
+    scalar = "float" if np.dtype(str(dtype)) == np.float32 else "double"
+    return CudaKernel(_HEAD % {"threads": _THREADS, "scalar": scalar} + source, name, _THREADS)
 
 
 def pair_steps(
-    matrix: Gpu, roots: Gpu, gradient: Gpu, point: Gpu, lower: Gpu, upper: Gpu, tol: float, n_steps: int
-) -> tuple[Gpu, Gpu, Gpu]:
+    launch: Launch, xp: Namespace, block: Block, gradient: Array, point: Array, tol: float, n_steps: int
+) -> tuple[Array, Array, Array]:
+    """Take pair steps: `pairs.pair_steps` in one launch."""
     b, m = point.shape
-    taken = cupy.zeros(b, dtype=cupy.int64)
-    point, gradient = point.copy(), gradient.copy()
+    taken = xp.zeros((b,), dtype=xp.int64, device=point.device)
+    moved = [xp.zeros((b, m), dtype=point.dtype, device=point.device) for _ in range(2)]
+    for new, old in zip(moved, (gradient, point), strict=True):
+        new[:, :] = old
     if b and m:
-        kernel = _kernel(_PAIR_STEPS, "arraylearn_pair_steps", str(point.dtype))
-        fixed = [cupy.ascontiguousarray(values) for values in (matrix, roots, lower, upper)]
-        real = point.dtype.type
-        numbers = real(tol), real(cupy.inf), cupy.int32(n_steps), cupy.int32(m)
-        kernel((b,), (_THREADS,), (*fixed, *numbers, gradient, point, taken))
-    return point, gradient, taken
+        kernel = _kernel(_PAIR_STEPS, "arraylearn_pair_steps", point.dtype)
+        number = np.dtype(str(point.dtype)).type
+        numbers = number(tol), number(math.inf), np.int32(n_steps), np.int32(m)
+        launch(kernel, b, (block.matrix, block.roots, block.lower, block.upper, *numbers, *moved, taken))
+    return moved[1], moved[0], taken
 
 
-def project(move: Gpu, point: Gpu, lower: Gpu, upper: Gpu, is_free: Gpu, n_bisections: int) -> Gpu:
-    arrays = cupy.broadcast_arrays(move, point, lower, upper, is_free)
-    found = cupy.empty(arrays[0].shape, dtype=move.dtype)
-    m = found.shape[-1]
-    if found.size:
-        kernel = _kernel(_PROJECT, "arraylearn_project", str(move.dtype))
-        fixed = [cupy.ascontiguousarray(values) for values in arrays]
-        kernel((found.size // m,), (_THREADS,), (*fixed, cupy.int32(n_bisections), cupy.int32(m), found))
+def project(launch: Launch, xp: Namespace, arrays: Sequence[Array], n_bisections: int) -> Array:
+    """Project: `pairs.project` of move, point, lower, upper and is_free in one launch."""
+    arrays = xp.broadcast_arrays(*arrays)
+    shape = arrays[0].shape
+    found = xp.zeros(shape, dtype=arrays[0].dtype, device=arrays[0].device)
+    n_programs, m = math.prod(shape[:-1]), shape[-1]
+    if n_programs and m:
+        kernel = _kernel(_PROJECT, "arraylearn_project", found.dtype)
+        launch(kernel, n_programs, (*arrays, np.int32(n_bisections), np.int32(m), found))
     return found
-
-
-def put(x: Gpu, idx: Gpu, values: Gpu) -> Gpu:
-    result = x.copy()
-    result[idx] = values
-    return result

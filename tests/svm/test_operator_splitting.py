@@ -1,15 +1,14 @@
-"""Many problems on one kernel matrix: both methods against single fits, on every rung."""
+"""Many problems on one kernel matrix: the splitting method against single fits, on every rung."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from sklearn import svm as libsvm
 from sklearn.datasets import make_classification
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.svm.solvers.batched import solve_columns
+from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.solvers.stopping import Settings
 
 PRICES = (0.1, 1.0, 10.0)
@@ -21,8 +20,7 @@ def folds_and_prices(n, n_folds=3):
     return fold, bound
 
 
-@pytest.mark.parametrize("method", ["paths", "splitting", "auto"])
-def test_folds_and_prices_equal_single_fits(rung, xp, method):
+def test_folds_and_prices_equal_single_fits(rung, xp):
     X, y = make_classification(120, 6, flip_y=0.1, random_state=0)
     dtype = getattr(xp, rung.float_dtypes[-1])
     gram = al.kernels.gram(X, gamma=0.2)
@@ -30,7 +28,7 @@ def test_folds_and_prices_equal_single_fits(rung, xp, method):
     sign = np.broadcast_to(2.0 * y - 1, bound.shape).copy()
     tol = 1e-3 if "float64" in rung.float_dtypes else 5e-3
     place = Place(xp, rung.device)
-    found = solve_columns(place, rung.from_host(gram, dtype), sign, bound, Settings(tol=tol), method=method)
+    found = solve_columns(place, rung.from_host(gram, dtype), sign, bound, Settings(tol=tol))
     assert found.is_converged.all()
     assert found.gap.max() <= tol
     decisions = rung.to_host(found.beta) @ gram + rung.to_host(found.offset)[:, None]

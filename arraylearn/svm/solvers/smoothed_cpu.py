@@ -1,4 +1,4 @@
-"""NumPy body of `arraylearn.backend.ops.smoothed`: a host loop that stops as soon as it may."""
+"""The body of `smoothed` for CPUs: a NumPy loop that stops as soon as it may."""
 
 from __future__ import annotations
 
@@ -9,33 +9,27 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from arraylearn.backend.blas import one_thread_per_product
+from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.namespace import HOST
+from arraylearn.svm.solvers.smoothed import EMPTY, FLAT, NOISE, SmoothedPrimal
+
+__all__ = ["minimize"]
 
 Host = np.ndarray[Any, Any]
 
-_FLAT = 0.1  # share of the slope at the start that the end of a step may have
-_EMPTY = 1e-10  # curvature of the offset that the rows lend where none of them is free
-_NOISE = 64.0  # roundings of the value, below which a descent is none
 _MOST_LENGTHS = 50
 _WORTH_THREADS = 5e7  # multiplications of a step, above which the BLAS may use its threads
 
 
-def minimize_smoothed(rows: Host, *problem: Any) -> tuple[Host, Host, Host]:
-    is_large = rows.shape[0] * rows.shape[1] ** 2 > _WORTH_THREADS
-    with nullcontext() if is_large else one_thread_per_product():
-        return _minimize(rows, *problem)
+def minimize(primal: SmoothedPrimal, start: Host, max_steps: int) -> tuple[Host, Host, Host]:
+    """Minimize: `minimize_smoothed` by NumPy."""
+    is_large = primal.rows.shape[0] * primal.rows.shape[1] ** 2 > _WORTH_THREADS
+    with nullcontext() if is_large else small_products(HOST.xp):
+        return _minimize(primal, start, max_steps)
 
 
-def _minimize(
-    rows: Host,
-    target: Host,
-    lower: Host,
-    upper: Host,
-    pull: Host,
-    start: Host,
-    ridge: float,
-    max_steps: int,
-) -> tuple[Host, Host, Host]:
+def _minimize(primal: SmoothedPrimal, start: Host, max_steps: int) -> tuple[Host, Host, Host]:
+    rows, target, lower, upper, pull, ridge = primal
     lapack: Any = linalg.get_lapack_funcs(("potrf", "potrs"), (rows,))
     factorize, solve = lapack
     last = rows.shape[1] - 1
@@ -44,8 +38,8 @@ def _minimize(
     beta = np.minimum(np.maximum(residual / ridge, lower), upper)
     is_free = (beta > lower) & (beta < upper)
     diagonal = np.ones(last + 1, dtype=rows.dtype)
-    diagonal[last] = _EMPTY * rows.shape[0] / ridge
-    noise = _NOISE * float(np.finfo(rows.dtype).eps)
+    diagonal[last] = EMPTY * rows.shape[0] / ridge
+    noise = NOISE * float(np.finfo(rows.dtype).eps)
     is_settled, n_steps = False, 0
     while n_steps < max_steps and not is_settled:
         gradient = pull - beta @ rows
@@ -64,9 +58,8 @@ def _minimize(
             break
         change = rows @ move
         inner = move[:last]
-        linear = float(point[:last] @ inner + pull @ move)
-        found = _search(residual, change, lower, upper, ridge, linear, float(inner @ inner), _FLAT * drop)
-        size, residual, beta, now_free = found
+        along = float(point[:last] @ inner + pull @ move), float(inner @ inner)
+        size, residual, beta, now_free = _search(primal, residual, change, along, FLAT * drop)
         point += size * move
         n_steps += 1
         if np.array_equal(now_free, is_free):
@@ -76,16 +69,11 @@ def _minimize(
 
 
 def _search(
-    residual: Host,
-    change: Host,
-    lower: Host,
-    upper: Host,
-    ridge: float,
-    linear: float,
-    curvature: float,
-    flat: float,
+    primal: SmoothedPrimal, residual: Host, change: Host, along: tuple[float, float], flat: float
 ) -> tuple[float, Host, Host, Host]:
     """Find where the slope along a direction is nearly zero, by Newton's method within a bracket."""
+    start_slope, curvature = along
+    lower, upper, ridge = primal.lower, primal.upper, primal.ridge
     reach = float(np.abs(residual).max()) / max(float(np.abs(change).max()), 1e-300)
     size, low, high = min(1.0, 4.0 * reach), 0.0, math.inf
     for _ in range(_MOST_LENGTHS):
@@ -93,7 +81,7 @@ def _search(
         beta = moved * (1.0 / ridge)
         np.maximum(beta, lower, out=beta)
         np.minimum(beta, upper, out=beta)
-        slope = linear + size * curvature - float(beta @ change)
+        slope = start_slope + size * curvature - float(beta @ change)
         is_free = (beta > lower) & (beta < upper)
         if abs(slope) <= flat:
             break

@@ -71,16 +71,16 @@ class SVC(PredictingSVC):
         cross-validation (five more fits), and for one against one coupled over the pairs.
     decision_function_shape : {"ovr", "ovo"}
         For one against one: whether `decision_function` gives a score per class or a value per pair.
-    solver : {"auto", "decomposition", "newton", "interior", "dense"}
-        Working-set decomposition; Newton's method in the columns or interior point (linear kernel only);
-        whole kernel matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows,
-        "newton" for the linear kernel, decomposition otherwise, and Newton's method on a low-rank factor
-        of the kernel matrix where decomposition converges slowly.
+    solver : {"auto", "decomposition", "newton", "dense"}
+        Working-set decomposition; Newton's method in the columns (linear kernel only); whole kernel
+        matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows, "newton" for the
+        linear kernel, decomposition otherwise, and Newton's method on a low-rank factor of the kernel matrix
+        where decomposition converges slowly.
     tol : float
         Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). Where rounding
         does not allow it, the solver stops with a warning that states the violation reached.
     max_iter : int
-        Most steps per task (pairs of multipliers, or interior steps); -1 for no limit.
+        Most steps per task (pairs of multipliers, or Newton steps); -1 for no limit.
     cache_size : float
         Megabytes for kernel values.
     class_weight : dict, "balanced" or None
@@ -223,10 +223,8 @@ class SVC(PredictingSVC):
         is_linear = isinstance(self.kernel, Linear) or (
             isinstance(self.kernel, str) and self.kernel == "linear"
         )
-        if self.solver in ("newton", "interior") and not is_linear:
-            raise refuse(
-                "solver", f"{self.solver!r} is for the linear kernel only", f"kernel={self.kernel!r}"
-            )
+        if self.solver == "newton" and not is_linear:
+            raise refuse("solver", "'newton' is for the linear kernel only", f"kernel={self.kernel!r}")
 
     def _bounds(self, codes: Host, sample_weight: Any) -> Host:
         """Return the C of each row, on the host."""

@@ -1,61 +1,99 @@
-"""Small quadratic programs with a box and one equality constraint."""
+r"""Pair steps: small quadratic programs with a box and one equality constraint, many at a time.
+
+Each program maximizes :math:`p^T x - \tfrac12 x^T Q x` over ``lower <= x <= upper`` with the sum of x held.
+The moves are pair steps (the second-order working pair of LIBSVM) and Newton steps on the free coordinates.
+
+References
+----------
+R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information, JMLR 2005.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
-from arraylearn.backend.native import native
+from arraylearn.backend.compiling import is_worth_compiling
+from arraylearn.backend.gpu.launch import cuda_launcher
+from arraylearn.backend.namespace import library_name
 
 __all__ = [
+    "Block",
+    "Body",
+    "choose_body",
     "inverse_curvature_roots",
+    "make_block",
     "pair_steps",
     "project",
-    "solve_box_block",
+    "solve_block",
+    "solve_block_by_arrays",
 ]
 
 # A device runs a fixed number of pair steps and then one Newton step: nothing is read on the way.
 _PAIR_STEPS = 96
 _BISECTIONS = 48
 _STEP_SIZES = (1.0, 0.5, 0.25, 0.0625)
+# A matrix of 224 rows is worth as much as `backend.compiling.MANY_VALUES`: each value is read several times.
+_VALUES_PER_CELL = 0.4
 
 
-def solve_box_block(
-    xp: Namespace,
-    matrix: Array,
-    gradient: Array,
-    point: Array,
-    lower: Array,
-    upper: Array,
-    *,
-    tol: float,
-    max_steps: int,
-    roots: Array | None = None,
+class Block(NamedTuple):
+    """A batch of b programs in m coordinates."""
+
+    matrix: Array  # (b, m, m): symmetric Q; it need not be positive semidefinite
+    lower: Array  # (b, m): infinite bounds are fine, equal ones pin a coordinate
+    upper: Array  # (b, m)
+    roots: Array | None = None  # (b, m, m): inverse_curvature_roots(matrix); None: computed where needed
+
+
+class Body(NamedTuple):
+    """What solves a block in the place of the array program."""
+
+    solve: Callable[[Block, Array, Array, float, int], tuple[Array, Array]]  # as `solve_block`, without xp
+    uses_roots: bool  # whether it reads `Block.roots`
+
+
+def choose_body(xp: Namespace, n_cells: int) -> Body | str:
+    """Return the body for matrices of so many cells in all, or why the array program serves."""
+    if library_name(xp) != "numpy":
+        return "not on a CPU of NumPy"
+    from arraylearn.svm.solvers import pairs_cpu
+
+    if is_worth_compiling(int(_VALUES_PER_CELL * n_cells)):
+        return Body(pairs_cpu.solve_compiled, uses_roots=False)
+    # the array program takes 88 microseconds a step, this one 5: programs of up to 223 rows need no Numba
+    return Body(pairs_cpu.solve, uses_roots=True)
+
+
+def make_block(xp: Namespace, matrix: Array, lower: Array, upper: Array) -> Block:
+    """State programs that are solved several times: what depends on the matrix alone is computed once."""
+    body = choose_body(xp, math.prod(matrix.shape))
+    needs_roots = isinstance(body, str) or body.uses_roots
+    return Block(matrix, lower, upper, inverse_curvature_roots(xp, matrix) if needs_roots else None)
+
+
+def solve_block(
+    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int
 ) -> tuple[Array, Array]:
-    r"""Improve a batch of small quadratic programs with a box and one equality.
-
-    Each maximizes :math:`p^T x - \tfrac12 x^T Q x` over ``lower <= x <= upper`` with the sum of x held. The
-    moves are pair steps (the second-order working pair of LIBSVM) and Newton steps on the free coordinates.
+    r"""Improve a batch of programs.
 
     Parameters
     ----------
-    matrix : float array (b, m, m)
-        Symmetric Q; it need not be positive semidefinite.
+    block : Block
+        The programs.
     gradient : float array (b, m)
         :math:`p - Q x` at the start.
     point : float array (b, m)
         A feasible start, exactly on a bound where it touches one.
-    lower, upper : float array (b, m)
-        The box; infinite bounds are fine, equal ones pin a coordinate.
     tol : float
         Stop where the largest violation, :math:`\max_{x<u} g - \min_{x>l} g`, is at most this.
     max_steps : int
         About how many pair steps to take between Newton steps; a body may take fewer.
-    roots : float array (b, m, m), optional
-        `inverse_curvature_roots` of the matrix, for callers that come again with the same one.
 
     Returns
     -------
@@ -64,14 +102,30 @@ def solve_box_block(
     n_steps : int64 array (b,)
         Pair steps taken.
     """
-    if fast := native(xp, "solve_box_block"):
-        found = fast(matrix, roots, gradient, point, lower, upper, tol, max_steps)
-        return found[0], found[1]
-    return solve_box_block_portable(xp, matrix, roots, gradient, point, lower, upper, tol, max_steps)
+    body = choose_body(xp, math.prod(block.matrix.shape))
+    if isinstance(body, str):
+        return solve_block_by_arrays(xp, block, gradient, point, tol=tol, max_steps=max_steps)
+    return body.solve(block, gradient, point, tol, max_steps)
+
+
+def solve_block_by_arrays(
+    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int
+) -> tuple[Array, Array]:
+    """Take a fixed number of pair steps, a Newton step, and pair steps again, without a sync."""
+    matrix = block.matrix
+    roots = inverse_curvature_roots(xp, matrix) if block.roots is None else block.roots
+    block = block._replace(matrix=xp.astype(matrix, gradient.dtype), roots=xp.astype(roots, gradient.dtype))
+    n_pairs = min(max_steps, _PAIR_STEPS)
+    start = point
+    point, moved, n_steps = pair_steps(xp, block, gradient, point, tol=tol, n_steps=n_pairs)
+    point = _newton_step(xp, block, moved, point)
+    moved = gradient - xp.matmul(block.matrix, (point - start)[..., None])[..., 0]
+    point, _, more = pair_steps(xp, block, moved, point, tol=tol, n_steps=n_pairs // 2)
+    return point, n_steps + more
 
 
 def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
-    r"""Return :math:`(Q_{ii} + Q_{jj} - 2 Q_{ij})^{-1/2}`, what a pair's curvature is worth.
+    r"""Return :math:`(Q_{ii} + Q_{jj} - 2 Q_{ij})^{-1/2}`: what weighs the violation of a pair.
 
     Parameters
     ----------
@@ -83,8 +137,6 @@ def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
     array (b, m, m)
         Of the dtype of `matrix`; curvatures too small for its rounding count as the least that is not.
     """
-    if fast := native(xp, "inverse_curvature_roots"):
-        return fast(matrix)
     diagonal = xp.linalg.diagonal(matrix)
     largest = xp.max(xp.abs(diagonal), axis=-1)[:, None, None]
     tiny = float(xp.finfo(matrix.dtype).eps)
@@ -93,45 +145,10 @@ def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
     return 1.0 / xp.sqrt(xp.maximum(curvature, floor))
 
 
-def solve_box_block_portable(
-    xp: Namespace,
-    matrix: Array,
-    roots: Array | None,
-    gradient: Array,
-    point: Array,
-    lower: Array,
-    upper: Array,
-    tol: float,
-    max_steps: int,
-) -> tuple[Array, Array]:
-    """Take a fixed number of pair steps, a Newton step, and pair steps again, without a wait."""
-    if roots is None:
-        roots = inverse_curvature_roots(xp, matrix)
-    matrix, roots = xp.astype(matrix, gradient.dtype), xp.astype(roots, gradient.dtype)
-    n_pairs = min(max_steps, _PAIR_STEPS)
-    start = point
-    point, moved, n_steps = pair_steps(
-        xp, matrix, roots, gradient, point, lower, upper, tol=tol, n_steps=n_pairs
-    )
-    point = _newton_step(xp, matrix, moved, point, lower, upper)
-    moved = gradient - xp.matmul(matrix, (point - start)[..., None])[..., 0]
-    point, _, more = pair_steps(xp, matrix, roots, moved, point, lower, upper, tol=tol, n_steps=n_pairs // 2)
-    return point, n_steps + more
-
-
 def pair_steps(
-    xp: Namespace,
-    matrix: Array,
-    roots: Array,
-    gradient: Array,
-    point: Array,
-    lower: Array,
-    upper: Array,
-    *,
-    tol: float,
-    n_steps: int,
+    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, n_steps: int
 ) -> tuple[Array, Array, Array]:
-    """Take up to `n_steps` pair steps in each program of `solve_box_block`, whose arguments these are.
+    """Take up to `n_steps` pair steps in each program of a block with roots, without a sync.
 
     Returns
     -------
@@ -142,9 +159,11 @@ def pair_steps(
     n_steps : int64 array (b,)
         Steps taken until no pair violates the optimum by more than `tol`.
     """
-    if fast := native(xp, "pair_steps"):
-        found: tuple[Array, Array, Array] = fast(matrix, roots, gradient, point, lower, upper, tol, n_steps)
-        return found
+    if launch := cuda_launcher(xp):
+        from arraylearn.svm.solvers import pairs_gpu
+
+        return pairs_gpu.pair_steps(launch, xp, block, gradient, point, tol, n_steps)
+    matrix, lower, upper, roots = block
     b, m = point.shape
     device = array_api_compat.device(point)
     lane = xp.arange(m, dtype=xp.int64, device=device)
@@ -164,13 +183,13 @@ def pair_steps(
         violation = highest - xp.where(point > lower, gradient, math.inf)
         root = row(flat_roots, i)
         j = xp.argmax(violation * root, axis=-1, keepdims=True)
-        room_i, room_j = at(upper, i) - at(point, i), at(point, j) - at(lower, j)
-        step = xp.minimum(at(violation, j) * at(root, j) ** 2, xp.minimum(room_i, room_j))
+        to_upper, to_lower = at(upper, i) - at(point, i), at(point, j) - at(lower, j)
+        step = xp.minimum(at(violation, j) * at(root, j) ** 2, xp.minimum(to_upper, to_lower))
         is_needed = xp.max(violation, axis=-1, keepdims=True) > tol
         step = xp.where(is_needed, xp.maximum(step, xp.zeros_like(step)), 0.0)
-        # what reaches its bound stands on it exactly
-        new_i = xp.where(step >= room_i, at(upper, i), at(point, i) + step)
-        new_j = xp.where(step >= room_j, at(lower, j), at(point, j) - step)
+        # a coordinate that reaches its bound gets exactly its value
+        new_i = xp.where(step >= to_upper, at(upper, i), at(point, i) + step)
+        new_j = xp.where(step >= to_lower, at(lower, j), at(point, j) - step)
         moved = xp.where(lane == i, new_i, xp.where(lane == j, new_j, point))
         point = xp.where(is_needed, moved, point)
         gradient = gradient - step * (row(flat, i) - row(flat, j))
@@ -178,10 +197,9 @@ def pair_steps(
     return point, gradient, taken
 
 
-def _newton_step(
-    xp: Namespace, matrix: Array, gradient: Array, point: Array, lower: Array, upper: Array
-) -> Array:
+def _newton_step(xp: Namespace, block: Block, gradient: Array, point: Array) -> Array:
     """Move the free coordinates to the maximum on their face, projected back to the box."""
+    matrix, lower, upper, _ = block
     is_free = (point > lower) & (point < upper)
     free = xp.astype(is_free, point.dtype)
     diagonal = xp.linalg.diagonal(matrix)
@@ -234,8 +252,10 @@ def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array
     array (..., m)
         The projection, exactly on a bound where it touches one.
     """
-    if fast := native(xp, "project"):
-        return fast(move, point, lower, upper, is_free, _BISECTIONS)
+    if launch := cuda_launcher(xp):
+        from arraylearn.svm.solvers import pairs_gpu
+
+        return pairs_gpu.project(launch, xp, (move, point, lower, upper, is_free), _BISECTIONS)
     low = xp.min(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
     high = xp.max(xp.where(is_free, move, 0.0), axis=-1, keepdims=True)
 
@@ -248,7 +268,7 @@ def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array
         is_heavy = xp.sum(clipped(middle) - point, axis=-1, keepdims=True) > 0
         low, high = xp.where(is_heavy, middle, low), xp.where(is_heavy, high, middle)
     found = clipped(high)
-    # what bisection left of the sum goes to those strictly inside
+    # what bisection left of the sum is spread over the coordinates strictly inside
     is_inside = is_free & (found > lower) & (found < upper)
     n_inside = xp.sum(xp.astype(is_inside, point.dtype), axis=-1, keepdims=True)
     rest = xp.sum(found - point, axis=-1, keepdims=True) / xp.where(n_inside > 0, n_inside, 1.0)

@@ -14,7 +14,7 @@ from arraylearn.backend.tuning import tuned
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
 from arraylearn.svm.paths.active_sets import follow_paths
-from arraylearn.svm.paths.folds import judge_svc_folds
+from arraylearn.svm.paths.fold_paths import judge_svc_folds
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.solvers.stopping import Settings
 from arraylearn.table.subsets import take_rows

@@ -20,8 +20,8 @@ from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, r
 from arraylearn.svm.decision import one_vs_rest_scores
 from arraylearn.svm.parameters import make_settings
 from arraylearn.svm.paths.active_sets import follow_paths
+from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.solvers.batched import solve_columns
 from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
 
 __all__ = ["judge_svc_folds"]
@@ -189,9 +189,9 @@ def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task
     tasks = (class_tasks if model.multiclass == "ova" else pair_tasks)(codes, k)
     found = []
     for task in tasks:
-        sign, share, whole = np.ones(n), np.zeros(n), np.zeros(n)
-        whole[fold.train] = shares
-        sign[task.rows], share[task.rows] = task.sign, whole[task.rows]
+        sign, share, of_row = np.ones(n), np.zeros(n), np.zeros(n)
+        of_row[fold.train] = shares
+        sign[task.rows], share[task.rows] = task.sign, of_row[task.rows]
         found.append((Task(task.rows, sign), share))
     return found
 
@@ -204,12 +204,12 @@ def _judge_along(
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve the tasks of all folds side by side, one price after the other."""
     settings = make_settings(group.model)
-    whole = SharedMatrix(group.batch.place, matrix, matrix.dtype)
+    shared = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
     paths = []
     for t, (task, _) in enumerate(tasks[0]):
         shares = [fold[t][1][task.rows] for fold in tasks]
-        store = whole.between(task.rows)
+        store = shared.between(task.rows)
         paths.append(follow_paths(store, task.sign[task.rows], shares, group.prices, settings))
     for c, points in zip(group.members, zip(*paths, strict=True), strict=True):
         for i, f in enumerate(some):
@@ -217,7 +217,7 @@ def _judge_along(
             for (task, _), found in zip(tasks[0], points, strict=True):
                 product = found[i].product
                 if task.rows.shape[0] < sample.n_rows:
-                    product = whole.multiply(task.rows, found[i].beta)
+                    product = shared.multiply(task.rows, found[i].beta)
                 values.append(product.take(folds[f].test) + found[i].offset)
             yield c, f, _answers(group.model, np.stack(values, axis=1))
 
@@ -239,7 +239,7 @@ def _judge_at_once(
             (task.sign, price * share) for fold in tasks for price in group.prices for task, share in fold
         ]
         sign, bound = (np.stack([problem[i] for problem in problems]) for i in (0, 1))
-        found = solve_columns(place, matrix, sign, bound, settings, method="splitting")
+        found = solve_columns(place, matrix, sign, bound, settings)
         values = to_host(found.beta @ wide + found.offset[:, None])
         values = values.reshape(len(tasks), len(group.prices), n_tasks, -1)
         for i, f in enumerate(some[chunk]):

@@ -110,7 +110,7 @@ def test_objective_is_no_worse_than_libsvm(name, kernel):
         assert dual_objective(ours, gram, y) == pytest.approx(ours.objective_[0], rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["decomposition", "interior", "dense"])
+@pytest.mark.parametrize("solver", ["decomposition", "newton", "dense"])
 def test_every_solver_finds_the_same(solver):
     X, y = two_class_data("moons")
     reference = libsvm.SVC(kernel="linear", tol=1e-6).fit(X, y)
@@ -276,7 +276,7 @@ def test_indefinite_kernel_converges_or_warns():
         ({"kernel": "cubic"}, "`kernel` must be one of"),
         ({"multiclass": "ovr"}, "`multiclass` must be 'ovo' or 'ova'"),
         ({"solver": "smo"}, "`solver` must be 'auto', "),
-        ({"solver": "interior"}, "linear kernel only"),
+        ({"solver": "newton"}, "linear kernel only"),
         ({"max_iter": -5}, "`max_iter` must be"),
         ({"cache_size": 0}, "`cache_size` must be"),
         ({"class_weight": {7: 1.0}}, "`class_weight` must name classes"),
