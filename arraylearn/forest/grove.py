@@ -10,7 +10,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.ops.binned_trees import BinnedTrees
-from arraylearn.backend.ops.grown import GrownTrees
+from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["Grove", "Part", "join_parts", "make_part"]
 
@@ -29,72 +29,59 @@ class Grove(NamedTuple):
 class Part(NamedTuple):
     """Some trees of a grove, on the host."""
 
-    feature: Any  # (m,) int32
-    threshold: Any  # (m,) int32: all bins at a leaf
-    left: Any  # (m,) int32; a leaf is its own child
+    trees: Trees  # without sums
     shares: Any  # (m, c) int32
     gains: Any  # (t, d) float64
-    roots: Any  # (t,) int32
-    depth: int
 
 
-def make_part(grown: GrownTrees, n_bins: int, d: int) -> Part:
+def make_part(trees: Trees, d: int) -> Part:
     """Turn class weights into shares, and sum up what each column gained in each tree."""
-    n_nodes, n_trees = grown.left.shape[0], grown.roots.shape[0]
-    here = np.arange(n_nodes, dtype=np.int32)
-    is_leaf = grown.left < 0
-    left = np.where(is_leaf, here, np.astype(grown.left, np.int32))
-    total = np.sum(grown.counts, axis=1)
-    shares = grown.counts / total[:, None]
-    shares = np.astype(np.round(shares * (1 << _SHARE_BITS)), np.int32)
-    impurity = total - np.sum(grown.counts * grown.counts, axis=1) / total
-    inner = np.nonzero(~is_leaf)[0]
-    below = left[inner]
-    gain = impurity[inner] - impurity[below] - impurity[below + 1]
-    tree = np.searchsorted(grown.roots, inner, side="right") - 1
-    cell = tree * d + grown.feature[inner]
-    return Part(
-        np.astype(grown.feature, np.int32),
-        np.where(is_leaf, np.asarray(n_bins, dtype=np.int32), np.astype(grown.threshold, np.int32)),
-        left,
-        shares,
-        histogram(HOST.xp, cell, n_trees * d, gain).reshape(n_trees, d),
-        np.astype(grown.roots, np.int32),
-        grown.depth,
-    )
+    n_trees = trees.roots.shape[0]
+    shares = trees.sums / np.einsum("ij->i", trees.sums)[:, None]
+    shares *= 1 << _SHARE_BITS
+    shares = np.astype(np.round(shares, out=shares), np.int32)
+    inner = np.nonzero(trees.first_child != LEAF)[0]
+    tree = np.searchsorted(trees.roots, inner, side="right") - 1
+    gains = histogram(HOST.xp, tree * d + trees.feature[inner], n_trees * d, trees.gain[inner])
+    return Part(trees._replace(sums=None, gain=None), shares, gains.reshape(n_trees, d))
 
 
 def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
     """Put the trees of several parts, which are used up, into one grove at the place."""
-    xp, depth, first = place.xp, max(part.depth for part in parts), 0
+    xp, first = place.xp, 0
+    depth = max(int(np.max(part.trees.depth)) for part in parts)
     for part in parts:
-        for links in (part.left, part.roots):
-            links += first
-        first += part.left.shape[0]
-
-    def join(name: str) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        free: dict[str, Any] = {name: None}
-        parts[:] = [part._replace(**free) for part in parts]  # free the field before the next is joined
-        return np.concat(arrays)
+        child, roots = part.trees.first_child, part.trees.roots
+        child[child != LEAF] += first
+        roots += first
+        first += part.shares.shape[0]
+    shares = from_host(np.concat([part.shares for part in parts]), place)
+    # summed tree by tree: the order of the additions must not depend on which trees grew together
+    gains = np.sum(np.concat([part.gains for part in parts]), axis=0)
+    trees = [part.trees for part in parts]
+    parts.clear()
+    feature, cut, child, roots = (
+        np.concat([getattr(some, name) for some in trees])
+        for name in ("feature", "low", "first_child", "roots")
+    )
+    del trees
+    is_leaf = child == LEAF
+    left = np.where(is_leaf, np.arange(first, dtype=np.int32), child)
+    feature[is_leaf], cut[is_leaf] = 0, n_bins
 
     def fill(value: int, dtype: Any) -> Array:
         return xp.full((first,), value, dtype=dtype, device=place.device)
 
-    shares = from_host(join("shares"), place)  # the largest one first
-    left = join("left")
-    right = left + (left != np.arange(first, dtype=np.int32))
-    trees = BinnedTrees(
-        from_host(join("feature"), place),
-        from_host(join("threshold"), place),
+    binned = BinnedTrees(
+        from_host(feature, place),
+        from_host(cut, place),
         fill(True, xp.bool),
         fill(-1, xp.int32),
         xp.zeros((0, n_bins), dtype=xp.bool, device=place.device),
         from_host(left, place),
-        from_host(right, place),
+        from_host(left + ~is_leaf, place),
         fill(0, xp.int32),
-        from_host(join("roots"), place),
+        from_host(np.astype(roots, np.int32), place),
         depth,
     )
-    # summed tree by tree: the order of the additions must not depend on which trees grew together
-    return Grove(trees, shares, np.sum(join("gains"), axis=0))
+    return Grove(binned, shares, gains)

@@ -28,7 +28,6 @@ from arraylearn.backend.native.numpy_cells import (  # noqa: F401
     count_rows,
     pack_cells,
 )
-from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401

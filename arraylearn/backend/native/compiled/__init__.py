@@ -28,7 +28,6 @@ BODIES: dict[str, str] = {
     "grow_bins": "grow_bins",
     "grow_boosted_trees": "grow_boosted",
     "grow_lists": "grow_lists",
-    "grow_whole_trees": "forest",
     "histogram_cells": "boosting",
     "log_loss_gradients": "gradients",
     "number_values": "distinct",
@@ -48,7 +47,6 @@ BODIES: dict[str, str] = {
 # Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
 _LEAST_VALUES = {
     "gather_block": 100_000,
-    "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
     "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
     "solve_box_block": 100_000,  # two matrices of a working set
 }
