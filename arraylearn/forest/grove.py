@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.grow.trees import LEAF, Trees
 
-__all__ = ["Grove", "Part", "join_parts", "make_part"]
+__all__ = ["Grove", "join_trees", "share_sums"]
 
 # Class shares are integers in units of 2**-20, so that no sum depends on its order.
 _SHARE_BITS = 20
@@ -26,53 +26,42 @@ class Grove(NamedTuple):
     gains: Array  # (d,) float: decrease of the impurity by column, on the host
 
 
-class Part(NamedTuple):
-    """Some trees of a grove, on the host."""
-
-    trees: Trees  # without sums
-    shares: Any  # (m, c) int32
-    gains: Any  # (t, d) float64
-
-
-def make_part(trees: Trees, d: int) -> Part:
-    """Turn class weights into shares, and sum up what each column gained in each tree."""
-    n_trees = trees.roots.shape[0]
+def share_sums(trees: Trees) -> Trees:
+    """Turn class weights into shares in units of 2**-20, int32."""
     shares = trees.sums / np.einsum("ij->i", trees.sums)[:, None]
     shares *= 1 << _SHARE_BITS
-    shares = np.astype(np.round(shares, out=shares), np.int32)
-    inner = np.nonzero(trees.first_child != LEAF)[0]
-    tree = np.searchsorted(trees.roots, inner, side="right") - 1
-    gains = histogram(HOST.xp, tree * d + trees.feature[inner], n_trees * d, trees.gain[inner])
-    return Part(trees._replace(sums=None, gain=None), shares, gains.reshape(n_trees, d))
+    return trees._replace(sums=np.astype(np.round(shares, out=shares), np.int32))
 
 
-def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
-    """Put the trees of several parts, which are used up, into one grove at the place."""
+def join_trees(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:
+    """Put trees with shares into one grove at the place; the list is used up."""
     xp, first = place.xp, 0
-    depth = max(int(np.max(part.trees.depth)) for part in parts)
+    depth = max(int(np.max(part.depth)) for part in parts)
     for part in parts:
-        child, roots = part.trees.first_child, part.trees.roots
+        child, roots = part.first_child, part.roots
         child[child != LEAF] += first
         roots += first
-        first += part.shares.shape[0]
-    shares = from_host(np.concat([part.shares for part in parts]), place)
-    # summed tree by tree: the order of the additions must not depend on which trees grew together
-    gains = np.sum(np.concat([part.gains for part in parts]), axis=0)
-    trees = [part.trees for part in parts]
-    parts.clear()
-    feature, cut, child, roots = (
-        np.concat([getattr(some, name) for some in trees])
-        for name in ("feature", "low", "first_child", "roots")
-    )
-    del trees
+        first += child.shape[0]
+
+    def join(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        free: dict[str, Any] = {name: None}
+        parts[:] = [part._replace(**free) for part in parts]  # free the field before the next is joined
+        return np.concat(arrays)
+
+    shares = from_host(join("sums"), place)  # the largest one first
+    feature, cut, child, roots, gain = map(join, ("feature", "low", "first_child", "roots", "gain"))
     is_leaf = child == LEAF
+    # summed tree by tree: the order of the additions must not depend on which trees grew together
+    tree = np.searchsorted(roots, np.nonzero(~is_leaf)[0], side="right") - 1
+    gains = histogram(HOST.xp, tree * d + feature[~is_leaf], roots.shape[0] * d, gain[~is_leaf])
     left = np.where(is_leaf, np.arange(first, dtype=np.int32), child)
     feature[is_leaf], cut[is_leaf] = 0, n_bins
 
     def fill(value: int, dtype: Any) -> Array:
         return xp.full((first,), value, dtype=dtype, device=place.device)
 
-    binned = BinnedTrees(
+    trees = BinnedTrees(
         from_host(feature, place),
         from_host(cut, place),
         fill(True, xp.bool),
@@ -84,4 +73,4 @@ def join_parts(place: Place, parts: list[Part], n_bins: int) -> Grove:
         from_host(np.astype(roots, np.int32), place),
         depth,
     )
-    return Grove(binned, shares, gains)
+    return Grove(trees, shares, np.sum(gains.reshape(-1, d), axis=0))

@@ -20,9 +20,10 @@ from arraylearn.backend.threads import get_num_threads
 from arraylearn.checks import check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns
-from arraylearn.forest.grove import Grove, Part, join_parts, make_part
+from arraylearn.forest.grove import Grove, join_trees, share_sums
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.grow.drawn import DrawnPlan, choose_body, grow_trees
+from arraylearn.grow.trees import Trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.tree.settings import count_features
@@ -34,7 +35,7 @@ __all__ = ["Forest", "RandomForestClassifier"]
 _MAX_BINS = 4_094
 # Trees grow in one batch while their rows are at most this many:
 _ROWS_ON_A_DEVICE = 2_000_000  # a level takes the same launches for one tree as for a hundred
-_ROWS_ON_THE_HOST = 250_000  # the rows of a batch stay in the caches
+_ROWS_ON_THE_HOST = 25_000  # the rows of a batch stay in the caches
 _ROWS_COMPILED = 50_000  # depth-first growth gains nothing from batching; batches feed the threads
 # Trees of a batch of the out-of-bag estimate.
 _TREES_JUDGED = 16
@@ -221,17 +222,17 @@ class RandomForestClassifier(ArrayClassifier):
         body = choose_body(place, n * d * len(generators), plan, weight)
         program = grow_trees if isinstance(body, str) else body
 
-        def grow(batch: slice) -> Part:
+        def grow(batch: slice) -> Trees:
             bags = draw_bags(generators[batch], n, weights, self.bootstrap)
             trees = program(place, bins, labels.codes, bags, plan)
             for _ in range(batch.start, batch.stop):
                 report()
-            return make_part(trees, d)
+            return share_sums(trees)
 
         is_compiled = program is body
         with show_progress("growing", len(generators), self.verbose) as report:
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
-        return join_parts(place, parts, binning.n_bins)
+        return join_trees(place, parts, binning.n_bins, d)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""
