@@ -71,9 +71,12 @@ def large_rooms() -> dict[str, int]:
 
 
 def module_names() -> dict[str, int]:
-    """Return names of several modules. Cases of the benchmark and pictures are named after what they show."""
+    """Return names of several modules. Cases of the benchmark and pictures are named after what they show.
+
+    The formulas of a room, which programs and bodies share, stand in its ``formulas.py``.
+    """
     own = [path for path in modules() if not path.startswith(("bench/cases/", "plot/"))]
-    counts = Counter(Path(path).stem for path in own if not path.endswith("__init__.py"))
+    counts = Counter(Path(path).stem for path in own if not path.endswith(("__init__.py", "formulas.py")))
     return {name: n for name, n in counts.items() if n > 1}
 
 

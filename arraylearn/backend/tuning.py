@@ -56,7 +56,7 @@ class Tuning:
     binning_sample: int = 200_000
     binning_thread_values: int = 50_000
     forest_device_rows: int = 2_000_000
-    forest_host_rows: int = 250_000
+    forest_host_rows: int = 25_000
     forest_depth_first_rows: int = 50_000
     growth_thread_cells: int = 1_000_000
     rule_counted_values: int = 255

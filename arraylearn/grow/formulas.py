@@ -1,7 +1,8 @@
 """The formulas of growth, once: plain functions of numbers that work on arrays and inside compiled loops.
 
 Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it: every
-backend and body does the same operations in the same order and gives the same bits.
+backend and body does the same operations in the same order and gives the same bits. Constants that compiled
+code knows stand here, too: it is compiled anew where this file changes.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "MOST_GROUPS",
+    "NO_GAIN",
+    "draw_position",
+    "gini_of_two",
     "gini_pair",
     "gini_squares",
     "gini_surplus",
+    "group_bits",
     "newton_gain",
     "newton_score",
     "newton_value",
@@ -22,6 +28,12 @@ __all__ = [
 ]
 
 Number = Any  # a number, or an array of them
+
+# Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. It is lost in the
+# rounding of all others.
+NO_GAIN = 2.0**-100
+# A large node looks at up to so many groups of neighbouring bins, of four rows or more on average.
+MOST_GROUPS = 256
 
 
 def gini_pair(n_left: Number, n_right: Number, inside: Number, outside: Number) -> Number:
@@ -79,3 +91,22 @@ def newton_value(gradient: Number, hessian: Number, ridge: Number) -> Number:
 def newton_gain(gradient: Number, ridged: Number, value: Number) -> Number:
     """Return what a value gains: -2 G v - h v**2, with the hessian h and its ridge."""
     return -((gradient + gradient) + ridged * value) * value
+
+
+def gini_of_two(surplus: Number, product: Number, no_gain: Number) -> Number:
+    """Score a split of two classes in float32.
+
+    Of integer weights, n of the node and m of its left side, `surplus` is ``n left[1] - m total[1]`` and
+    `product` is ``m (n - m)``; `no_gain` is `NO_GAIN`.
+    """
+    return surplus * surplus / product + no_gain
+
+
+def group_bits(size_bits: int, bin_bits: int) -> int:
+    """Return the bits of the number of a group in a large node; `size_bits` of its number of rows."""
+    return min(8, size_bits - 3, bin_bits)
+
+
+def draw_position(low: Number, high: Number, number: Number) -> Number:
+    """Return the position between two others that a number of 32 random bits draws."""
+    return low + (((high - low) * number) >> 32)

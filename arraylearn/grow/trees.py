@@ -25,7 +25,7 @@ class Trees(NamedTuple):
     roots: Any  # (t,) int64: the first node of each tree
     feature: Any  # (m,) int32: the column that splits the node, LEAF for a leaf
     low: Any  # (m,) int32: rows up to it go left: the last bin, or the last row of a sorted list, on the left
-    high: Any  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right
+    high: Any  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right; or None
     first_child: Any  # (m,) int32: the left child, LEAF for a leaf; the right one follows it
     depth: Any  # (m,) int32: 0 for a root
     gain: Any  # (m,) float: of the split

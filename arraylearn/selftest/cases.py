@@ -7,6 +7,7 @@ on a backend and on NumPy must give the same numbers, up to rounding; integers a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,12 @@ from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
 from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
-from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
 from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.random import as_generator
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
+from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.grow.newton import best_splits
 from arraylearn.grow.node_blocks import (
     BlockSplits,
@@ -165,13 +166,13 @@ def _classes(seed: int, n: int = 400, d: int = 5, k: int = 3) -> HostArrays:
     }
 
 
-def _forest_nodes(seed: int) -> HostArrays:
-    """Rows of three nodes, the first of which looks at groups of bins; three classes, weights up to 3."""
+def _forest_nodes(seed: int, n_classes: int = 3) -> HostArrays:
+    """Rows of three nodes, the first of which looks at groups of bins; weights up to 3."""
     rng = as_generator(seed)
-    codes, weights = rng.integers(0, 3, 700), rng.integers(1, 4, 700)
+    codes, weights = rng.integers(0, n_classes, 700), rng.integers(1, 4, 700)
     block = rng.permutation(700)
     counts = [
-        [int(weights[part][codes[part] == c].sum()) for c in range(3)]
+        [int(weights[part][codes[part] == c].sum()) for c in range(n_classes)]
         for part in (block[:600], block[600:640], block[640:])
     ]
     bins = rng.integers(0, 900, (700, 4)).astype("int16")
@@ -180,11 +181,10 @@ def _forest_nodes(seed: int) -> HostArrays:
         "bins": bins,
         "entries": (block << 4) | (weights[block] << 2) | codes[block],
         "features": as_generator(seed).integers(0, 4, (3, 2)),
-        "counts": rng.integers(0, 1, (3, 3)) + counts,
+        "counts": rng.integers(0, 1, (3, n_classes)) + counts,
         "numbers": rng.integers(0, 2**32, (3, 2)),
         "positions": rng.integers(0, 10**6, 3600).cumsum(),
-        "feature": rng.integers(0, 1, 1),
-        "cut": rng.integers(449, 450, 1),
+        "cuts": rng.integers([[0], [449]], [[1], [450]]),
         "is_kept": rng.random((2, 1)) < 2,
     }
 
@@ -267,35 +267,29 @@ def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
 
 
 def _forest_cases() -> Iterator[KernelCase]:
-    rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, many=500)
+    rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, large=500)
     nodes = ("bins", "entries", "features", "counts")
-    yield KernelCase(
-        "best_cuts",
-        _only(_forest_nodes, *nodes),
-        lambda xp, bins, entries, features, counts: _cuts(
-            xp, bins, entries, _NODE_SIZES, features, counts, rules
-        ),
-    )
-    yield KernelCase(
-        "best_cuts[drawn]",
-        _only(_forest_nodes, *nodes, "numbers", "positions"),
-        lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
-            xp, bins, entries, _NODE_SIZES, features, counts, rules, Draws(numbers, positions)
-        ),
-    )
-    yield KernelCase(
-        "cut_scores",
-        _only(_forest_nodes, "counts"),
-        lambda xp, counts: (
-            _whole(xp, cut_scores(xp, counts // 3, counts)),
-            _whole(xp, cut_scores(xp, counts[:2, :] // 2, counts[:2, :])),
-        ),
-    )
+    drawn = (*nodes, "numbers", "positions")
+    for name, make in (("", _forest_nodes), ("two classes", partial(_forest_nodes, n_classes=2))):
+        yield KernelCase(
+            f"best_cuts[{name}]" if name else "best_cuts",
+            _only(make, *nodes),
+            lambda xp, bins, entries, features, counts: _cuts(
+                xp, bins, entries, _NODE_SIZES, features, counts, rules
+            ),
+        )
+        yield KernelCase(
+            f"best_cuts[drawn, {name}]" if name else "best_cuts[drawn]",
+            _only(make, *drawn),
+            lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
+                xp, bins, entries, _NODE_SIZES, features, counts, rules, Draws(numbers, positions)
+            ),
+        )
     yield KernelCase(
         "divide_rows",
-        _only(_forest_nodes, "bins", "entries", "feature", "cut", "is_kept"),
-        lambda xp, bins, entries, feature, cut, is_kept: divide_rows(
-            xp, bins, entries, (700,), feature, cut, is_kept, (450, 250), 4
+        _only(_forest_nodes, "bins", "entries", "cuts", "is_kept"),
+        lambda xp, bins, entries, cuts, is_kept: divide_rows(
+            xp, bins, entries, (700,), cuts, is_kept, (450, 250), 4
         ),
     )
 

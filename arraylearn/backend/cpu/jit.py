@@ -31,6 +31,7 @@ __all__ = [
     "compiled_part",
     "digest_sources",
     "entry",
+    "inlined",
     "loops_for",
     "part",
 ]
@@ -70,6 +71,15 @@ def part(function: Function) -> Function:
     """Compile a function that only an `entry` or another part calls: it is kept with its caller."""
     wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _compile(function, _nrt=False, **wrappers)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a part into the code of its caller, which then copies no arguments: for calls on a few rows.
+
+    An array is seven words, and a record of ten arrays costs as much to pass as the work on ten rows.
+    """
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _compile(function, _nrt=False, forceinline=True, **wrappers)
 
 
 def compiled(function: Function) -> Function:

@@ -10,7 +10,6 @@ from scipy import linalg
 
 from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
 from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
-from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
 from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     diagonal_squares,
     gaussian_gram,

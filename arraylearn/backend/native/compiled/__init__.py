@@ -23,7 +23,6 @@ BODIES: dict[str, str] = {
     "gather_block": "gather_rows",
     "gini_split": "gini_split",
     "grow_lists": "grow_lists",
-    "grow_whole_trees": "forest",
     "number_values": "arrays.bins_cpu",
     "paired_histogram": "arrays.segments_cpu",
     "split_lists": "split_lists",
@@ -34,7 +33,6 @@ BODIES: dict[str, str] = {
 # Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
 _LEAST_VALUES = {
     "gather_block": 100_000,
-    "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
 }
 
 
