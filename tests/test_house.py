@@ -70,8 +70,12 @@ def large_rooms() -> dict[str, int]:
 
 
 def module_names() -> dict[str, int]:
-    """Return names of several modules. Cases of the benchmark and pictures are named after what they show."""
+    """Return names of several modules. Cases of the benchmark and pictures are named after what they show.
+
+    `formulas` are those of a room, usable in compiled code.
+    """
     own = [path for path in modules() if not path.startswith(("bench/cases/", "plot/"))]
+    own = [path for path in own if not path.endswith("/formulas.py")]
     counts = Counter(Path(path).stem for path in own if not path.endswith("__init__.py"))
     return {name: n for name, n in counts.items() if n > 1}
 

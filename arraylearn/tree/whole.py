@@ -1,41 +1,77 @@
-"""All that is below a level grown at once: whole rows, nothing missing, the Gini gain."""
+"""All that is below a level grown at once by a compiled body, where one serves."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
+from arraylearn.backend.ops.subtrees import Growth, grow_bins
+from arraylearn.grow.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
+from arraylearn.grow.trees import Trees
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
 
-__all__ = ["Rest", "finish_bins", "finish_lists"]
+__all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
 
 
 class Rest(NamedTuple):
     """The nodes below a level, which come first themselves."""
 
-    nodes: Subtrees
+    nodes: Trees  # one for each node of the level, their levels side by side
     threshold: Any  # (t,) host: bins where the rows hold bins; anything for a leaf
+
+
+def choose_lists_body(
+    place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits
+) -> Callable[..., Trees] | str:
+    """Return the body that grows what is below presorted lists, or why the array program does."""
+    d, n = rows.columns.shape
+    if not is_gini(rule) or rule.require_average_gain:
+        return "a criterion other than the Gini gain"
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if limits.max_leaf_nodes is not None:
+        return "a limit on the leaves"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if level.source is not None or (rows.has_missing_numbers and rule.missing != "direction"):
+        return "missing values whose side is not learned"
+    if rule.scale_least and (level.weights is not None or rows.has_missing_numbers):
+        return "a least weight of each node"
+    if place.library != "numpy":
+        return "not on a CPU of NumPy"
+    if not is_worth_compiling(level.lists.size + rows.columns.size):
+        return "few values, or nothing is to be compiled"
+    if level.weights is not None and level.weights.dtype != np.int64:
+        return "weights that are no integers"
+    if n >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    from arraylearn.grow.lists_cpu import grow_lists
+
+    return grow_lists
 
 
 def finish_lists(
     place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits, least: int
 ) -> Rest | None:
     """Grow what is below the presorted lists of a level; None where that has to go level by level."""
-    if not _is_plain(rows, level, rule, limits):
+    body = choose_lists_body(place, rows, level, rule, limits)
+    if isinstance(body, str):
         return None
-    xp, growth = place.xp, _growth(level, limits, least)
-    given = level.lists, rows.columns, rows.class_ends, level.starts, level.counts_on
-    nodes = grow_lists(xp, *given, growth)
-    if nodes is None:
-        return None
-    low, high = (_values_at(place, rows.columns, nodes.line, at) for at in (nodes.low, nodes.high))
+    if level.weights is not None or rows.has_missing_numbers:
+        least = max(1, math.ceil(rule.enough))
+    given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
+    nodes = body(SortedRows(*given), level.starts, level.counts_on, _growth(level, limits, least))
+    low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
 
@@ -54,12 +90,15 @@ def finish_bins(
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
     given = level.members, bins, n_bins, rows.class_ends, level.starts, level.counts_on
-    nodes = grow_bins(place.xp, *given, growth)
-    if nodes is None:
+    found = grow_bins(place.xp, *given, growth)
+    if found is None:
         return None
+    line, gain, *where, counts = found
+    low, high, first_child, depth = where
+    nodes = Trees(np.arange(level.n_nodes), line, low, high, first_child, depth, gain, counts)
     if values is None:
         return Rest(nodes, nodes.low)
-    low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
+    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import linalg
 
 from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
-from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
 from arraylearn.backend.native.numpy_blocks import (  # noqa: F401
     block_index,
     block_max,
@@ -32,7 +31,6 @@ from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa:
 from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_distinct import number_values  # noqa: F401
 from arraylearn.backend.native.numpy_fused import gaussian_gram, polynomial_gram  # noqa: F401
-from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
 from arraylearn.backend.native.numpy_lookup import bin_columns  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401

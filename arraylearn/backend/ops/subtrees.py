@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.native import native
 
-__all__ = ["Growth", "Subtrees", "grow_bins", "grow_lists"]
+__all__ = ["Growth", "Subtrees", "grow_bins"]
 
 
 class Growth(NamedTuple):
@@ -36,33 +36,6 @@ class Subtrees(NamedTuple):
     counts: Any  # (t, c) int32
 
 
-def grow_lists(
-    xp: Namespace,
-    lists: Array,
-    columns: Array,
-    class_ends: Sequence[int],
-    starts: Array,
-    counts: Array,
-    growth: Growth,
-) -> Subtrees | None:
-    """Grow what `gini_split` and `split_lists_at` grow level by level below some blocks.
-
-    Parameters
-    ----------
-    lists, columns, class_ends, starts, counts
-        As for `gini_split`. What the lists hold afterwards is undefined.
-    growth : Growth
-        When to stop. A node of one class is not split. The given blocks are all tried.
-
-    Returns
-    -------
-    Subtrees or None
-        None where the library has nothing better than the two named above: then the lists are as before.
-    """
-    fast = native(xp, "grow_lists")
-    return None if fast is None else fast(lists, columns, class_ends, starts, counts, growth)
-
-
 def grow_bins(
     xp: Namespace,
     rows: Array,
@@ -73,7 +46,7 @@ def grow_bins(
     counts: Array,
     growth: Growth,
 ) -> Subtrees | None:
-    """Do what `grow_lists` does where all values are bins, without lists.
+    """Grow what is below some blocks of rows whose values are bins.
 
     Parameters
     ----------
@@ -81,12 +54,16 @@ def grow_bins(
         The rows of each block in ascending order.
     bins : uint8 or int16 array (d, n)
         The values, in ``range(n_bins)``.
+    class_ends, starts, counts
+        As for `arraylearn.grow.lists.search_lists`.
+    growth : Growth
+        When to stop. A node of one class is not split. The given blocks are all tried.
 
     Returns
     -------
     Subtrees or None
-        As from `grow_lists`; `low` is the last bin of the left side that has rows, `high` the first one of
-        the right side.
+        None where the library has no body for it. `low` is the last bin of the left side that has rows,
+        `high` the first one of the right side.
     """
     fast = native(xp, "grow_bins")
     return None if fast is None else fast(rows, bins, n_bins, class_ends, starts, counts, growth)

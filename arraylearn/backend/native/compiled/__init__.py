@@ -24,10 +24,8 @@ BODIES: dict[str, str] = {
     "block_histograms": "boosting",
     "follow_thresholds": "descent",
     "gather_block": "quadratic",
-    "gini_split": "gini_split",
     "grow_bins": "grow_bins",
     "grow_boosted_trees": "grow_boosted",
-    "grow_lists": "grow_lists",
     "grow_whole_trees": "forest",
     "histogram_cells": "boosting",
     "log_loss_gradients": "gradients",
@@ -39,10 +37,8 @@ BODIES: dict[str, str] = {
     "solve_box_block": "quadratic",
     "split_blocks": "boosting",
     "split_lists": "split_lists",
-    "split_lists_at": "split_lists",
     "sum_leaves": "planes",
     "sum_shares": "walks",
-    "weighted_splits": "weighted",
 }
 
 # Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
