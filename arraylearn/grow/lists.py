@@ -150,7 +150,7 @@ def divide_lists(
     rows, _ = _chosen_rows(xp, lists, splits.feature, block_at)
     at = xp.arange(lists.shape[1], dtype=xp.int64, device=array_api_compat.device(lists))
     side = xp.astype(at > xp.take(splits.position, block_at, axis=0), xp.int64)
-    branch = xp.take(xp.reshape(branches, (-1,)), 2 * block_at + side, axis=0)
+    branch = xp.take(xp.reshape(xp.astype(branches, xp.int8), (-1,)), 2 * block_at + side, axis=0)
     return split_lists(xp, lists, scatter(xp, branch, rows, n_rows), sizes)
 
 

@@ -31,6 +31,11 @@ class Limits(NamedTuple):
     min_gain: float = 0.0
     max_features: int | None = None
 
+    def in_units(self, unit: float) -> Limits:
+        """Return the limits for weights that are counted in units."""
+        least = self.min_samples_split / unit, self.min_samples_leaf / unit
+        return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
+
 
 class Splits(NamedTuple):
     """The best split of each of the k nodes of a level, on the host."""

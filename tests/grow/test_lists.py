@@ -247,3 +247,19 @@ def test_the_choice_of_a_body_is_given_in_words():
         with use_compiled("always"):
             assert callable(choose_search(HOST.xp, rows, counts))
             assert choose_search(HOST.xp, rows, counts[:, :1]) == "one class"
+
+
+def test_float_weights_are_put_on_a_grid():
+    from arraylearn.weights import grid_weights
+
+    rng = np.random.default_rng(0)
+    weights = rng.random(1000) * 10.0 ** rng.integers(-20, 3, 1000)
+    weights[3] = 0.0
+    found, unit = grid_weights(weights)
+    assert np.array_equal(found, found.round())
+    assert np.array_equal(found > 0, weights > 0)
+    assert 2**29 <= found.sum() < 2**31
+    assert np.abs(found * unit - weights).max() <= unit
+    again, one = grid_weights(np.array([1.0, 0.0, 7.0]))
+    assert again.tolist() == [1, 0, 7]
+    assert one == 1.0
