@@ -21,7 +21,10 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 
-__all__ = ["flag_weights", "join_weights", "read_weights"]
+__all__ = ["flag_weights", "grid_weights", "join_weights", "read_weights"]
+
+# All weights of a grid together are below 2 to this power, and one for each row that would vanish.
+_GRID_BITS = 30
 
 
 def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
@@ -54,6 +57,23 @@ def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array |
     weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)
     total = xp.sum(weights)
     return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
+
+
+def grid_weights(weights: Any) -> tuple[Any, float]:
+    """Put weights (n,) on the host on a grid of integers: sums then do not depend on the order of rows.
+
+    Returns
+    -------
+    integers : float64 array (n,)
+        Weights in units, at least 1 where a weight is positive; integers stay as they are.
+    unit : float
+        What 1 of them weighs: a power of two that leaves the sum below 2**30.
+    """
+    if bool((weights == weights.round()).all()):
+        return weights, 1.0
+    _, exponent = math.frexp(float(weights.sum()))
+    unit = math.ldexp(1.0, exponent - _GRID_BITS)
+    return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
 
 
 def _check_shape(shape: Any, n_rows: int) -> None:

@@ -2,7 +2,8 @@
 
 Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it: every
 backend and body does the same operations in the same order and gives the same bits. Constants that compiled
-code knows stand here, too: it is compiled anew where this file changes.
+code knows stand here, too: it is compiled anew where this file changes. No formula calls another, which
+inside compiled loops would be a plain Python function.
 """
 
 from __future__ import annotations

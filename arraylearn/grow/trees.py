@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["LEAF", "Trees"]
+__all__ = ["LEAF", "GrowthLimits", "Trees"]
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
+
+
+class GrowthLimits(NamedTuple):
+    """When the growth of a single tree stops; weights of integers."""
+
+    least: int  # weight of a side, at least
+    least_to_split: int  # weight of a node that may be split, at least
+    n_levels: int  # levels below the given nodes, at most; negative: any number
+    min_gain: float  # of a split, at least, in float32
 
 
 class Trees(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +22,12 @@ from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
 from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
-from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.random import as_generator
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
 from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.lists import SortedRows, search_lists
 from arraylearn.grow.newton import best_splits
 from arraylearn.grow.node_blocks import (
     BlockSplits,
@@ -82,16 +83,19 @@ def _listed(seed: int, m: int = 200) -> HostArrays:
     return {
         "lists": columns.argsort(axis=1, stable=True).astype("int32"),
         "columns": columns,
-        "labels": rng.integers(0, 3, m).astype("int32"),
         "weights": rng.integers(1, 5, m),
         "block_at": 0 * rng.integers(0, 1, m),
     }
 
 
-def _split_listed(xp: Namespace, lists: Array, columns: Array, **rows: Array) -> tuple[Array, ...]:
-    starts = rows["block_at"][:1]
-    given = lists, columns, rows["labels"], rows["weights"], starts, rows["block_at"]
-    return tuple(weighted_splits(xp, *given, n_classes=3, least=2.0))
+def _split_listed(
+    xp: Namespace, lists: Array, columns: Array, weights: Array, block_at: Array
+) -> tuple[Array, ...]:
+    ends = (70, 130, lists.shape[1])
+    by_class = (weights[first:end] for first, end in pairwise((0, *ends)))
+    counts = xp.stack([xp.sum(part) for part in by_class])[None, :]
+    rows = SortedRows(lists, columns, ends, weights)
+    return tuple(search_lists(xp, rows, block_at[:1], block_at, counts, least=2))
 
 
 def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
@@ -370,7 +374,7 @@ def _tree_cases() -> Iterator[KernelCase]:
         _binned,
         lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
     )
-    yield KernelCase("weighted_splits", _listed, _split_listed)
+    yield KernelCase("tree.search_lists", _listed, _split_listed)
     for name in measures.MEASURES:
         yield KernelCase(
             f"tree.threshold_scores[{name}]",

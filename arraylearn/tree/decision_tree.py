@@ -19,8 +19,8 @@ from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
-from arraylearn.tree.split import Rule
-from arraylearn.weights import join_weights
+from arraylearn.tree.split import Rule, is_scale_free
+from arraylearn.weights import grid_weights, join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
@@ -250,8 +250,12 @@ class DecisionTreeClassifier(FittedTree):
     ) -> Tree:
         """Grow the tree; `find_order` may know the order of the rows in every numeric column."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
-        total = float(table.n_rows if weights is None else weights.sum())
-        settings = self._rule(total), self._limits(total), generator
+        total, unit = float(table.n_rows if weights is None else weights.sum()), 1.0
+        rule, limits = self._rule(total), self._limits(total)
+        if weights is not None and is_scale_free(rule):
+            weights, unit = grid_weights(weights)
+            rule, limits = rule.in_units(unit), limits.in_units(unit)
+        settings = rule, limits, generator
         is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
         if self.splitter == "hist" or (self.splitter == "auto" and is_large):
             rows = bin_rows(place, table, sample.codes, n_classes, weights, self.n_bins)
@@ -265,6 +269,8 @@ class DecisionTreeClassifier(FittedTree):
                 )
             else:
                 tree = grow_exact(place, rows, *settings, find_order=find_order)
+        if unit != 1.0:
+            tree = tree._replace(counts=tree.counts * unit)
         return collapse(tree) if self.collapse else tree
 
     def _grow_and_prune(

@@ -32,7 +32,7 @@ GENERIC = {
     "cpu.jit": "compiled compiled_loosely compiled_part entry Host inlined loops_for part Whole",
     "cpu.portions": "even_portions",
     "cpu.prefetch": "prefetch",
-    "cpu.unsigned": "index",
+    "cpu.unsigned": "index signed",
     "cpu.wide_words": "choose_words mark_rows WORDS",
     "counting": "count_operations OperationCounts",
     "errors": "MemoryBudgetError warn_caller",
@@ -55,15 +55,7 @@ GENERIC = {
 
 # What knows nodes, gradients, rules or dual variables. It leaves with the growing core: the list may only
 # shrink.
-LEAVING = {
-    "ops.bins": "gini_bins",
-    "ops.cells": "best_cells count_cells count_rows pack_cells",
-    "ops.gini": "gini_gains gini_scores",
-    "ops.gini_split": "gini_split split_lists_at",
-    "ops.subtrees": "grow_lists Growth Subtrees",
-    "ops.thresholds": "best_thresholds first_best pick_in_lines",
-    "ops.weighted": "running_weights weighted_splits",
-}
+LEAVING = {}
 
 
 def imported():

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import linalg
 
 from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
-from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
 from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     diagonal_squares,
     gaussian_gram,
@@ -21,7 +20,6 @@ from arraylearn.backend.native.numpy_gather import (  # noqa: F401
     inverse_definite,
     put,
 )
-from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
 from arraylearn.backend.threads import parallel_map

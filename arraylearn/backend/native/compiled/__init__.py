@@ -20,14 +20,10 @@ Body = Callable[..., Any]
 BODIES: dict[str, str] = {
     "argsort_rows": "arrays.order_cpu",
     "bin_columns": "arrays.bins_cpu",
-    "gather_block": "gather_rows",
-    "gini_split": "gini_split",
-    "grow_lists": "grow_lists",
+    "gather_block": "arrays.gather_cpu",
     "number_values": "arrays.bins_cpu",
     "paired_histogram": "arrays.segments_cpu",
-    "split_lists": "split_lists",
-    "split_lists_at": "split_lists",
-    "weighted_splits": "weighted",
+    "split_lists": "arrays.blocks_cpu",
 }
 
 # Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.

@@ -6,11 +6,13 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.native import native
-from arraylearn.backend.ops.gini import FEW_CLASSES, gini_scores
+from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
+from arraylearn.grow.gini import FEW_CLASSES, gini_scores
 
 __all__ = ["gini_bins"]
+
+# Cells of a class that a CPU scores together: their scores stay in the cache.
+_IN_CACHE = 16_384
 
 
 def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Array]:
@@ -32,24 +34,24 @@ def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Arr
         float32 (their surplus over that of no split, where there are many classes): the last bits, in which
         the order of the sums shows, decide nothing.
     """
-    if fast := native(xp, "gini_bins"):
-        best, cut = fast(histogram, least)
-        return best, cut
-    dtype = accumulator_dtype(Place(xp, array_api_compat.device(histogram)))
+    place = Place(xp, array_api_compat.device(histogram))
+    dtype = accumulator_dtype(place)
     d, k, c, b = histogram.shape
     is_float = xp.isdtype(histogram.dtype, "real floating")
+    by_class = xp.permute_dims(histogram, (2, 0, 1, 3))
+    most = None if is_on_gpu(place) else max(1, _IN_CACHE // (d * b))
     found = []
-    for nodes in row_chunks(k, 80 * d * c * b):
-        left = xp.cumulative_sum(histogram[:, nodes, :, :], axis=-1)
-        right = left[..., -1:] - left
-        scores = gini_scores(xp, xp.permute_dims(left, (2, 0, 1, 3)), xp.permute_dims(right, (2, 0, 1, 3)))
-        n_left, n_right = (xp.astype(xp.sum(side, axis=-2), dtype) for side in (left, right))
+    for nodes in row_chunks(k, 80 * d * c * b, most=most):
+        left = xp.stack([xp.cumulative_sum(by_class[j, :, nodes, :], axis=-1) for j in range(c)])
+        total = left[..., -1:]
+        right = total - left
+        scores = gini_scores(xp, left, right)
+        n_left, n_right = (xp.astype(xp.sum(side, axis=0), dtype) for side in (left, right))
         is_allowed = (n_left >= least) & (n_right >= least)
         scores = xp.where(is_allowed, scores, -1.0)
         keys = scores
         if is_float:
-            whole = left[..., -1:]
-            base = xp.sum(whole * whole, axis=-2) / (n_left + n_right) if c > FEW_CLASSES else 0.0
+            base = xp.sum(total * total, axis=0) / (n_left + n_right) if c > FEW_CLASSES else 0.0
             keys = xp.where(is_allowed, xp.astype(scores - base, xp.float32), -xp.inf)
         cut = xp.astype(xp.argmax(keys, axis=-1), xp.int64)
         found.append((xp.take_along_axis(scores, cut[..., None], axis=-1)[..., 0], cut))

@@ -10,6 +10,7 @@ __all__ = ["gather_block"]
 
 
 def gather_block(rows: Host, slots: Host, columns: Host) -> Host:
+    """Do what `gather.gather_block` does."""
     block = np.empty((slots.shape[0], columns.shape[0]), dtype=rows.dtype)
     order = columns.argsort()
     _gather(np.ascontiguousarray(rows), slots.astype(np.int64), columns.take(order), order, block)

@@ -6,6 +6,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.grow import formulas
 
 __all__ = ["FEW_CLASSES", "gini_gains", "gini_scores"]
 
@@ -42,14 +43,17 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
     if n_classes > FEW_CLASSES:
         squares_left = xp.astype(xp.sum(left * left, axis=0), dtype)
         squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
-        scores = squares_left / safe_left + squares_right / safe_right
+        scores = formulas.gini_squares(squares_left, safe_left, squares_right, safe_right)
+    elif n_classes == 2:
+        inside, outside = xp.astype(left[0, ...], dtype), xp.astype(right[0, ...], dtype)
+        scores = formulas.gini_pair(safe_left, safe_right, inside, outside)
     else:
         surplus = xp.astype(left, dtype) * n_right - xp.astype(right, dtype) * n_left
         squares = surplus * surplus
         scores = squares[0, ...]
-        for c in range(1, n_classes if n_classes > 2 else 1):
+        for c in range(1, n_classes):
             scores = scores + squares[c, ...]
-        scores = scores * (1.0 / (safe_left * safe_right))
+        scores = formulas.gini_surplus(scores, safe_left, safe_right)
     return xp.where(is_split, scores, -1.0)
 
 
@@ -60,8 +64,8 @@ def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
     total = xp.where(total > 0, total, 1.0)
     n_classes = counts.shape[0]
     if n_classes > FEW_CLASSES:
-        before = xp.astype(xp.sum(counts * counts, axis=0), dtype) / total
-        gains = (scores - before) / total
+        squares = xp.astype(xp.sum(counts * counts, axis=0), dtype)
+        gains = formulas.squares_gain(scores, squares, total)
     else:
-        gains = scores * (2.0 if n_classes == 2 else 1.0) / (total * total)
+        gains = (formulas.pair_gain if n_classes == 2 else formulas.surplus_gain)(scores, total)
     return xp.where(scores < 0, -xp.inf, xp.where(gains > 0, gains, 0.0))
