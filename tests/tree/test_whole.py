@@ -15,8 +15,6 @@ from arraylearn.backend.tuning import tuned
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 
 WORTH = (
-    "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
-    "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
     "arraylearn.grow.lists_cpu._WORTH_A_THREAD",
 )
 
