@@ -89,10 +89,10 @@ def _check(mode: str, name: str) -> CompiledMode:
     raise ValueError(f"{name} must be 'auto', 'always' or 'never'; got {mode!r}.")
 
 
-def is_worth_compiling(n_values: int) -> bool:
-    """Whether work on so many values runs compiled bodies, where there are any."""
+def is_worth_compiling(n_values: int, least: int = MANY_VALUES) -> bool:
+    """Whether work on so many values runs compiled bodies; "auto" chooses them from `least` values on."""
     mode = get_compiled()
-    return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+    return mode == "always" or (mode == "auto" and n_values >= least and is_numba_installed())
 
 
 @cache
