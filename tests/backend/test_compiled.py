@@ -234,7 +234,10 @@ def test_all_learners_are_compiled_on_request(capsys):
     from arraylearn import cli
 
     assert cli.main(["compile"]) == 0
-    assert "compiled for 9 learners" in capsys.readouterr().out
+    assert "compiled for 10 learners" in capsys.readouterr().out
+    from arraylearn.svm.solvers import pair_loops_cpu
+
+    assert len(pair_loops_cpu.climb.signatures) == 2  # float32 of large problems, float64 of small ones
 
 
 def test_compiling_without_numba_says_what_to_install(monkeypatch, capsys):

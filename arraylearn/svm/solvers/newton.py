@@ -138,10 +138,13 @@ class _NewtonSolve:
         return _Visit(int(read[0]), bool(read[1]), read[2 : n + 2] > 0, not read[n + 2 :].any())
 
     def _near(self, is_near: Host, band: float) -> _ActiveRows:
-        """Return the rows near a band as the active ones; the others keep the bound they are at."""
+        """Return the rows near a band as the active ones; the others keep the bound they are at.
+
+        All rows are active where none, or nearly all, are near.
+        """
         xp, problem = self.place.xp, self.problem
         positions = is_near.nonzero()[0]
-        if positions.shape[0] > _MOST_ACTIVE * is_near.shape[0]:
+        if not 0 < positions.shape[0] <= _MOST_ACTIVE * is_near.shape[0]:
             return self.all_rows
         idx = from_host(positions, self.place, xp.int64)
         beta, _ = self._beta(band)

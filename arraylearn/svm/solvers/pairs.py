@@ -38,8 +38,7 @@ __all__ = [
 _PAIR_STEPS = 96
 _BISECTIONS = 48
 _STEP_SIZES = (1.0, 0.5, 0.25, 0.0625)
-# A matrix of 224 rows is worth as much as `backend.compiling.MANY_VALUES`: each value is read several times.
-_VALUES_PER_CELL = 0.4
+_LEAST_CELLS = 50_000  # of matrices, from which on pair steps are compiled: one of 224 rows
 
 
 class Block(NamedTuple):
@@ -64,7 +63,7 @@ def choose_body(xp: Namespace, n_cells: int) -> Body | str:
         return "not on a CPU of NumPy"
     from arraylearn.svm.solvers import pairs_cpu
 
-    if is_worth_compiling(int(_VALUES_PER_CELL * n_cells)):
+    if is_worth_compiling(n_cells, _LEAST_CELLS):
         return Body(pairs_cpu.solve_compiled, uses_roots=False)
     # the array program takes 88 microseconds a step, this one 5: programs of up to 223 rows need no Numba
     return Body(pairs_cpu.solve, uses_roots=True)
@@ -140,9 +139,11 @@ def inverse_curvature_roots(xp: Namespace, matrix: Array) -> Array:
     diagonal = xp.linalg.diagonal(matrix)
     largest = xp.max(xp.abs(diagonal), axis=-1)[:, None, None]
     tiny = float(xp.finfo(matrix.dtype).eps)
-    floor = 10 * tiny * xp.maximum(largest, xp.full_like(largest, tiny))
-    curvature = diagonal[:, :, None] + diagonal[:, None, :] - 2.0 * matrix
-    return 1.0 / xp.sqrt(xp.maximum(curvature, floor))
+    floor = 5 * tiny * xp.maximum(largest, xp.full_like(largest, tiny))
+    half = 0.5 * diagonal
+    # half of the curvature, which takes one pass over memory less
+    curvature = xp.maximum(half[:, :, None] + half[:, None, :] - matrix, floor)
+    return math.sqrt(0.5) / xp.sqrt(curvature)
 
 
 def pair_steps(

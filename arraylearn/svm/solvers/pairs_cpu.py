@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import multiply, subtract
 from scipy import linalg
 
 from arraylearn.backend.arrays.gather import gather_block
@@ -41,26 +42,30 @@ class Climb(NamedTuple):
     scratch: Host  # (m,)
 
 
-def solve(
-    block: Block, gradient: Host, point: Host, tol: float, max_steps: int, steps: Steps | None = None
-) -> tuple[Host, Host]:
-    """Solve each program in turn: `solve_block` by NumPy."""
-    if block.roots is None and steps is None:
+def solve(block: Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, Host]:
+    """Solve each program in turn, with pair steps by NumPy."""
+    if block.roots is None:
         block = block._replace(roots=inverse_curvature_roots(HOST.xp, block.matrix))
-    points = np.empty_like(point)
-    n_steps = np.zeros(point.shape[0], dtype=np.int64)
-    with small_products(HOST.xp):
-        for k in range(point.shape[0]):
-            one = Block(*(None if part is None else part[k] for part in block))
-            points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, max_steps, steps or _steps)
-    return points, n_steps
+    return _solve_each(block, gradient, point, tol, max_steps, _steps)
 
 
 def solve_compiled(
     block: Block, gradient: Host, point: Host, tol: float, max_steps: int
 ) -> tuple[Host, Host]:
     """Solve each program in turn, with compiled pair steps; another rounding ends in the same tolerance."""
-    return solve(block, gradient, point, tol, _COMPILED_STEPS * max_steps, _compiled_steps)
+    return _solve_each(block, gradient, point, tol, _COMPILED_STEPS * max_steps, _compiled_steps)
+
+
+def _solve_each(
+    block: Block, gradient: Host, point: Host, tol: float, max_steps: int, steps: Steps
+) -> tuple[Host, Host]:
+    points = np.empty_like(point)
+    n_steps = np.zeros(point.shape[0], dtype=np.int64)
+    with small_products(HOST.xp):
+        for k in range(point.shape[0]):
+            one = Block(*(None if part is None else part[k] for part in block))
+            points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, max_steps, steps)
+    return points, n_steps
 
 
 def _solve_one(
@@ -161,17 +166,17 @@ def find_partner(
 ) -> tuple[int, float]:
     """Return the coordinate whose fall gains most with the rise of i, and the size of the step."""
     roots = curvature[i]
-    np.subtract(highest, falling, scratch)
-    np.multiply(scratch, roots, scratch)
+    subtract(highest, falling, scratch)
+    multiply(scratch, roots, scratch)
     j = int(scratch.argmax())
     return j, scratch.item(j) * roots.item(j)
 
 
 def subtract_rows(row: Host, other: Host, step: float, slopes: Host, scratch: Host) -> None:
     """Update the gradients after a step."""
-    np.subtract(row, other, scratch)
-    np.multiply(scratch, step, scratch)
-    np.subtract(slopes, scratch, slopes)
+    subtract(row, other, scratch)
+    multiply(scratch, step, scratch)
+    subtract(slopes, scratch, slopes)
 
 
 # ---- Newton steps

@@ -9,6 +9,7 @@ from sklearn import svm as libsvm
 
 import arraylearn as al
 from arraylearn.backend.namespace import Place
+from arraylearn.svm.solvers import newton
 from arraylearn.svm.solvers.dual import DualProblem, classification_problem
 from arraylearn.svm.solvers.newton import solve_newton
 from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_by_arrays, minimize_smoothed
@@ -81,6 +82,14 @@ def test_a_linear_machine_on_every_rung(rung, C):
     assert np.all((beta >= lower) & (beta <= upper))
     gap = gradient[beta < upper].max() - gradient[beta > lower].min()
     assert gap <= 1.1 * tol
+
+
+def test_a_band_with_no_row_near_it(rung):
+    """Newton steps need a row: with none near the band, all are active, and nothing is left out."""
+    X, y = two_class_data("overlapping")
+    solve = newton._NewtonSolve(*stated(rung, X[:20], y[:20], 1.0), Settings())
+    assert solve._near(np.zeros(20, dtype=bool), 0.1) is solve.all_rows
+    assert solve._near(np.arange(20) < 3, 0.1).rows.shape[0] == 3
 
 
 @pytest.mark.rungs("syncs")

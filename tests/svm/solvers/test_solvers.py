@@ -8,8 +8,6 @@ import pytest
 from sklearn.datasets import make_classification
 
 import arraylearn as al
-from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
-from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.native import portable_only
@@ -157,33 +155,6 @@ def test_a_projection_keeps_the_sum_and_the_box(rung, xp, dtype):
     )
 
 
-@pytest.mark.parametrize("is_portable", [False, True])
-def test_put_gather_combine(rung, xp, dtype, is_portable):
-    rng = np.random.default_rng(0)
-    rows, weights = rng.normal(size=(7, 11)), rng.normal(size=3)
-    slots, columns = np.array([5, 0, 3]), np.array([10, 2, 2, 7])
-    store, some, at = rung.from_host(rows, dtype), rung.from_host(slots), rung.from_host(columns)
-    values = rung.from_host(weights, dtype)
-
-    def run():
-        return (
-            gather_block(xp, store, some, at),
-            combine_rows(xp, store, some, values),
-            put(xp, rung.from_host(rows[:, 0], dtype), some, values),
-        )
-
-    if is_portable:
-        with portable_only():
-            block, combined, changed = run()
-    else:
-        block, combined, changed = run()
-    expected = rows[:, 0].copy()
-    expected[slots] = weights
-    assert_close(block, rows[slots][:, columns], dtype=dtype)
-    assert_close(combined, weights @ rows[slots], dtype=dtype, rtol=1e-5, atol=1e-6)
-    assert_close(changed, expected, dtype=dtype)
-
-
 def problem_on(rung, n=500, bound=1.0, d=5, dtype=None):
     X, y = make_classification(n, d, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
     xp = rung.load()
@@ -241,18 +212,6 @@ def test_product_in_strips(rung, xp):
     matrix = KernelMatrix(place, x, Linear().gram)
     found = product(matrix, None, rung.from_host(columns), rung.from_host(weights, x.dtype))
     assert_close(found, X @ X[columns].T @ weights, dtype=x.dtype, rtol=1e-4, atol=1e-4)
-
-
-def test_warm_memory_is_lent_once(rung, xp, dtype):
-    first = scratch(xp, (40, 50), dtype, rung.device)
-    second = scratch(xp, (40, 50), dtype, rung.device)
-    first[:, :] = 1.0
-    second[:, :] = 2.0
-    assert_close(first, np.ones((40, 50)), dtype=dtype)
-    del first, second
-    third = scratch(xp, (10, 3), dtype, rung.device)
-    third[:, :] = 3.0
-    assert_close(third, np.full((10, 3), 3.0), dtype=dtype)
 
 
 @pytest.mark.rungs("syncs")
