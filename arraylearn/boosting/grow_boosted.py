@@ -21,11 +21,11 @@ from arraylearn.boosting.boosted_nodes import (
     side_values,
 )
 from arraylearn.boosting.gradients import GRADIENT_BITS, Gradients
-from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
 from arraylearn.grow.formulas import unpack
-from arraylearn.grow.newton import Constraint, Splits, best_splits
-from arraylearn.grow.node_blocks import BlockSplits, block_histograms, split_blocks
+from arraylearn.grow.histograms.choose import choose_body
+from arraylearn.grow.histograms.newton import Constraint, Splits, best_splits
+from arraylearn.grow.histograms.node_blocks import BlockSplits, block_histograms, split_blocks
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
 
@@ -275,7 +275,7 @@ def _next_level(
 def _grow_whole(
     body: Any, columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
 ) -> tuple[Nodes, Any]:
-    from arraylearn.grow.records_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
+    from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
 
     (d, n), m = columns.bins.shape, rows.shape[0]
     unit = 2.0 ** (shift - GRADIENT_BITS)

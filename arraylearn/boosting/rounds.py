@@ -13,9 +13,9 @@ from arraylearn.boosting.boosted_nodes import GrownTree, Limits
 from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
 from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
 from arraylearn.boosting.loss import mean_log_loss, start_scores
-from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
-from arraylearn.grow.node_blocks import add_to_sides
+from arraylearn.grow.histograms.choose import choose_body
+from arraylearn.grow.histograms.node_blocks import add_to_sides
 
 __all__ = ["Boosting", "Holdout", "Plan", "Sample", "boost"]
 
@@ -165,7 +165,7 @@ def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array
     given = columns.bins, grown.order, grown.splits, grown.steps
     if isinstance(choose_body(place, math.prod(columns.bins.shape)), str):
         return add_to_sides(place.xp, scores, *given)
-    from arraylearn.grow import node_blocks_cpu
+    from arraylearn.grow.histograms import node_blocks_cpu
 
     return node_blocks_cpu.add_to_sides(scores, *given)
 

@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import as_generator
-from arraylearn.grow.drawn import Bags
+from arraylearn.grow.drawn_columns.drawn import Bags
 
 __all__ = ["draw_bags", "draw_columns"]
 

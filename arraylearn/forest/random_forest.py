@@ -21,7 +21,7 @@ from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns
 from arraylearn.forest.grove import Grove, join_trees, pack_groves, share_sums
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.grow.drawn import DrawnPlan, choose_body, grow_trees
+from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels

@@ -26,15 +26,15 @@ from arraylearn.backend.random import as_generator
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
-from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
-from arraylearn.grow.lists import SortedRows, search_lists
-from arraylearn.grow.newton import best_splits
-from arraylearn.grow.node_blocks import (
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.histograms.newton import best_splits
+from arraylearn.grow.histograms.node_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,
     split_blocks,
 )
+from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots, pair_steps, project
 from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.tree.histogram import count_classes

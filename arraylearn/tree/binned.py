@@ -14,8 +14,8 @@ from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.gini import gini_gains
-from arraylearn.grow.gini_bins import gini_bins
-from arraylearn.grow.lists import ListSplits
+from arraylearn.grow.histograms.gini_bins import gini_bins
+from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 from arraylearn.tree.build import Limits, NextLevel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.namespace import Place
-from arraylearn.grow.lists import ListSplits
+from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.exact import sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat

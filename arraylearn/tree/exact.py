@@ -13,7 +13,7 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.gini import gini_gains, gini_scores
-from arraylearn.grow.lists import ListSplits, SortedRows, search_lists
+from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint

@@ -12,7 +12,7 @@ from arraylearn.backend.arrays.blocks import scatter, split_lists
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.grow.lists import ListSplits, divide_lists
+from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
 from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits

@@ -11,8 +11,8 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.grow.choose import choose_body
-from arraylearn.grow.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
+from arraylearn.grow.histograms.choose import choose_body
+from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.trees import GrowthLimits, Trees
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
@@ -55,7 +55,7 @@ def choose_lists_body(
         return "weights that are no integers"
     if n >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
         return "sums beyond 64 bits"
-    from arraylearn.grow.lists_cpu import grow_lists
+    from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
 
     return grow_lists
 
@@ -100,7 +100,7 @@ def finish_bins(
 
 
 def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimits) -> Trees:
-    from arraylearn.grow.records_cpu import GINI, Newton, Plan
+    from arraylearn.grow.histograms.records_cpu import GINI, Newton, Plan
 
     d, n = bins.shape
     c = rows.n_classes

@@ -13,8 +13,8 @@ from arraylearn.boosting.gradients import (
     log_loss_gradients,
 )
 from arraylearn.grow.formulas import unpack
-from arraylearn.grow.newton import Constraint, best_splits
-from arraylearn.grow.node_blocks import (
+from arraylearn.grow.histograms.newton import Constraint, best_splits
+from arraylearn.grow.histograms.node_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,

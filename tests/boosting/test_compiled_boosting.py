@@ -12,7 +12,7 @@ from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.tuning import tuned
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
-from arraylearn.grow.node_blocks import BlockSplits, add_to_sides
+from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
 from tests.boosting.test_boosting_ops import UNIT
@@ -22,7 +22,7 @@ pytest.importorskip("numba")
 
 from arraylearn.backend.arrays import bins_cpu as bins
 from arraylearn.boosting import gradients_cpu
-from arraylearn.grow import node_blocks_cpu
+from arraylearn.grow.histograms import node_blocks_cpu
 
 # How little work each module gives to a thread.
 LEAST = [

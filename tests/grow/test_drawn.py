@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.backend.random import splitmix
-from arraylearn.grow import drawn
-from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.drawn_columns import drawn
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.grow.trees import LEAF
 from tests.backends.assertions import assert_close
 
@@ -281,7 +281,7 @@ def test_why_the_array_program_serves(mode, work, changes, weight, reason):
 
 @needs_numba
 def test_from_how_much_work_on_the_body_is_chosen():
-    from arraylearn.grow import drawn_cpu
+    from arraylearn.grow.drawn_columns import drawn_cpu
 
     plan = drawn.DrawnPlan(9, 2, None, 2, 1, np.array([[0]]))
     with use_compiled("auto"):

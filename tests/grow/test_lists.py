@@ -10,7 +10,7 @@ from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.threads import set_num_threads
-from arraylearn.grow.lists import ListSplits, SortedRows, divide_lists, search_lists
+from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, divide_lists, search_lists
 from tests.backends.assertions import assert_close
 
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="Numba is not installed")
@@ -218,7 +218,7 @@ def test_body_and_program_grow_the_same_tree(sample):
 @pytest.mark.rungs("host")
 @pytest.mark.parametrize("n_classes", [2, 4, 7])
 def test_threads_grow_the_same_tree(monkeypatch, n_classes):
-    monkeypatch.setattr("arraylearn.grow.lists_cpu._WORTH_A_THREAD", 40)
+    monkeypatch.setattr("arraylearn.grow.sorted_lists.lists_cpu._WORTH_A_THREAD", 40)
     rng = np.random.default_rng(n_classes)
     X = rng.normal(size=(900, 5))
     y = (np.floor(2 * X[:, 0] - X[:, 1] ** 2) + rng.integers(0, 2, 900)).astype(int) % n_classes
@@ -237,7 +237,7 @@ def test_threads_grow_the_same_tree(monkeypatch, n_classes):
 
 
 def test_the_choice_of_a_body_is_given_in_words():
-    from arraylearn.grow.lists import choose_search
+    from arraylearn.grow.sorted_lists.lists import choose_search
 
     rows = SortedRows(np.zeros((2, 3), "int32"), np.zeros((2, 3)), (1, 3))
     counts = np.array([[1, 2]])

@@ -8,7 +8,7 @@ import pytest
 
 from arraylearn.backend.arrays import bins, fused, gather, linear, moments, order, segments
 from arraylearn.backend.native import portable_only
-from arraylearn.grow import cuts
+from arraylearn.grow.drawn_columns import cuts
 from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
 

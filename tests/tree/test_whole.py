@@ -14,7 +14,7 @@ from arraylearn.backend.tuning import tuned
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 
-WORTH = ("arraylearn.grow.lists_cpu._WORTH_A_THREAD",)
+WORTH = ("arraylearn.grow.sorted_lists.lists_cpu._WORTH_A_THREAD",)
 
 
 @pytest.fixture(params=[1, 3])

@@ -1,4 +1,4 @@
-"""Grow trees by `histograms_cpu`: buffers, threads, and the record that comes of it.
+"""Grow trees by the compiled loop: buffers, threads, and the record that comes of it.
 
 With several threads a tree begins in slices: each thread keeps its own slice of the rows of a node, divides
 it and counts it into a table of its own; one thread adds these up and searches. As soon as a node has no more
@@ -21,11 +21,11 @@ from arraylearn.backend.cpu.jit import Host
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import free_threads, parallel_map, run_jobs
 from arraylearn.backend.tuning import get_tuning
-from arraylearn.grow import records_cpu as records
-from arraylearn.grow import rows_cpu
-from arraylearn.grow.cuts_cpu import pass_bounds
-from arraylearn.grow.histograms_cpu import grow
-from arraylearn.grow.records_cpu import NEWTON_BOUNDED, NONE, Nodes, Plan, Rows, Scratch
+from arraylearn.grow.histograms import records_cpu as records
+from arraylearn.grow.histograms import rows_cpu
+from arraylearn.grow.histograms.best_cut_cpu import pass_bounds
+from arraylearn.grow.histograms.loop_cpu import grow
+from arraylearn.grow.histograms.records_cpu import NEWTON_BOUNDED, NONE, Nodes, Plan, Rows, Scratch
 from arraylearn.grow.trees import Trees
 from arraylearn.grow.trees_cpu import in_level_order
 

@@ -1,6 +1,6 @@
 """The best Gini split of nodes on presorted lists, and the lists divided there: all nodes of a level at once.
 
-This is the array program. `arraylearn.grow.lists_cpu` has a search of the same name, and grows all that is
+This is the array program. `arraylearn.grow.sorted_lists.lists_cpu` has a search of the same name, and grows all that is
 below a level.
 """
 
@@ -111,7 +111,7 @@ def choose_search(xp: Namespace, data: SortedRows, counts: Array) -> Callable[..
         return "one class"
     if data.columns.shape[1] >= MOST_ROWS or int(counts.sum()) >= MOST_WEIGHT:
         return "sums beyond 64 bits"
-    from arraylearn.grow import lists_cpu
+    from arraylearn.grow.sorted_lists import lists_cpu
 
     return lists_cpu.search_lists
 

@@ -7,7 +7,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Whole, entry, part
 from arraylearn.backend.cpu.prefetch import prefetch
 from arraylearn.backend.cpu.unsigned import index
-from arraylearn.grow.records_cpu import FEATURE, LOW, LOWER, MISSING_RIGHT, NONE, Nodes, Plan, Rows
+from arraylearn.grow.histograms.records_cpu import FEATURE, LOW, LOWER, MISSING_RIGHT, NONE, Nodes, Plan, Rows
 
 __all__ = ["add_up", "advance", "count", "divide", "fill", "join", "turn"]
 

@@ -23,8 +23,8 @@ from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
 from arraylearn.grow.gini import FEW_CLASSES
-from arraylearn.grow.lists import SortedRows
-from arraylearn.grow.scan_cpu import (
+from arraylearn.grow.sorted_lists.lists import SortedRows
+from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     BORDERS,
     SIDE,

@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Whole, compiled_part, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow import formulas
-from arraylearn.grow.records_cpu import (
+from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     FIRST,
     GINI,

@@ -1,7 +1,7 @@
 """Grow random trees: each node looks at some drawn columns, or at one drawn cut of each.
 
 This is the array program: level by level, the nodes of all trees side by side. The same function for CPUs is
-in `arraylearn.grow.drawn_cpu`.
+in `arraylearn.grow.drawn_columns.drawn_cpu`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.compiling import get_compiled, is_numba_installed
 from arraylearn.backend.namespace import HOST, Place, from_host, library_name, to_host
 from arraylearn.backend.random import splitmix
-from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
 from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["Bags", "DrawnPlan", "PackedRows", "choose_body", "finish_trees", "grow_trees", "pack_rows"]
@@ -111,7 +111,7 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
         return f"more than {_MOST_BINS:,} bins or {_MOST_CLASSES:,} classes"
     if weight >= _MOST_WEIGHT:
         return "weights of 2**31 or more in all"
-    from arraylearn.grow import drawn_cpu
+    from arraylearn.grow.drawn_columns import drawn_cpu
 
     return drawn_cpu.grow_trees
 

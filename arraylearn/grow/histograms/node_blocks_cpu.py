@@ -1,4 +1,4 @@
-"""Scores changed by the side that rows take, in compiled loops: see `arraylearn.grow.node_blocks`.
+"""Scores changed by the side that rows take, in compiled loops: see `arraylearn.grow.histograms.node_blocks`.
 
 Threads share the positions of all blocks, one block after the other; a block may belong to two of them.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, compiled, part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import parallel_map
-from arraylearn.grow.node_blocks import BlockSplits
+from arraylearn.grow.histograms.node_blocks import BlockSplits
 
 __all__ = ["add_to_sides"]
 

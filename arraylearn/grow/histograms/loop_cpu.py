@@ -19,8 +19,14 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Whole, entry, part
-from arraylearn.grow.cuts_cpu import find_class_cut, find_pair_cut, judge, may_split, pass_bounds
-from arraylearn.grow.records_cpu import (
+from arraylearn.grow.histograms.best_cut_cpu import (
+    find_class_cut,
+    find_pair_cut,
+    judge,
+    may_split,
+    pass_bounds,
+)
+from arraylearn.grow.histograms.records_cpu import (
     CHILD,
     DEPTH,
     FEATURE,
@@ -41,7 +47,7 @@ from arraylearn.grow.records_cpu import (
     Rows,
     Scratch,
 )
-from arraylearn.grow.rows_cpu import add_up, count, divide
+from arraylearn.grow.histograms.rows_cpu import add_up, count, divide
 
 __all__ = ["grow"]
 

@@ -1,4 +1,4 @@
-"""Trees whose nodes look at drawn columns, in compiled loops: `arraylearn.grow.drawn.grow_trees` for CPUs.
+"""Trees whose nodes look at drawn columns, in compiled loops: `arraylearn.grow.drawn_columns.drawn.grow_trees` for CPUs.
 
 A tree grows depth first, the smaller child first: the rows of a small node stay in the cache until all below
 it is done, and at most log2(n) nodes are pending. The rows of a node lie side by side::
@@ -25,7 +25,7 @@ from arraylearn.backend.cpu.jit import Host, Whole, entry, inlined, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.namespace import Place
 from arraylearn.grow import formulas
-from arraylearn.grow.drawn import Bags, DrawnPlan, finish_trees, pack_rows
+from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, finish_trees, pack_rows
 from arraylearn.grow.trees import LEAF, Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
@@ -101,7 +101,7 @@ class _Scratch(NamedTuple):
 
 
 def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPlan) -> Trees:
-    """Grow one tree per bag on `bins` (n, d) of the host: see `arraylearn.grow.drawn.grow_trees`."""
+    """Grow one tree per bag on `bins` (n, d) of the host: see `arraylearn.grow.drawn_columns.drawn.grow_trees`."""
     rows = pack_rows(codes, bags, plan)
     most, is_pair = int(bags.sizes.max()), plan.n_classes <= 2
     task = _Task(

@@ -23,6 +23,6 @@ def choose_body(place: Place, n_cells: int) -> ModuleType | str:
     reason = why_not_compiled(place, n_cells)
     if reason is not None:
         return reason
-    from arraylearn.grow import grow_cpu
+    from arraylearn.grow.histograms import grow_cpu
 
     return grow_cpu

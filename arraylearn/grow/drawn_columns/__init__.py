@@ -1,0 +1,1 @@
+"""Growth on some columns, drawn for each node: forests."""

@@ -1,0 +1,1 @@
+"""Growth on histograms of all columns: single trees and boosting."""

@@ -1,0 +1,1 @@
+"""Growth on presorted lists of rows: exact thresholds of single trees."""
