@@ -25,6 +25,8 @@ EMULATED_CUPY = [
 PYTEST = ["python", "-m", "pytest"]
 # Where results come from products of matrices, whose rounding depends on the kernel that BLAS picks.
 NUMERIC = ["tests/svm", "tests/bayes", "tests/gaussian", "tests/kernels", "tests/selection"]
+# What chooses a body, and what the learners promise.
+WITHOUT_NUMBA = ["tests/backend/test_compiled.py", "tests/contract/test_contract.py", "tests/forest"]
 BLAS_KERNELS = ["Haswell", "Zen", "SkylakeX", "Sandybridge", "Prescott"]
 
 
@@ -46,7 +48,7 @@ def one_blas_thread() -> dict[str, str]:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All default tests on numpy, array-api-strict and torch, with the doctests."""
+    """All default tests on numpy, its compiled bodies, array-api-strict and torch, with the doctests."""
     install(session, "test", "plot")
     session.run(*PYTEST, *(session.posargs or parallel()), env=one_blas_thread())
 
@@ -79,7 +81,7 @@ def slow(session: nox.Session) -> None:
 @nox.session
 def digests(session: nox.Session) -> None:
     """Every learner's models against recorded digests, by array programs and compiled bodies."""
-    install(session, "test", "compiled", torch=False)
+    install(session, "test", torch=False)
     run = session.posargs or parallel()
     session.run(*PYTEST, "tests/digests", "-m", "digests", *run, env=one_blas_thread())
 
@@ -95,7 +97,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types with mypy --strict."""
-    install(session, "compiled", "plot", torch=False)
+    install(session, "plot", torch=False)
     session.install("mypy>=1.15", "scipy-stubs")
     session.run("mypy")
 
@@ -111,7 +113,7 @@ def strict(session: nox.Session) -> None:
 
 @nox.session
 def fake_cuda(session: nox.Session) -> None:
-    """Rung 4: torch on a computing fake CUDA device (placement, waits, dtypes, order of additions)."""
+    """Rung 4: torch on a computing fake CUDA device (placement, syncs, dtypes, order of additions)."""
     install(session, "test", "plot")
     session.install("expecttest")
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
@@ -119,22 +121,26 @@ def fake_cuda(session: nox.Session) -> None:
 
 
 @nox.session
-def compiled(session: nox.Session) -> None:
-    """NumPy again, with the bodies that Numba compiles."""
-    install(session, "test", "plot", "compiled")
-    environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
-    session.run(*PYTEST, "tests", *parallel(), "--rungs", "compiled", *session.posargs, env=environment)
+def no_numba(session: nox.Session) -> None:
+    """NumPy where Numba is not installed: the learners, their warning, the command line."""
+    install(session, "test", torch=False)
+    session.run("pip", "uninstall", "--yes", "--quiet", "numba", "llvmlite")
+    environment = {"ARRAYLEARN_COMPILED": "auto", **one_blas_thread()}
+    expected = ["-W", "ignore:Numba is not installed:arraylearn.BackendFallbackWarning"]
+    run = session.posargs or [*WITHOUT_NUMBA, *parallel()]
+    session.run(*PYTEST, *expected, "--rungs", "numpy", *run, env=environment)
+    session.run("arraylearn", "demo", env=environment)
 
 
 @nox.session
 def blas(session: nox.Session) -> None:
     """Numeric tests under each kernel of OpenBLAS that this CPU has: `nox -s blas -- Haswell Prescott`."""
-    install(session, "test", "plot", "compiled")
+    install(session, "test", "plot")
     seen: dict[str, str] = {}
     for kernel in session.posargs or BLAS_KERNELS:
         environment = {"OPENBLAS_CORETYPE": kernel, "ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
-        told = session.run("python", "-m", "tests.backends.blas_kernel", kernel, silent=True, env=environment)
-        picked = str(told).strip()
+        kernel_command = ["python", "-m", "tests.backends.blas_kernel", kernel]
+        picked = str(session.run(*kernel_command, silent=True, env=environment)).strip()
         session.log(f"{kernel}: {picked}")
         if picked.startswith("left out"):
             continue
@@ -168,7 +174,7 @@ def bench(session: nox.Session) -> None:
     Without arguments every family runs at its small size, and the tables of benchmarks/RESULTS.md, the
     figures they come from and a chart are written anew.
     """
-    install(session, "bench", "plot", "compiled")
+    install(session, "bench", "plot")
     session.install("--no-deps", "wittgenstein")  # it asks for old versions of what it does not use
     session.install("pandas")
     kept = ["--json", "benchmarks/last_run.json", "--chart", "benchmarks/last_run.svg"]

@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
-from arraylearn.backend.errors import BackendUnavailableError
+from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
-    "MANY_VALUES",
     "CompiledMode",
     "describe_compiled",
     "get_compiled",
@@ -21,28 +22,28 @@ __all__ = [
     "is_worth_compiling",
     "set_compiled",
     "use_compiled",
+    "why_not_compiled",
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
 
-# From this many values on, "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run on a
-# machine also compiles.
-MANY_VALUES = 20_000
-
 _mode: CompiledMode | None = None
+_has_warned = False
 
 
 def set_compiled(mode: CompiledMode | None) -> None:
     """Choose when primitives on NumPy run compiled bodies. The models are the same to the last bit.
 
-    They need Numba (``pip install 'arraylearn[compiled]'``), release the interpreter lock, so that threads
-    help, and are compiled once per machine, when they are first used, which takes some seconds.
+    They need Numba, release the interpreter lock, so that threads help, and are compiled once per machine,
+    when they are first used, which takes some seconds; ``arraylearn compile`` does it beforehand. Numba is
+    installed with this package where there are wheels of it; without it, the first large call warns once.
 
     Parameters
     ----------
     mode : {"auto", "always", "never"} or None
         "auto" uses Numba, where it is installed, for calls with many values (20,000 or more); "always" uses
-        it for every call, and raises where it is not installed; "never" leaves all to NumPy. None is the
+        it for every call, and raises where it is not installed; "never" leaves all to NumPy and warns of
+        nothing. None is the
         default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
 
     Examples
@@ -54,14 +55,7 @@ def set_compiled(mode: CompiledMode | None) -> None:
     >>> al.set_compiled(None)
     """
     global _mode
-    if mode is not None:
-        _check(mode, "`mode`")
-        if mode == "always" and not is_numba_installed():
-            raise BackendUnavailableError(
-                "`mode`='always' needs Numba, which is not installed; "
-                "pip install 'arraylearn[compiled]', or choose 'auto' or 'never'."
-            )
-    _mode = mode
+    _mode = None if mode is None else _check(mode, "`mode`")
 
 
 def get_compiled() -> CompiledMode:
@@ -83,16 +77,55 @@ def use_compiled(mode: CompiledMode) -> Iterator[None]:
 
 
 def _check(mode: str, name: str) -> CompiledMode:
-    for known in get_args(CompiledMode):
-        if mode == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f"{name} must be 'auto', 'always' or 'never'; got {mode!r}.")
+    if mode not in get_args(CompiledMode):
+        raise ValueError(f"{name} must be 'auto', 'always' or 'never'; got {mode!r}.")
+    if mode == "always" and not is_numba_installed():
+        raise BackendUnavailableError(
+            f"{name}='always' needs Numba, which is not installed; pip install numba, or choose 'auto' or "
+            "'never'."
+        )
+    return cast(CompiledMode, mode)
 
 
-def is_worth_compiling(n_values: int) -> bool:
-    """Whether work on so many values runs compiled bodies, where there are any."""
+def is_worth_compiling(n_values: int, least: int | None = None) -> bool:
+    """Whether work on so many values runs compiled bodies; warn once where only Numba is missing.
+
+    `least` is the number of values from which on "auto" chooses them; default: that of the tuning.
+    """
     mode = get_compiled()
-    return mode == "always" or (mode == "auto" and n_values >= MANY_VALUES and is_numba_installed())
+    if mode != "auto":
+        return mode == "always"
+    if n_values < (get_tuning().compiled_values if least is None else least):
+        return False
+    if not is_numba_installed():
+        _warn_once()
+        return False
+    return True
+
+
+def _warn_once() -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warn_caller(
+            "Numba is not installed: NumPy computes the same results, trees, forests, boosting and support "
+            "vector machines several times slower. Remedy: pip install numba. To go on without it and "
+            "without this warning: arraylearn.set_compiled('never').",
+            BackendFallbackWarning,
+        )
+
+
+def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
+    """Return why work on so many values at a place is left to the array program; None where it is not."""
+    if place.library != "numpy":
+        return f"the rows are computed with by {place.library}"
+    if get_compiled() == "never":
+        return "compiled bodies are switched off"
+    if is_worth_compiling(n_values, least):
+        return None
+    if not is_numba_installed():
+        return "Numba is not installed"
+    return f"less work than {get_tuning().compiled_values if least is None else least:,} values"
 
 
 @cache
@@ -104,5 +137,5 @@ def is_numba_installed() -> bool:
 def describe_compiled() -> str:
     """Return in a few words whether compiled bodies are used here, and how to get them."""
     if not is_numba_installed():
-        return "no, Numba is not installed; pip install 'arraylearn[compiled]'"
+        return "no, Numba is not installed; pip install numba"
     return f"{get_compiled()}, by Numba {importlib.metadata.version('numba')}"

@@ -16,7 +16,7 @@ class BackendUnavailableError(ImportError, RuntimeError):
 
 
 class BackendFallbackWarning(UserWarning):
-    """A backend was missing and the stated fallback computes instead."""
+    """A backend, or Numba, is missing and something else computes instead: the stated fallback, or NumPy."""
 
 
 class MemoryBudgetError(MemoryError):

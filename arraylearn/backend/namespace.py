@@ -106,12 +106,15 @@ def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
 
 
 def to_host(x: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to a NumPy array; on a GPU this is a sync."""
+    """Return the numbers as a NumPy array: on the CPU the same memory, on a GPU a copy and a sync."""
     if isinstance(x, np.ndarray):
         return x
     library = locate(x).library
     if library == "torch":
-        return cast("np.ndarray[Any, Any]", x.detach().cpu().numpy())
+        x = x.detach().cpu()
+        if x.is_floating_point() and not hasattr(np, str(x.dtype).removeprefix("torch.")):
+            x = x.float()  # bfloat16 and the like
+        return cast("np.ndarray[Any, Any]", x.numpy())
     if library == "cupy":
         return cast("np.ndarray[Any, Any]", x.get())
     if library == "array_api_strict":

@@ -154,6 +154,9 @@ def _version(library: str) -> str | None:
 def backend_info() -> list[Availability]:
     """List which backends work on this machine, on which device, and why the others do not.
 
+    torch on the CPU computes where it is named (``backend="torch"``, `use_backend`, `set_backend`, or the
+    environment); tensors on the CPU are otherwise computed with by NumPy on the same memory.
+
     Returns
     -------
     list of Availability

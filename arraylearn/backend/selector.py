@@ -1,4 +1,8 @@
-"""Choose the backend: estimator > context > process > environment > follow the input."""
+"""Choose the backend: estimator > context > process > environment > follow the input.
+
+To follow an input on the CPU means NumPy, on the input's own memory: the bodies for CPUs are NumPy's. So
+torch computes on the CPU only where it was named.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
-from arraylearn.backend.namespace import Place
+from arraylearn.backend.namespace import HOST, Place, is_on_host
 from arraylearn.backend.probe import Availability, parse, probe
 
-__all__ = ["choose_place", "get_backend", "resolve", "set_backend", "use_backend"]
+__all__ = ["choose_place", "compute_at_home", "get_backend", "resolve", "set_backend", "use_backend"]
 
 # What "auto" tries, in this order.
 _AUTO = ("cupy", "torch:cuda", "numpy")
@@ -33,6 +37,7 @@ class _Unset:
 _UNSET = _Unset()
 _context: ContextVar[Choice | _Unset | None] = ContextVar("arraylearn_backend", default=_UNSET)
 _process: Choice | _Unset | None = _UNSET
+_is_at_home = False
 _warned: set[tuple[str, str]] = set()
 _lock = threading.Lock()
 
@@ -44,7 +49,8 @@ def set_backend(name: str | None, *, fallback: str | None = None) -> None:
     ----------
     name : str or None
         ``"numpy"``, ``"torch"``, ``"torch:cuda:0"``, ``"cupy"``, ``"cupy:1"``, ``"auto"`` (a CUDA device that
-        works, else NumPy), or None: compute where the input lives.
+        works, else NumPy), or None: compute where the input lives, for torch on the CPU by NumPy on the
+        same memory.
     fallback : str, optional
         Backend to use, after one `BackendFallbackWarning`, where `name` is not available. Without it a
         missing backend raises `BackendUnavailableError`, here and now.
@@ -99,7 +105,24 @@ def get_backend() -> str | None:
 def choose_place(home: Place, backend: str | None = None) -> Place:
     """Return where to compute for an input that lives at `home` and an estimator's ``backend=``."""
     choice = Choice(backend, _environment_fallback()) if backend is not None else _in_force()
-    return home if choice is None else resolve(choice.name, fallback=choice.fallback)
+    return _follow(home) if choice is None else resolve(choice.name, fallback=choice.fallback)
+
+
+def _follow(home: Place) -> Place:
+    """Return where to compute for an input at `home` when no backend was named."""
+    is_cpu_tensor = home.library == "torch" and is_on_host(home)
+    return HOST if is_cpu_tensor and not _is_at_home else home
+
+
+@contextmanager
+def compute_at_home() -> Iterator[None]:
+    """Inside, in all threads, torch computes with its own tensors on the CPU, too: for tests of torch."""
+    global _is_at_home
+    before, _is_at_home = _is_at_home, True
+    try:
+        yield
+    finally:
+        _is_at_home = before
 
 
 def resolve(name: str, *, fallback: str | None = None) -> Place:

@@ -10,8 +10,8 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.boosting.boosted_nodes import GrownTree
+from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.grow.binned_trees import BinnedTrees, pack_binned
 from arraylearn.grow.columns import Binning
 from arraylearn.walk.leaves import sum_leaves

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
-from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import (
     Boosted,
@@ -17,8 +16,9 @@ from arraylearn.boosting.boosted import (
     sum_scores,
 )
 from arraylearn.boosting.boosted_nodes import Limits
+from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
-from arraylearn.boosting.rounds import Boosting, Holdout, Plan, boost
+from arraylearn.boosting.rounds import Boosting, Holdout, Plan, Sample, boost
 from arraylearn.checks import check_number, check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.binned_trees import pack_binned
@@ -252,9 +252,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         with show_progress("boosting", self.n_estimators, self.verbose) as report:
             return boost(
                 place,
-                columns,
-                codes,
-                weights,
+                Sample(columns, codes, weights),
                 len(self.classes_),
                 plan,
                 generators,

@@ -68,13 +68,19 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
+    import logging
+
     from rich.console import Console
 
     from arraylearn.selftest.warm_up import compile_bodies
 
-    console = Console()
-    with console.status("compiling ...") as status:
-        seconds = compile_bodies(lambda name: status.update(f"compiled: {name} ..."))
+    console, notices = Console(), logging.getLogger("arraylearn.compile")
+    notices.disabled = True  # they would recommend this command
+    try:
+        with console.status("compiling ...") as status:
+            seconds = compile_bodies(lambda name: status.update(f"compiled: {name} ..."))
+    finally:
+        notices.disabled = False
     console.print(
         f"compiled for {len(seconds)} learners in {sum(seconds.values()):.0f} s; Numba keeps the result"
     )

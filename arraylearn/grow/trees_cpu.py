@@ -11,32 +11,37 @@ from arraylearn.backend.cpu.jit import Host, entry
 __all__ = ["in_level_order"]
 
 
-def in_level_order(first_child: Host, n_nodes: int) -> tuple[Host, Host, Host]:
-    """Return where each node of a tree stood, its first child, and its depth, in the order of `Trees`.
+def in_level_order(first_child: Host, most_nodes: int, n_roots: int = 1) -> tuple[Host, Host, Host]:
+    """Return where each node stood, its first child, and its depth, in the order of `Trees`.
 
     Parameters
     ----------
-    first_child : int32 array (at least n_nodes,)
-        The left child of each node, -1 for a leaf; the right child follows it. Node 0 is the root. There may
-        be gaps: only nodes below the root count.
-    n_nodes : int
-        How many nodes are below the root, and the root.
+    first_child : int32 array (s,)
+        The left child of each node, -1 for a leaf; the right child follows it. There may be gaps: only roots
+        and nodes below them count.
+    most_nodes : int
+        How many nodes there are, or more.
+    n_roots : int
+        The first nodes are roots: a level holds the nodes of all their trees.
 
     Returns
     -------
-    three int32 arrays (n_nodes,)
+    three int32 arrays (m,)
         ``field[where]`` is a field in the new order.
     """
-    where, first, depth, level, below = np.empty((5, n_nodes), dtype=np.int32)
-    _number_nodes(first_child, where, first, depth, level, below)
-    return where, first, depth
+    where, first, depth, level, below = np.empty((5, most_nodes), dtype=np.int32)
+    n_nodes = _number_nodes(n_roots, first_child, where, first, depth, level, below)
+    return where[:n_nodes], first[:n_nodes], depth[:n_nodes]
 
 
 @entry
-def _number_nodes(first_child: Host, where: Host, first: Host, depth: Host, level: Host, below: Host) -> Any:
+def _number_nodes(
+    n_roots: int, first_child: Host, where: Host, first: Host, depth: Host, level: Host, below: Host
+) -> Any:
     """Go down level by level; `level` holds the new numbers of the nodes to look at, `below` those after."""
-    where[0], first[0], depth[0], level[0] = 0, -1, 0, 0
-    n_nodes, n_level, height = 1, 1, 0
+    for i in range(n_roots):
+        where[i], first[i], depth[i], level[i] = i, -1, 0, i
+    n_nodes, n_level, height = n_roots, n_roots, 0
     while n_level > 0:
         height += 1
         n_split = 0

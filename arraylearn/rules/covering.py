@@ -8,10 +8,10 @@ from typing import NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies_all
+from arraylearn.rules.literals.gains import Gain
 from arraylearn.rules.literals.grow_rule import GrownRule, RuleGrowth, grow_rule
 from arraylearn.rules.literals.live_rows import LiveRows, all_rows_in_blocks, lay_out_again, restrict
 from arraylearn.rules.literals.row_blocks import lay_out
-from arraylearn.rules.literals.score_literals import Gain
 from arraylearn.rules.literals.target import Counts, Target, Weight, weigh
 from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.training_rows import TrainingRows, default_class

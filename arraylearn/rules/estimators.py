@@ -8,7 +8,7 @@ from arraylearn.backend.random import as_generator
 from arraylearn.checks import check_choice, check_number, check_whole
 from arraylearn.rules.base import RuleClassifier
 from arraylearn.rules.covering import CoveringSettings, learn_covering
-from arraylearn.rules.literals.score_literals import GAINS
+from arraylearn.rules.literals.gains import GAINS
 from arraylearn.rules.resolve import CONFLICTS, Conflict
 from arraylearn.rules.ripper.learn import RipperSettings, learn_ripper
 from arraylearn.rules.rule import CodedRule

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,13 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import compiling
-from arraylearn.backend.compiling import MANY_VALUES, is_worth_compiling, use_compiled
+from arraylearn.backend.compiling import is_worth_compiling, use_compiled
 from arraylearn.backend.native import compiled, native
 from arraylearn.backend.native import numpy as numpy_bodies
+from arraylearn.backend.tuning import Tuning, tuned
 from tests.backends.rungs import RUNGS
+
+ENOUGH = Tuning().compiled_values
 
 
 def needs_numba(test):
@@ -33,8 +37,8 @@ def invented(monkeypatch):
     """A primitive with two bodies that return which of them ran."""
     monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
     monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
-    monkeypatch.setattr(compiled, "_load", lambda name: lambda values: ("compiled", 2 * values))
-    monkeypatch.setattr(compiled, "is_numba_installed", lambda: True)
+    monkeypatch.setattr(compiled, "load_body", lambda name: lambda values: ("compiled", 2 * values))
+    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
     compiled._by_size.cache_clear()
 
 
@@ -45,45 +49,80 @@ def body_for(n):
 def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented):
     with use_compiled("auto"):
         assert body_for(10) == "plain"
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
         assert body_for(10) == "plain"
+        with tuned(compiled_values=10):
+            assert body_for(10) == "compiled"
 
 
 def test_values_in_records_count():
-    record = (np.ones(MANY_VALUES // 2), (np.ones(MANY_VALUES // 2), None), "text")
-    assert compiled._count_values((record, 3)) == MANY_VALUES
+    record = (np.ones(ENOUGH // 2), (np.ones(ENOUGH // 2), None), "text")
+    assert compiled._count_values((record, 3)) == ENOUGH
 
 
 def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
     monkeypatch.delattr(numpy_bodies, "double")
     with use_compiled("auto"):
         assert native(xp, "double")(np.ones(10)) is None
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
     with use_compiled("never"):
         assert native(xp, "double") is None
 
 
-def test_always_and_never(invented, monkeypatch):
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+def test_always_and_never(invented):
     with use_compiled("always"):
         assert body_for(10) == "compiled"
     with use_compiled("never"):
-        assert body_for(MANY_VALUES) == "plain"
+        assert body_for(ENOUGH) == "plain"
 
 
-def test_without_numba_all_is_left_to_numpy(invented, monkeypatch):
-    monkeypatch.setattr(compiled, "is_numba_installed", lambda: False)
+def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented, monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(compiling, "_has_warned", False)
+    with use_compiled("never"):
+        assert body_for(20_000) == "plain"
     with use_compiled("auto"):
-        assert body_for(MANY_VALUES) == "plain"
-    with pytest.raises(ImportError, match="pip install"):
+        assert body_for(10) == "plain"
+        with pytest.warns(al.BackendFallbackWarning, match="slower. Remedy: pip install numba") as found:
+            assert body_for(20_000) == "plain"
+        assert found[0].filename == __file__
+        assert body_for(20_000) == "plain"  # a second warning would be an error
+    with pytest.raises(ImportError, match="pip install numba"):
         al.set_compiled("always")
+    monkeypatch.setenv("ARRAYLEARN_COMPILED", "always")
+    with pytest.raises(ImportError, match="ARRAYLEARN_COMPILED='always' needs Numba"):
+        al.get_compiled()
     assert "not installed" in compiling.describe_compiled()
+
+
+_WITHOUT = """
+import sys, warnings
+sys.modules["numba"] = None  # cannot be imported, as if it were not there
+import numpy as np
+import arraylearn as al
+X = np.random.default_rng(0).normal(size=(3000, 8))
+y = (X[:, 0] + X[:, 1] > 0).astype(int)
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    for learner in (al.DecisionTreeClassifier(), al.RandomForestClassifier(n_estimators=3, random_state=0),
+                    al.GradientBoostingClassifier(n_estimators=3), al.SVC()):
+        print((learner.fit(X, y).predict(X) != y).sum())
+print([str(each.message)[:22] for each in found], "numba" in sys.modules and sys.modules["numba"])
+"""
+
+
+def test_learners_do_without_numba():
+    environment = {**os.environ, "ARRAYLEARN_COMPILED": "auto"}
+    run = [sys.executable, "-c", _WITHOUT]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
+    *wrong, last = done.stdout.splitlines()
+    assert [int(n) < 300 for n in wrong] == [True] * 4
+    assert last == "['Numba is not installed'] None"
 
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
-    sizes = (0, MANY_VALUES - 1, MANY_VALUES)
+    sizes = (0, ENOUGH - 1, ENOUGH)
     for mode, wanted in (("auto", [False, False, True]), ("always", [True] * 3), ("never", [False] * 3)):
         with use_compiled(mode):
             assert [is_worth_compiling(n) for n in sizes] == wanted
@@ -107,7 +146,7 @@ def test_a_block_leaves_the_mode_as_it_was():
 @needs_numba
 @pytest.mark.parametrize("name", sorted(compiled.BODIES))
 def test_every_entry_has_a_body(name):
-    module = importlib.import_module(f"arraylearn.backend.native.compiled.{compiled.BODIES[name]}")
+    module = importlib.import_module(compiled.module_of(name))
     assert callable(getattr(module, name))
 
 
@@ -118,6 +157,28 @@ def test_without_a_folder_to_keep_it_all_is_compiled_for_the_process(monkeypatch
     monkeypatch.setattr(jit, "_folder", lambda: None)
     double = jit.compiled(lambda values: 2 * values)
     np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
+
+
+@needs_numba
+def test_long_compiling_is_logged_once_and_short_compiling_is_not(caplog):
+    from arraylearn.backend.cpu.notice import CompileNotice
+
+    def compile_for(notice, seconds):
+        notice.on_start(None)
+        notice.on_start(None)  # a callee
+        time.sleep(seconds / 2)
+        notice.on_end(None)
+        time.sleep(seconds / 2)
+        notice.on_end(None)
+
+    notice = CompileNotice(0.3)
+    compile_for(notice, 0.02)
+    assert not caplog.records
+    for _ in range(3):
+        compile_for(notice, 0.2)  # together they take long
+    (record,) = caplog.records
+    assert record.name == "arraylearn.compile"
+    assert "`arraylearn compile`" in record.message
 
 
 _CALLER = """
@@ -173,7 +234,10 @@ def test_all_learners_are_compiled_on_request(capsys):
     from arraylearn import cli
 
     assert cli.main(["compile"]) == 0
-    assert "compiled for 9 learners" in capsys.readouterr().out
+    assert "compiled for 10 learners" in capsys.readouterr().out
+    from arraylearn.svm.solvers import pair_loops_cpu
+
+    assert len(pair_loops_cpu.climb.signatures) == 2  # float32 of large problems, float64 of small ones
 
 
 def test_compiling_without_numba_says_what_to_install(monkeypatch, capsys):

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from arraylearn.backend import namespace
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, splitmix
-from arraylearn.backend.threads import parallel_map, with_workers
+from arraylearn.backend.threads import parallel_map, run_jobs
 from arraylearn.gaussian import class_moments, density
 from arraylearn.tree import histogram
 from tests.backends.assertions import assert_close
@@ -175,67 +177,146 @@ def test_errors_of_a_thread_arrive():
         parallel_map(lambda i: 1 // i, [1, 0, 1])
 
 
-def test_workers_run_beside_the_block_and_end_with_it():
+def test_the_pool_serves_after_an_error_and_no_item_is_lost():
     al.set_num_threads(3)
-    met, over = threading.Barrier(3), threading.Event()
-    left = []
+    done = []
 
-    def work():
-        met.wait(timeout=30)
-        over.wait(timeout=30)
-        left.append(threading.get_ident())
+    def work(i):
+        done.append(i)
+        if i % 7 == 3:
+            raise KeyError(i)
+        return i
 
-    with with_workers(work, over.set, 3):
-        met.wait(timeout=30)  # passes only if two workers started
-        assert not left
-    assert len({*left, threading.get_ident()}) == 3
+    for _ in range(20):
+        with pytest.raises(KeyError, match="3"):  # the first in the order of the items
+            parallel_map(work, range(30))
+    done.clear()
+    assert parallel_map(lambda i: done.append(i) or i, range(100)) == list(range(100))
+    assert sorted(done) == list(range(100))
 
 
-def test_workers_end_after_an_error():
+def test_more_threads_than_cores_and_more_items_than_threads():
+    n_threads = 4 * (os.cpu_count() or 1) + 3
+    al.set_num_threads(n_threads)
+    barrier = threading.Barrier(n_threads, timeout=60)
+
+    def meet(i):
+        barrier.wait()  # passes only if all threads are there at once
+        return i
+
+    assert parallel_map(meet, range(n_threads)) == list(range(n_threads))
+    rows = np.random.default_rng(0).random((200, 3000))
+    sums = parallel_map(lambda i: float(np.sort(rows[i]).sum()), range(200))
+    assert sums == [float(np.sort(row).sum()) for row in rows]
+
+
+def test_pools_of_others_call_into_ours():
+    """Threads of a caller's own pool share ours: each gets its own results, and none waits for another."""
     al.set_num_threads(2)
-    over = threading.Event()
-    with pytest.raises(ZeroDivisionError), with_workers(lambda: over.wait(timeout=30), over.set, 2):
-        raise ZeroDivisionError
-    assert over.is_set()
+
+    def outer(i):
+        return parallel_map(lambda j: parallel_map(lambda k: 100 * i + 10 * j + k, range(3)), range(4))
+
+    with ThreadPoolExecutor(6) as others:
+        found = list(others.map(outer, range(12), timeout=60))
+    assert found == [[[100 * i + 10 * j + k for k in range(3)] for j in range(4)] for i in range(12)]
 
 
-def test_errors_of_workers_arrive():
+def test_an_error_in_nested_work_arrives_once_through_both_levels():
+    al.set_num_threads(2)
+
+    def outer(i):
+        return parallel_map(lambda j: 1 // (i - j), range(3))
+
+    with pytest.raises(ZeroDivisionError):
+        parallel_map(outer, range(6))
+    assert parallel_map(lambda i: parallel_map(abs, [-i, i]), range(1, 3)) == [[1, 1], [2, 2]]
+
+
+def test_the_number_of_threads_may_change_while_work_runs():
     al.set_num_threads(2)
     begun = threading.Event()
 
-    def work():
+    def work(i):
         begun.set()
+        time.sleep(0.01)
+        return i
+
+    with ThreadPoolExecutor(1) as other:
+        running = other.submit(parallel_map, work, range(20))
+        assert begun.wait(timeout=30)
+        al.set_num_threads(3)
+        assert parallel_map(work, range(6)) == list(range(6))
+        assert running.result(timeout=30) == list(range(20))
+
+
+def test_jobs_lead_to_further_jobs_in_all_threads():
+    al.set_num_threads(3)
+    met, done = threading.Barrier(3), []
+
+    def first(thread):
+        met.wait(timeout=30)  # passes only if three threads came
+        return [second] * 4
+
+    def second(thread):
+        done.append(thread)
+        return []
+
+    run_jobs([first] * 3, 3)
+    assert len(done) == 12
+    assert set(done) <= {0, 1, 2}
+
+
+def test_errors_of_jobs_arrive_and_end_the_others():
+    al.set_num_threads(2)
+    ran = []
+
+    def fail(thread):
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), with_workers(work, begun.set, 2):
-        assert begun.wait(timeout=30)
+    def endless(thread):
+        ran.append(thread)
+        time.sleep(0.001)
+        return [endless]
+
+    with pytest.raises(ZeroDivisionError):
+        run_jobs([endless, endless, fail], 2)
+    assert ran
 
 
-def test_one_thread_and_workers_start_no_workers():
-    came = []
-    with with_workers(lambda: came.append(1), list, 1):
-        pass
+def test_jobs_inside_a_worker_run_there():
+    al.set_num_threads(2)
+    idents = set()
+
+    def job(thread):
+        idents.add((thread, threading.get_ident()))
+        return []
 
     def inside(_):
-        with with_workers(lambda: came.append(1), list, 2):
-            pass
+        before = threading.get_ident()
+        run_jobs([job] * 3, 2)
+        return before
 
+    came = parallel_map(inside, range(4))
+    assert {thread for thread, _ in idents} == {0}
+    assert {ident for _, ident in idents} <= set(came)
+
+
+def test_jobs_do_not_wait_for_threads_that_are_busy():
     al.set_num_threads(2)
-    parallel_map(inside, range(4))
-    assert not came
+    hold, over = threading.Event(), []
+    blocked = [threading.Thread(target=lambda: parallel_map(lambda _: hold.wait(timeout=30), range(2)))]
+    blocked[0].start()
+    try:
+        run_jobs([lambda thread: over.append(thread) or []] * 3, 2)
+    finally:
+        hold.set()
+        blocked[0].join()
+    assert over == [0, 0, 0]
 
 
-def test_the_block_does_not_wait_for_a_worker_that_has_not_started():
-    al.set_num_threads(2)
-    hold, over = threading.Event(), threading.Event()
-    came = []
-    # both threads of the pool are busy
-    with with_workers(lambda: hold.wait(timeout=30), hold.set, 3):
-        with with_workers(lambda: came.append(1), over.set, 2):
-            pass
-        assert not hold.is_set()
-    assert over.is_set()
-    assert not came
+def test_no_jobs_no_work():
+    run_jobs([], 2)
 
 
 @pytest.mark.parametrize("n", [0, -2, 1.5, True, "2"])
@@ -258,6 +339,23 @@ def test_a_forked_child_makes_its_own_threads():
         "pid = os.fork()\n"
         "if pid == 0: os._exit(0 if parallel_map(abs, [-1, -2]) == [1, 2] else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_a_child_forked_inside_a_worker_or_beside_running_work_computes():
+    program = (
+        "import os, sys, threading, time, warnings; warnings.simplefilter('ignore')\n"
+        "from arraylearn.backend.threads import parallel_map, set_num_threads\n"
+        "set_num_threads(3)\n"
+        "def fork(_):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0: os._exit(0 if parallel_map(abs, [-1, -2, -3]) == [1, 2, 3] else 1)\n"
+        "    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "busy = threading.Thread(target=parallel_map, args=(time.sleep, [0.05] * 12)); busy.start()\n"
+        "beside = fork(0)\n"  # while the pool is at work
+        "inside = parallel_map(fork, range(2))\n"
+        "busy.join(); sys.exit(any([beside, *inside]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 

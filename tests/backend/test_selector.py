@@ -14,7 +14,7 @@ from arraylearn.backend import probe as probes
 from arraylearn.backend import selector
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.probe import Availability, BackendName, parse
-from arraylearn.backend.selector import choose_place, resolve
+from arraylearn.backend.selector import choose_place, compute_at_home, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,25 @@ def test_without_a_choice_computation_follows_the_input(rung):
     home = Place(rung.load(), rung.device)
     assert al.get_backend() is None
     assert choose_place(home) == home
+
+
+def test_tensors_on_the_cpu_are_computed_with_by_numpy_unless_torch_is_named(monkeypatch):
+    torch = resolve("torch")
+    assert choose_place(torch) == HOST
+    assert choose_place(torch, "torch") == torch
+    with al.use_backend("torch"):
+        assert choose_place(torch) == torch
+        with al.use_backend(None):
+            assert choose_place(torch) == HOST
+    with compute_at_home():
+        assert choose_place(torch) == torch
+    al.set_backend("torch")
+    assert choose_place(torch) == torch
+    al.set_backend(None)
+    assert choose_place(torch) == HOST
+    monkeypatch.setattr(selector, "_process", selector._UNSET)
+    monkeypatch.setenv("ARRAYLEARN_BACKEND", "torch")
+    assert choose_place(torch) == torch
 
 
 def test_order_of_precedence(monkeypatch):

@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend.native import numpy_boosting, portable_only
-from arraylearn.backend.ops.boosting import (
-    BlockSplits,
-    add_to_sides,
-    block_histograms,
-    histogram_cells,
-    split_blocks,
-)
-from arraylearn.backend.ops.gradients import (
+from arraylearn.backend.native import portable_only
+from arraylearn.boosting.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
     gradient_tables,
     log_loss_gradients,
-    unpack,
 )
-from arraylearn.backend.ops.splits import Constraint, best_splits
+from arraylearn.grow.formulas import unpack
+from arraylearn.grow.newton import Constraint, best_splits
+from arraylearn.grow.node_blocks import (
+    BlockSplits,
+    add_to_sides,
+    block_histograms,
+    split_blocks,
+)
 from tests.backends.assertions import assert_close
 
 UNIT = 1 << SCORE_BITS
@@ -97,34 +96,13 @@ def test_block_histograms(rung, xp, d, n, n_bins):
     b, w, o = (rung.from_host(part) for part in (bins, packed, order))
 
     def run():
-        cells = histogram_cells(xp, b, n_bins)
-        return (block_histograms(xp, b, cells, w, o, starts, sizes, n_bins),)
+        return (block_histograms(xp, b, w, o, starts, sizes, n_bins),)
 
     expected = np.zeros((3, d, n_bins), dtype=np.int64)
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         for row in order[start : start + size]:
             expected[j, np.arange(d), bins[:, row]] += packed[row]
     assert_close(both(rung, run)[0], expected.cumsum(axis=2))
-
-
-@pytest.mark.parametrize("n_bins", [7, 200])
-def test_block_histograms_in_many_chunks(monkeypatch, n_bins):
-    rng = np.random.default_rng(n_bins)
-    d, n = 400, 900  # more cells than 16 bits can count, more rows than a chunk has
-    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    packed, order = packed_weights(rng, n), rng.permutation(n)
-
-    def run(starts, sizes):
-        cells = histogram_cells(np, bins, n_bins)
-        return block_histograms(np, bins, cells, packed, order, starts, sizes, n_bins)
-
-    for blocks in (([0], [n]), ([0, 450, 461], [450, 11, 439])):
-        found = run(*blocks)
-        with portable_only():
-            assert_close(found, run(*blocks))
-        with monkeypatch.context() as patch:
-            patch.setattr(numpy_boosting, "csc_matvec", None)  # if SciPy should lose it
-            assert_close(run(*blocks), found)
 
 
 @pytest.mark.parametrize("has_missing", [False, True])

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
+from arraylearn.table import learn_schema
 from tests.backends import rungs
 from tests.backends.assertions import assert_close
 from tests.contract.estimators import SUBJECTS
@@ -30,6 +31,7 @@ BACKEND_NAMES = {
 }
 FRAMES = ("pandas", "polars", "pyarrow")
 LABELS = np.array(["blue", "green", "red"])
+one_strict_device = pytest.mark.rungs("float64")  # about states and labels: float32 changes nothing
 
 
 @pytest.fixture(params=SUBJECTS, ids=str)
@@ -108,6 +110,7 @@ def test_results_come_home(subject, rung, float_dtype_name):
         assert_close(getattr(model, name)(queries), expected, rung=rung, dtype=float_dtype_name, **tolerance)
 
 
+@one_strict_device
 def test_labels_that_no_array_library_holds(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -134,6 +137,7 @@ def test_backend_moves_in_and_results_come_home(subject, rung):
     assert_results_close(subject, found, outputs(subject, stayed, new_rows()), **tolerance)
 
 
+@one_strict_device
 def test_a_saved_model_passes_its_checks_and_serves_the_host(subject, rung, tmp_path):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -206,9 +210,64 @@ def test_missing_values(host_subject):
         assert np.isfinite(values).all()
 
 
+# ---- tensors on the CPU, where torch was not named
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.rungs("torch")
+def test_tensors_in_tensors_out_and_the_bits_of_numpy(host_subject, torch):
+    X, y = table()
+    for dtype in (np.float32, np.float64):
+        rows, queries = X.astype(dtype), new_rows().astype(dtype)
+        expected = host_subject.make().fit(rows, y)
+        model = host_subject.make().fit(torch.from_numpy(rows), torch.from_numpy(y))
+        asked = torch.from_numpy(queries)
+        found = {"predict": model.predict(asked), **outputs(host_subject, model, asked)}
+        wanted = {"predict": expected.predict(queries), **outputs(host_subject, expected, queries)}
+        for name, values in wanted.items():
+            assert isinstance(found[name], torch.Tensor)
+            assert found[name].device.type == "cpu"
+            np.testing.assert_array_equal(found[name].numpy(), values, err_msg=name, strict=True)
+
+
+@pytest.mark.rungs("torch")
+def test_the_memory_of_tensors_is_read_in_place(torch):
+    X, _ = table()
+    rows = torch.from_numpy(X)
+    learner = al.NaiveBayesClassifier()
+    learner.schema_ = learn_schema(rows, "from_dtype")
+    batch = learner._read(rows)
+    assert batch.place.library == "numpy"
+    assert np.shares_memory(batch.table.numeric, X)
+    learner.backend = "torch"
+    assert learner._read(rows).table.numeric.data_ptr() == rows.data_ptr()
+
+
+@pytest.mark.rungs("torch")
+@pytest.mark.parametrize("backend", [None, "torch"])
+def test_tensors_that_numpy_has_no_form_for(torch, backend):
+    X, y = table()
+    halves = torch.from_numpy(X).to(torch.bfloat16)
+    model = al.SVC(backend=backend).fit(halves, y)
+    expected = al.SVC().fit(halves.float().numpy(), y)
+    found = model.decision_function(halves)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), expected.decision_function(halves.float().numpy()), atol=2e-3)
+    watched = torch.from_numpy(X).requires_grad_()
+    labels = al.NaiveBayesClassifier(backend=backend).fit(watched, y).predict_proba(watched)
+    assert not labels.requires_grad
+    expected = al.NaiveBayesClassifier().fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(labels.numpy(), expected, rtol=1e-7, atol=1e-12)
+
+
 # ---- states
 
 
+@one_strict_device
 def test_copies(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -223,6 +282,7 @@ def test_copies(subject, rung):
         fresh.predict(queries)
 
 
+@one_strict_device
 def test_a_failed_fit_leaves_it_unfitted(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -317,15 +377,15 @@ def test_names_of_classes_do_not_matter(host_subject, data, shift):
 # ---- what a GPU would feel
 
 
-def waits(rung, work):
+def count_syncs(rung, work):
     before = rung.counts()["syncs"]
     work()
     return rung.counts()["syncs"] - before
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 @pytest.mark.parametrize("subject", those(lambda each: each.fit_syncs is not None), indirect=True, ids=str)
-def test_waits_for_the_device(subject, rung):
+def test_syncs_with_the_device(subject, rung):
     X, y = table(n=120)
     name = rung.float_dtypes[-1]
     x, codes, queries = rung.from_host(X, name), rung.from_host(y), rung.from_host(new_rows(), name)
@@ -333,7 +393,9 @@ def test_waits_for_the_device(subject, rung):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(x, codes)  # what is done once per process does not count
-        assert waits(rung, lambda: model.fit(x, codes)) <= subject.fit_syncs
-    assert waits(rung, lambda: model.predict(queries)) <= subject.predict_syncs
+        assert count_syncs(rung, lambda: model.fit(x, codes)) <= subject.fit_syncs
+    assert count_syncs(rung, lambda: model.predict(queries)) <= subject.predict_syncs
     for method in outputs(subject, model, queries):
-        assert waits(rung, lambda method=method: getattr(model, method)(queries)) <= subject.predict_syncs
+        assert (
+            count_syncs(rung, lambda method=method: getattr(model, method)(queries)) <= subject.predict_syncs
+        )

@@ -6,9 +6,9 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 import pytest
 
-from arraylearn.backend.arrays import fused, gather, linear, moments, order, segments, squares
+from arraylearn.backend.arrays import bins, fused, gather, linear, moments, order, segments
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import cuts, quadratic, smoothed
+from arraylearn.grow import cuts
 from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
 
@@ -32,7 +32,6 @@ def compare(found, expected, rung):
             assert_close(part, np.asarray(wanted))
 
 
-@pytest.mark.filterwarnings("ignore:torch.searchsorted")  # the portable body on torch: slower, not wrong
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_same_numbers_everywhere(rung, xp, no_sync, case):
     for seed in (0, 1):
@@ -60,17 +59,17 @@ def test_inputs_are_left_alone(case):
 def test_every_primitive_has_a_case():
     names = {case.name.partition("[")[0].rpartition(".")[2] for case in CASES}
     inside = {  # primitives that the cases of public kernels run
-        **dict.fromkeys(("CutRules", "Draws", "NO_GAIN", "draw_cuts", "group_bits"), "best_cuts"),
+        **dict.fromkeys(("CutRules", "Draws"), "best_cuts"),
         "diagonal_squares": "diagonal_log_density",
         "gaussian_gram": "gram",
         "grouped_moments": "moments",
         "integer_power": "gram",
         "merge_moments": "moments",
         "Moments": "moments",
+        "number_values": "bin_columns",  # syncs: see the tests of trees
         "polynomial_gram": "gram",
-        "solve_box_block": "put",  # bodies agree in the optimum alone: see the tests of the solvers
         "whitened_exponents": "log_density",
     }
-    for module in (cuts, fused, gather, linear, moments, order, quadratic, segments, smoothed, squares):
+    for module in (bins, cuts, fused, gather, linear, moments, order, segments):
         for name in module.__all__:
             assert inside.get(name, name) in names, f"give {name} a case in arraylearn/selftest/cases.py"

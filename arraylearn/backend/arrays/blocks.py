@@ -90,8 +90,6 @@ def scatter(xp: Namespace, values: Array, positions: Array, n: int) -> Array:
     array (n,)
         Of the dtype of `values`; 0 where nothing was written.
     """
-    if fast := native(xp, "scatter"):
-        return fast(values, positions, n)
     return xp.astype(segment_sum(xp, values, positions, n), values.dtype)
 
 
@@ -112,10 +110,15 @@ def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]
     int32 array (d, sum(sizes))
         First all rows of branch 0, then those of branch 1, and so on.
     """
-    if fast := native(xp, "split_lists"):
+    if fast := native(xp, "split_lists", lists):
         return fast(lists, branch, sizes)
+    k = len(sizes)
+    # small integers are sorted by counting
+    kind = xp.int8 if k < 127 else xp.int16 if k < 32_767 else xp.int64
+    branch = xp.astype(branch, kind)
+    branch = xp.where(branch < 0, k, branch)
     key = xp.reshape(xp.take(branch, xp.reshape(lists, (-1,)), axis=0), lists.shape)
-    order = xp.argsort(xp.where(key < 0, len(sizes), key), axis=-1, stable=True)
+    order = xp.argsort(key, axis=-1, stable=True)
     return xp.take_along_axis(lists, order[:, : sum(sizes)], axis=-1)
 
 

@@ -7,6 +7,7 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.native import native
 
@@ -100,9 +101,7 @@ def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) 
     offsets = n * xp.arange(n_batches, dtype=xp.int64, device=_device(keys))
     flat = xp.reshape(xp.reshape(keys, (n_batches, m)) + offsets[:, None], (-1,))
     if weights is None:
-        bounds = xp.arange(n_batches * n + 1, dtype=xp.int64, device=_device(keys))
-        counts = xp.diff(xp.searchsorted(xp.sort(flat), bounds))
-        return xp.reshape(xp.astype(counts, xp.int64), (*batch, n))
+        weights = xp.ones((1,), dtype=xp.int64, device=_device(keys))
     weights = xp.reshape(xp.broadcast_to(weights, keys.shape), (-1,))
     return xp.reshape(segment_sum(xp, weights, flat, n_batches * n), (*batch, n))
 
@@ -129,11 +128,17 @@ def paired_histogram(
         ``result[j, k, v]`` is the weight of the rows with ``keys == k`` and ``columns[j] == v``, in the
         dtype of `histogram`.
     """
-    if fast := native(xp, "paired_histogram"):
+    if fast := native(xp, "paired_histogram", columns):
         return fast(columns, keys, n_values, n_keys, weights)
-    flat = xp.astype(keys, xp.int64)[None, :] * n_values + xp.astype(columns, xp.int64)
-    counts = histogram(xp, flat, n_keys * n_values, weights)
-    return xp.reshape(counts, (columns.shape[0], n_keys, n_values))
+    d, m = columns.shape
+    keys, counts = xp.astype(keys, xp.int64) * n_values, None
+    for rows in row_chunks(m, 24 * d):
+        flat = keys[None, rows] + xp.astype(columns[:, rows], xp.int64)
+        part = histogram(xp, flat, n_keys * n_values, None if weights is None else weights[rows])
+        counts = part if counts is None else counts + part
+    if counts is None:
+        counts = histogram(xp, xp.astype(columns, xp.int64), n_keys * n_values, weights)
+    return xp.reshape(counts, (d, n_keys, n_values))
 
 
 def _device(x: Array) -> object:

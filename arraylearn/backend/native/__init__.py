@@ -1,6 +1,7 @@
 """Faster bodies for the primitives of `backend.arrays` and `backend.ops`, by library, under the same names.
 
-On NumPy some of them also have compiled bodies: see `arraylearn.backend.native.compiled`.
+On NumPy some of them also have compiled bodies: ``*_cpu.py`` beside the primitive, and those of
+`arraylearn.backend.native.compiled`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from arraylearn._typing import Namespace
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.compiling import is_worth_compiling, use_compiled
 from arraylearn.backend.namespace import library_name
-from arraylearn.backend.native.compiled import choose_body
+from arraylearn.backend.native.compiled import choose_body, load_body
 
 __all__ = ["native", "portable_only"]
 
@@ -23,14 +25,21 @@ _LIBRARIES = ("numpy", "torch", "cupy")
 _portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
 
 
-def native(xp: Namespace, name: str) -> Callable[..., Any] | None:
-    """Return the native body of a primitive for this namespace, or None where the portable one serves."""
+def native(xp: Namespace, name: str, *counted: Array) -> Callable[..., Any] | None:
+    """Return the native body of a primitive for this namespace, or None where the portable one serves.
+
+    `counted` are the arguments whose values decide whether a compiled body is worth it on NumPy.
+    """
     if _portable.get():
         return None
     library = library_name(xp)
     module = _module(library)
     body = None if module is None else getattr(module, name, None)
-    return choose_body(name, body) if library == "numpy" else body
+    if library != "numpy":
+        return body
+    if not counted:
+        return choose_body(name, body)
+    return load_body(name) if is_worth_compiling(sum(array.size for array in counted)) else body
 
 
 @cache
@@ -42,9 +51,10 @@ def _module(library: str) -> ModuleType | None:
 
 @contextmanager
 def portable_only() -> Iterator[None]:
-    """Inside, every primitive runs its portable body: the oracle for the native ones."""
+    """Inside, the array programs and the portable bodies of all primitives run: the oracle for the others."""
     token = _portable.set(True)
     try:
-        yield
+        with use_compiled("never"):
+            yield
     finally:
         _portable.reset(token)

@@ -19,8 +19,8 @@ _MOST_CELLS = 4_096
 # np.take copies pieces of up to this many bytes without a call per piece.
 _FAST_PIECE = 32
 _WORTH_A_THREAD = 50_000
-# Below this many numbers looked up, preparing joint tables costs more than it brings.
-_FEW = 20_000
+# Below this many numbers, joining columns costs more than it brings.
+_SMALL = 20_000
 
 
 def count_categories(
@@ -29,6 +29,11 @@ def count_categories(
     d, n = codes.shape
     is_float = weights is not None and weights.dtype.kind == "f"
     dtype = np.float64 if is_float else np.int64
+    if d * n < _SMALL and (weights is None or is_float):
+        cells = (codes + _first_cells(offsets)) * n_keys + keys
+        part = None if weights is None else np.broadcast_to(weights, codes.shape).ravel()
+        found = np.bincount(cells.ravel(), part, minlength=offsets[d] * n_keys)
+        return found.astype(dtype, copy=False).reshape(offsets[d], n_keys)
     counts = np.zeros((offsets[d], n_keys), dtype=dtype)
     shared = keys.astype(np.int32, copy=False)
     groups = _join_columns(offsets, max(1, min(_MOST_CELLS, n // 4) // n_keys))
@@ -60,9 +65,8 @@ def count_categories(
 def look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
     d, n = codes.shape
     k = table.shape[1]
-    if d * n * k < _FEW:
-        cells = codes + (np.asarray(offsets[:d], dtype=np.intp) + 1)[:, None]
-        found: Host = table.take(cells, axis=0).sum(axis=0)
+    if d * n * k < _SMALL:
+        found: Host = table.take(codes + _first_cells(offsets), axis=0).sum(axis=0)
         return found
     groups = _join_columns(offsets, min(_MOST_CELLS, max(1, n // 8)))
     sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
@@ -86,6 +90,11 @@ def look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
 
     _map(look_up, [slice(start, min(start + _CHUNK, n)) for start in range(0, n, _CHUNK)], d * n)
     return sums
+
+
+def _first_cells(offsets: Sequence[int]) -> Host:
+    """Return the cell of the code 0 of each column, (d, 1)."""
+    return (np.asarray(offsets[:-1], dtype=np.intp) + 1)[:, None]
 
 
 class _Keys:

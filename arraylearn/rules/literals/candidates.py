@@ -18,7 +18,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.ops.cells import pack_cells
+from arraylearn.backend.tuning import get_tuning
+from arraylearn.rules.literals.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
@@ -32,14 +33,11 @@ __all__ = [
     "satisfies_all",
 ]
 
-# A numeric column with at most this many distinct values is counted by value rather than kept sorted.
-MOST_CELLS = 255
-
 
 class CountedColumns(NamedTuple):
     """Columns with about as many distinct values, which are counted by value."""
 
-    packed: Any  # (d, n) value of each row, n_cells where missing; see `ops.pack_cells`
+    packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
     values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 
@@ -92,8 +90,9 @@ def prepare(place: Place, table: Table) -> Candidates:
         counted.append(_count_nominal(place, table.codes, group, schema.n_values))
         idx += [schema.nominal_idx[j] for j in group]
         n_values += [schema.n_values[j] for j in group]
-    wide = [j for j, count in enumerate(ranked.n_distinct) if count > MOST_CELLS]
-    for group in _group_by_size([count if count <= MOST_CELLS else -1 for count in ranked.n_distinct]):
+    most = get_tuning().rule_counted_values
+    wide = [j for j, count in enumerate(ranked.n_distinct) if count > most]
+    for group in _group_by_size([count if count <= most else -1 for count in ranked.n_distinct]):
         counted.append(_count_numeric(place, ranked, group))
         idx += [schema.numeric_idx[j] for j in group]
         n_values += [ranked.n_distinct[j] for j in group]

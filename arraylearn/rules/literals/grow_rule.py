@@ -11,8 +11,8 @@ from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.rules.literals.best_literal import best_literal
 from arraylearn.rules.literals.candidates import Candidates, satisfies
+from arraylearn.rules.literals.gains import Gain, Scoring
 from arraylearn.rules.literals.live_rows import LiveRows, restrict
-from arraylearn.rules.literals.score_literals import Gain, Scoring
 from arraylearn.rules.literals.target import Counts, Target, weigh
 from arraylearn.rules.rule import Conditions
 

@@ -19,8 +19,8 @@ from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.ops.cells import count_cells
 from arraylearn.rules.literals.candidates import Candidates
+from arraylearn.rules.literals.cells import count_cells
 from arraylearn.rules.literals.target import Target
 
 __all__ = ["BlockLayout", "BlockSums", "lay_out", "narrow_blocks", "weigh_blocks"]
@@ -82,10 +82,7 @@ def weigh_blocks(
 ) -> BlockSums:
     """Weigh blocks and values of the live rows (n,), of which there are `size`; no sync."""
     xp = place.xp
-    tables = []
-    for group in candidates.counted:
-        columns = (group.packed, group.n_cells, is_live, target.is_positive, target.weights)
-        tables.append(count_cells(xp, *columns))
+    tables = [count_cells(xp, group.packed, group.n_cells, is_live, target) for group in candidates.counted]
     block_of, keys, weights = layout.block_of, xp.astype(target.is_positive, xp.int64), target.weights
     if size < candidates.n_rows:
         every = xp.arange(candidates.n_rows, dtype=xp.int64, device=place.device)

@@ -1,34 +1,21 @@
-"""How good a literal is, and the best one of each column: all values and thresholds in one pass."""
+"""The best literal of each column: all values and thresholds in one pass."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.ops.cells import best_cells, count_cells
-from arraylearn.backend.ops.thresholds import best_thresholds, first_best, pick_in_lines
 from arraylearn.rules.literals.candidates import Candidates, CountedColumns
+from arraylearn.rules.literals.cells import best_cells, best_counts, count_cells, stack_rows
+from arraylearn.rules.literals.gains import Scoring
 from arraylearn.rules.literals.live_rows import LiveRows
-from arraylearn.rules.literals.target import Counts, Target
+from arraylearn.rules.literals.target import Target
+from arraylearn.rules.literals.thresholds import best_thresholds, both_sides, first_best, pick_in_lines
 
-__all__ = [
-    "GAINS",
-    "Gain",
-    "Scoring",
-    "accuracy_gain",
-    "foil_gain",
-    "rounding_error",
-    "score_literals",
-    "score_table",
-    "smoothed_foil_gain",
-]
-
-Gain = Callable[[Namespace, Array, Array, float, float], Array]
+__all__ = ["score_literals", "score_table"]
 
 # Rows of a summary (4, d) or (6, d) of the best literals of d columns: score, weight of the positive rows and
 # of all rows left; then the category's code (CODE), or the neighbouring numbers of the cut and its side.
@@ -36,81 +23,6 @@ SCORE, POSITIVE, COVERED, LOW, HIGH, SIDE = range(6)
 CODE = LOW
 # Sides of a cut: "<=" and ">".
 BELOW, ABOVE = range(2)
-
-
-def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
-    r"""Information that a literal gains on the positive rows it still covers.
-
-    .. math:: p' \left(\log_2 \frac{p'}{p' + n'} - \log_2 \frac{p}{p + n}\right)
-
-    Parameters
-    ----------
-    p, covered : float array (...)
-        Weight of positive rows and of all rows that the rule covers with the literal.
-    p_before, covered_before : float
-        The same without it; both positive.
-
-    Returns
-    -------
-    array (...)
-        In bits; 0 where no positive row is left.
-
-    References
-    ----------
-    J. R. Quinlan, "Learning logical definitions from relations", Machine Learning 5, 1990.
-
-    Examples
-    --------
-    >>> import array_api_compat.numpy as xp
-    >>> from arraylearn.rules.literals.score_literals import foil_gain
-    >>> foil_gain(xp, xp.asarray([6.0, 1.0]), xp.asarray([7.0, 1.0]), 7.0, 8.0).round(3).tolist()
-    [-0.178, 0.193]
-    """
-    share = xp.where(p > 0, p, 1.0) / xp.where(p > 0, covered, 1.0)
-    return p * (xp.log2(share) - math.log2(p_before / covered_before))
-
-
-def smoothed_foil_gain(
-    xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float
-) -> Array:
-    r"""FOIL's gain with one more positive row on both sides, as in Weka's JRip.
-
-    .. math:: p' \left(\log_2 \frac{p' + 1}{p' + n' + 1} - \log_2 \frac{p + 1}{p + n + 1}\right)
-    """
-    base = math.log2((p_before + 1.0) / (covered_before + 1.0))
-    return p * (xp.log2((p + 1.0) / (covered + 1.0)) - base)
-
-
-def accuracy_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
-    r"""Accuracy of the rule with the literal, :math:`p' / (p' + n')`, whatever it was without."""
-    return p / xp.where(covered > 0, covered, 1.0)
-
-
-GAINS: dict[str, Gain] = {
-    "accuracy": accuracy_gain,
-    "foil": foil_gain,
-    "smoothed_foil": smoothed_foil_gain,
-}
-
-
-class Scoring(NamedTuple):
-    """How the literals that may be added to a rule are scored."""
-
-    gain: Gain
-    before: Counts  # what the rule covers without the literal
-    least: float  # least weight of positive rows that a literal must leave
-
-    def score(self, xp: Namespace, p: Array, covered: Array) -> Array:
-        """Score literals; ``-inf`` for one that leaves too few positive rows, or all rows."""
-        slack = rounding_error(xp, p, self.before.covered)
-        score = self.gain(xp, p, covered, *self.before)
-        is_allowed = (p > max(slack, self.least - 2 * slack)) & (covered < self.before.covered - slack)
-        return xp.where(is_allowed, score, -math.inf)
-
-
-def rounding_error(xp: Namespace, weights: Array, total: float) -> float:
-    """Bound the rounding error of sums of float weights up to `total`."""
-    return 1e-9 * total if xp.finfo(weights.dtype).eps < 1e-10 else 1e-5 * total
 
 
 def score_literals(
@@ -145,23 +57,20 @@ def _score_counted(
     xp: Namespace, group: CountedColumns, is_live: Array, target: Target, scoring: Scoring
 ) -> Array:
     """Find the best value or threshold of columns that are counted by value."""
-    columns = (xp, group.packed, group.n_cells, is_live, target.is_positive, target.weights)
+    columns = (xp, group.packed, group.n_cells, is_live, target)
     if group.values is None:
-        return best_cells(*columns, lambda p, covered: scoring.score(xp, p, covered))
+        return best_cells(*columns, scoring)
     return score_table(xp, group, *count_cells(*columns), scoring)
 
 
 def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
     """Find the best value or threshold given the weights (d, n_cells) of positive rows and of all rows."""
+    if group.values is None:
+        return best_counts(xp, p, covered, scoring)
     place = Place(xp, array_api_compat.device(p))
     n_cells, dtype = group.n_cells, accumulator_dtype(place)
-    if group.values is None:
-        p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
-        scores = scoring.score(xp, p, covered)
-        best = first_best(xp, scores, covered)
-        return _stack(xp, *pick_in_lines(xp, best, scores, p, covered), xp.astype(best, dtype))
     is_present = covered > 0
-    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+    p_side, c_side = both_sides(xp, p, dtype), both_sides(xp, covered, dtype)
     scores = xp.where(
         xp.concat((is_present, is_present), axis=1), scoring.score(xp, p_side, c_side), -math.inf
     )
@@ -172,7 +81,7 @@ def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, 
     after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
     neighbours = [pick_in_lines(xp, one, group.values)[0] for one in (cell, after)]
     others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
-    return _stack(xp, *found, *others)
+    return stack_rows(xp, *found, *others)
 
 
 def _score_sorted(
@@ -185,9 +94,8 @@ def _score_sorted(
         xp,
         live.lists,
         candidates.ranks,
-        target.is_positive,
-        target.weights,
-        lambda p, covered: scoring.score(xp, p, covered),
+        target,
+        scoring,
     )
     is_above = position >= m
     at = xp.where(is_above, position - m, position)
@@ -201,15 +109,4 @@ def _score_sorted(
         row = xp.astype(xp.take(lists, start + neighbour, axis=0), xp.int64)
         neighbours.append(xp.take(numbers, column + row, axis=0))
     side = BELOW + (ABOVE - BELOW) * xp.astype(is_above, xp.int64)
-    return _stack(xp, *(xp.astype(one, best.dtype) for one in (best, p, covered, *neighbours, side)))
-
-
-def _stack(xp: Namespace, *rows: Array) -> Array:
-    """Stack (d,) arrays; NumPy's own stack takes four times as long."""
-    return xp.reshape(xp.concat(rows), (len(rows), -1))
-
-
-def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
-    """Sum (d, m) values up to each position, then beyond it: (d, 2 m)."""
-    below = xp.cumulative_sum(values, axis=1)
-    return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
+    return stack_rows(xp, *(xp.astype(one, best.dtype) for one in (best, p, covered, *neighbours, side)))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import to_host
-from arraylearn.backend.ops.cells import count_rows
 
 __all__ = ["Counts", "Target", "Weight", "weigh"]
 
@@ -41,7 +40,9 @@ class Weight(NamedTuple):
 def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[Weight]:
     """Weigh the rows of each mask (n,); one sync."""
     if target.weights is None:
-        counts = to_host(count_rows(xp, masks, target.is_positive)).tolist()
+        pairs = [(xp.count_nonzero(mask & target.is_positive), xp.count_nonzero(mask)) for mask in masks]
+        numbers = to_host(xp.stack([xp.astype(one, xp.int64) for pair in pairs for one in pair])).tolist()
+        counts = zip(numbers[::2], numbers[1::2], strict=True)
         return [Weight(Counts(float(positive), float(n)), n) for positive, n in counts]
     sums = []
     for mask in masks:

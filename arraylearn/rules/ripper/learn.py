@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from arraylearn.backend.random import RandomState
 from arraylearn.rules.literals.candidates import prepare, satisfies_all
+from arraylearn.rules.literals.gains import GAINS
 from arraylearn.rules.literals.grow_rule import RuleGrowth
 from arraylearn.rules.literals.live_rows import all_rows, restrict
-from arraylearn.rules.literals.score_literals import GAINS
 from arraylearn.rules.literals.target import Target, weigh
 from arraylearn.rules.ripper.description_length import Setting
 from arraylearn.rules.ripper.optimize import OneAgainstRest, learn_further, optimize_rules, weigh_live

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import scatter
-from arraylearn.backend.arrays.order import compress, partition
+from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.literals.candidates import Candidates, satisfies
@@ -27,8 +27,9 @@ class Parts(NamedTuple):
 
 def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
     """Draw an order of all rows (n,), then put the positive ones first."""
-    order = permutation(place, as_generator(rng), target.is_positive.shape[0])
-    return partition(place.xp, order, place.xp.take(target.is_positive, order, axis=0))
+    xp, order = place.xp, permutation(place, as_generator(rng), target.is_positive.shape[0])
+    is_negative = ~xp.take(target.is_positive, order, axis=0)
+    return xp.take(order, xp.argsort(xp.astype(is_negative, xp.int8), stable=True), axis=0)
 
 
 def hold_back(

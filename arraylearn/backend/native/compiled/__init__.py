@@ -10,42 +10,25 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_numba_installed
+from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 
-__all__ = ["BODIES", "choose_body"]
+__all__ = ["BODIES", "choose_body", "load_body", "module_of"]
 
 Body = Callable[..., Any]
 
-# primitive -> module of this room that holds its compiled body
+# primitive -> module of this room, or of `backend.arrays`, that holds its compiled body
 BODIES: dict[str, str] = {
-    "add_to_sides": "boosting",
-    "argsort_rows": "order",
-    "bin_columns": "bins",
-    "block_histograms": "boosting",
-    "gather_block": "quadratic",
-    "gini_split": "gini_split",
-    "grow_bins": "grow_bins",
-    "grow_boosted_trees": "grow_boosted",
-    "grow_lists": "grow_lists",
-    "grow_whole_trees": "forest",
-    "histogram_cells": "boosting",
-    "log_loss_gradients": "gradients",
-    "number_values": "distinct",
-    "paired_histogram": "histograms",
-    "search_splits": "splits",
-    "solve_box_block": "quadratic",
-    "split_blocks": "boosting",
-    "split_lists": "split_lists",
-    "split_lists_at": "split_lists",
-    "weighted_splits": "weighted",
+    "argsort_rows": "arrays.order_cpu",
+    "bin_columns": "arrays.bins_cpu",
+    "gather_block": "arrays.gather_cpu",
+    "number_values": "arrays.bins_cpu",
+    "paired_histogram": "arrays.segments_cpu",
+    "split_lists": "arrays.blocks_cpu",
 }
 
-# Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
+# Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
 _LEAST_VALUES = {
     "gather_block": 100_000,
-    "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
-    "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
-    "solve_box_block": 100_000,  # two matrices of a working set
 }
 
 
@@ -55,16 +38,23 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     A primitive without a plain body is one that fuses others: None from its body sends the caller to those.
     """
     mode = get_compiled()
-    if name not in BODIES or mode == "never" or not is_numba_installed():
+    if name not in BODIES or mode == "never":
         return plain
     if mode == "always" or _LEAST_VALUES.get(name) == 0:
-        return _load(name)
+        return load_body(name)
     return _by_size(name, plain)
 
 
+def module_of(name: str) -> str:
+    """Return the full name of the module that holds a compiled body."""
+    module = BODIES[name]
+    return f"arraylearn.backend.{module}" if "." in module else f"{__name__}.{module}"
+
+
 @cache
-def _load(name: str) -> Body:
-    module = importlib.import_module(f"{__name__}.{BODIES[name]}")
+def load_body(name: str) -> Body:
+    """Import the module of a compiled body, and Numba with it."""
+    module = importlib.import_module(module_of(name))
     body: Body = getattr(module, name)
     return body
 
@@ -72,11 +62,11 @@ def _load(name: str) -> Body:
 @cache
 def _by_size(name: str, plain: Body | None) -> Body:
     """Return a body that runs the compiled one where the arguments hold many values."""
-    least = _LEAST_VALUES.get(name, MANY_VALUES)
+    least = _LEAST_VALUES.get(name)
 
     def call(*arguments: Any) -> Any:
-        if _count_values(arguments) >= least:
-            return _load(name)(*arguments)
+        if is_worth_compiling(_count_values(arguments), least):
+            return load_body(name)(*arguments)
         return None if plain is None else plain(*arguments)
 
     return call
