@@ -1,7 +1,12 @@
 """CPU body of `arraylearn.walk.leaves`: rows walk in lanes.
 
-A block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. Eight
-rows go side by side: a step is bound by the latency of memory, and does not depend on those of other rows.
+A large block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. In
+it 256 rows walk side by side, level by level: the steps of a level do not depend on one another, so that they
+need not wait for one another's memory. For as many levels as most rows need all of them go on, at a leaf in a
+circle; then those at a leaf drop out::
+
+    lane    0 1 2 3 4 5        the rows at leaves are b and e:
+    row     a b c d e f   ->   a c d f
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ __all__ = ["walk_trees"]
 
 # Rows that pass a tree before the next one is fetched.
 _BLOCK_ROWS = 65_536
-_LANES = 8
+_LANES = 256
 # Steps (rows x trees x levels) that a thread must have, or it costs more than it brings.
 _LEAST_STEPS = 500_000
 
@@ -31,13 +36,21 @@ _LEAST_STEPS = 500_000
 class NodeFields(NamedTuple):
     """The integers of nodes, and where their fields lie: see `PackedTrees`."""
 
-    record: Host  # (m,) int64
+    record: Host  # (m,) int64 over bins; over values (2 m,): each integer with its cut beside it
     root: Host  # (t,) int64
     n_features: int
+    n_common: int  # levels that most rows walk
     feature_bits: int
     cut_shift: int
     child_shift: int
     missing_bin: int  # -1: none
+
+
+class Lanes(NamedTuple):
+    """Rows that walk side by side."""
+
+    row: Host  # (_LANES,) uint32: number in the block
+    node: Host  # (_LANES,) uint32
 
 
 def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: int) -> Host:
@@ -48,16 +61,17 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
     leaves = np.empty((n_trees, n if table is None else 0), dtype=np.int64)
     sums = np.zeros((n, n_outputs * n_columns), dtype=np.int64)
     held = np.zeros((0, 0), dtype=np.int32) if table is None else np.ascontiguousarray(table, dtype=np.int32)
+    record, cuts, subsets = _choose_loops(rows, trees)
     nodes = NodeFields(
-        trees.record,
+        record,
         trees.root,
         rows.shape[0 if over_bins else 1],
+        min(trees.depth, (trees.record.shape[0] // max(1, n_trees)).bit_length()),
         trees.feature_bits,
         trees.cut_shift,
         trees.child_shift,
         -1 if trees.missing_bin is None else trees.missing_bin,
     )
-    cuts, subsets = _choose_loops(rows, trees)
 
     def walk(block: tuple[int, int]) -> None:
         first, last = block
@@ -66,26 +80,48 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
             lines[...] = rows[:, first:last].T
         else:
             lines = np.ascontiguousarray(rows[first:last])
-        reached = leaves if table is None else np.empty((1, last - first), dtype=np.int64)
-        start = first if table is None else 0
-        _walk(lines.reshape(-1), nodes, cuts, subsets, start, reached, held, sums[first:last])
+        lanes = Lanes(np.empty(_LANES, dtype=np.uint32), np.empty(_LANES, dtype=np.uint32))
+        reached, shift = (leaves, first) if table is None else (np.empty((1, last - first), np.int64), 0)
+        arrays = Block(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
+        _walk(arrays, nodes, cuts, subsets)
 
     portions = even_portions(n, _LEAST_STEPS // max(1, n_trees * trees.depth))
     parallel_map(walk, [block for portion in portions for block in _blocks(*portion)])
     return leaves if table is None else sums.T
 
 
-def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host | None, Host | None]:
-    """Return cuts and subsets: loops are compiled without what is None."""
-    if trees.cut is not None:
-        cuts = trees.cut.astype(rows.dtype)
-        # numbers of 32 bits are above a cut of 64 where they are above the next such number below it
-        is_above = cuts > trees.cut
-        cuts[is_above] = np.nextafter(cuts[is_above], rows.dtype.type(-np.inf))
-        return cuts, None
+class Block(NamedTuple):
+    """A block of m rows."""
+
+    lines: Host  # (m * d,) values or bins, row by row
+    lanes: Lanes
+    leaves: Host  # (t, n) or (1, m): those of each tree, or room for those of one
+    first: int  # where the block begins in `leaves`
+    table: Host  # (nodes, w) int32: what leaves hold; w is 0 where the leaves are asked for
+    sums: Host  # (m, n_outputs * w) int64
+
+
+def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host, Host | None, Host | None]:
+    """Return records, cuts and subsets: loops are compiled without what is None.
+
+    Cuts are None over bins, subsets where no node has one and missing values are compared as all others.
+    """
+    subsets = np.zeros((0, 1), dtype=np.bool_) if trees.flips else None
     if trees.goes_right is not None:
-        return None, np.ascontiguousarray(trees.goes_right)
-    return None, None if trees.missing_bin is None else np.zeros((0, 1), dtype=np.bool_)
+        subsets = np.ascontiguousarray(trees.goes_right)
+    if trees.cut is None:
+        return trees.record, None, subsets
+    m = trees.record.shape[0]
+    is_short = rows.dtype == np.float32 and m.bit_length() + trees.child_shift < 32
+    record = np.empty((m, 2), dtype=np.int32 if is_short else np.int64)
+    record[:, 0] = trees.record
+    pairs = record.view(np.float32 if is_short else np.float64)
+    cuts = trees.cut.astype(rows.dtype)
+    # numbers of 32 bits are above a cut of 64 where they are above the next such number below it
+    is_above = cuts > trees.cut
+    cuts[is_above] = np.nextafter(cuts[is_above], rows.dtype.type(-np.inf))
+    pairs[:, 1] = cuts
+    return record.reshape(-1), pairs.reshape(-1), subsets
 
 
 def _blocks(first: int, last: int) -> list[tuple[int, int]]:
@@ -95,22 +131,18 @@ def _blocks(first: int, last: int) -> list[tuple[int, int]]:
 
 
 @entry
-def _walk(
-    lines: Host,
-    nodes: NodeFields,
-    cuts: Host | None,
-    subsets: Host | None,
-    start: Int,
-    leaves: Host,
-    table: Host,
-    sums: Host,
-) -> None:
-    """Walk rows down all trees: write their leaves from `start` on, and add what these hold to `sums`."""
+def _walk(block: Block, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
+    """Walk rows down all trees: write their leaves, and add what these hold to the sums."""
+    table, sums = block.table, block.sums
     m, width = sums.shape[0], table.shape[1]
     n_outputs = sums.shape[1] // max(1, width)
     for tree in range(nodes.root.shape[0]):
-        reached = leaves[tree % leaves.shape[0]][start : start + m]
-        _go_down(lines, nodes, cuts, subsets, nodes.record[nodes.root[tree]], nodes.root[tree], reached)
+        reached = block.leaves[tree % block.leaves.shape[0]][block.first : block.first + m]
+        for first in range(0, m, _LANES):
+            last = min(first + _LANES, m)
+            d = nodes.n_features
+            lines = block.lines[first * d : last * d]
+            _go_down(lines, nodes, cuts, subsets, nodes.root[tree], block.lanes, reached[first:last])
         if width:
             column = tree % n_outputs * width
             for i in range(m):
@@ -125,80 +157,48 @@ def _go_down(
     cuts: Host | None,
     subsets: Host | None,
     root: Int,
-    tree: Int,
+    lanes: Lanes,
     leaves: Host,
 ) -> None:
-    """Send rows down one tree, eight side by side, then the rest one by one."""
-    n, d, is_leaf, shift = leaves.shape[0], nodes.n_features, 1 << nodes.feature_bits, nodes.child_shift
-    records = nodes.record
-    c = _cut_at(cuts, index(tree))
-    n_lanes = n // _LANES * _LANES
-    for i in range(0, n_lanes, _LANES):
-        a = i * d
-        r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = root
-        c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c
-        while not r0 & r1 & r2 & r3 & r4 & r5 & r6 & r7 & is_leaf:
-            node = _step(lines, nodes, cuts, subsets, r0, c0, a)
-            r0, c0 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r1, c1, a + d)
-            r1, c1 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r2, c2, a + 2 * d)
-            r2, c2 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r3, c3, a + 3 * d)
-            r3, c3 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r4, c4, a + 4 * d)
-            r4, c4 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r5, c5, a + 5 * d)
-            r5, c5 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r6, c6, a + 6 * d)
-            r6, c6 = records[node], _cut_at(cuts, node)
-            node = _step(lines, nodes, cuts, subsets, r7, c7, a + 7 * d)
-            r7, c7 = records[node], _cut_at(cuts, node)
-        leaves[i], leaves[i + 1], leaves[i + 2], leaves[i + 3] = (
-            r0 >> shift,
-            r1 >> shift,
-            r2 >> shift,
-            r3 >> shift,
-        )
-        leaves[i + 4], leaves[i + 5], leaves[i + 6], leaves[i + 7] = (
-            r4 >> shift,
-            r5 >> shift,
-            r6 >> shift,
-            r7 >> shift,
-        )
-    for i in range(n_lanes, n):
-        r0, c0 = root, c
-        while not r0 & is_leaf:
-            node = _step(lines, nodes, cuts, subsets, r0, c0, i * d)
-            r0, c0 = records[node], _cut_at(cuts, node)
-        leaves[i] = r0 >> shift
-
-
-@part
-def _cut_at(cuts: Host | None, node: Int) -> Any:
-    if cuts is None:
-        return 0
-    return cuts[node]
+    """Send some rows down one tree."""
+    row, node, d = lanes.row, lanes.node, index(nodes.n_features)
+    n_live = index(leaves.shape[0])
+    for i in range(n_live):
+        row[i], node[i] = i, root
+    for _ in range(nodes.n_common):
+        for i in range(n_live):
+            node[i] = _step(lines, nodes, cuts, subsets, index(node[i]), i * d)
+    while n_live > index(0):
+        n_left = index(0)
+        for i in range(n_live):
+            own, at = index(row[i]), index(node[i])
+            child = _step(lines, nodes, cuts, subsets, at, own * d)
+            leaves[own] = np.int64(at)
+            row[n_left], node[n_left] = np.uint32(own), np.uint32(child)
+            n_left += index(child != at)
+        n_live = n_left
 
 
 @part
 def _step(
-    lines: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, record: Int, cut: Any, line: Int
+    lines: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, node: Int, line: Int
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
-    value = lines[index(line + (record & ((1 << nodes.feature_bits) - 1)))]
-    if cuts is None:
-        bin_at = np.int64(value)
-        if subsets is not None:
-            flags = record >> (nodes.feature_bits + 1)
-            if flags & 2:
-                width = nodes.child_shift - nodes.cut_shift
-                row = (record >> nodes.cut_shift) & ((1 << width) - 1)
-                return index((record >> nodes.child_shift) + np.int64(subsets[index(row), index(bin_at)]))
-            if flags & 1 and bin_at == nodes.missing_bin:
-                bin_at = np.int64(0)
-        return index((record + (bin_at << nodes.cut_shift)) >> nodes.child_shift)
-    is_right = value > cut
-    if value != value:
-        is_right = (record >> (nodes.feature_bits + 1)) & 1 != 0
-    return index((record >> nodes.child_shift) + np.int64(is_right))
+    if cuts is not None:
+        record = np.int64(nodes.record[index(2) * node])
+        value = lines[line + index(record & ((1 << nodes.feature_bits) - 1))]
+        is_right = value > cuts[index(2) * node + index(1)]
+        if subsets is not None and value != value:
+            is_right = (record >> (nodes.feature_bits + 1)) & 1 != 0
+        return index(record >> nodes.child_shift) + index(is_right)
+    record = nodes.record[node]
+    bin_at = np.int64(lines[line + index(record & ((1 << nodes.feature_bits) - 1))])
+    if subsets is not None:
+        flags = record >> (nodes.feature_bits + 1)
+        if flags & 2:
+            n_bits = nodes.child_shift - nodes.cut_shift
+            chosen = index((record >> nodes.cut_shift) & ((1 << n_bits) - 1))
+            return index(record >> nodes.child_shift) + index(subsets[chosen, index(bin_at)])
+        if flags & 1 and bin_at == nodes.missing_bin:
+            bin_at = np.int64(0)
+    return index((record + (bin_at << nodes.cut_shift)) >> nodes.child_shift)
