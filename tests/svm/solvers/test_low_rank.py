@@ -36,6 +36,18 @@ def test_no_factor_where_the_rank_is_high_or_the_memory_small():
     assert factor_low_rank(wide, error=1e-9, max_bytes=8 * 60 * 9) is None
 
 
+def test_a_high_rank_is_given_up_early():
+    rows = []
+
+    def gram(xp, a, b):
+        rows.append(a.shape[0])
+        return Gaussian(1.0).gram(xp, a, b)
+
+    X = np.random.default_rng(0).normal(size=(1400, 10))
+    assert factor_low_rank(KernelMatrix(HOST, X, gram), error=1e-9, max_bytes=1 << 30) is None
+    assert sum(rows) - 1400 == 512  # of the diagonal, and of the columns that were tried; 700 were allowed
+
+
 def test_an_indefinite_or_spoilt_matrix_has_no_factor():
     X = np.random.default_rng(0).normal(size=(60, 3))
     assert (
