@@ -48,7 +48,7 @@ def one_blas_thread() -> dict[str, str]:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All default tests on numpy, array-api-strict and torch, with the doctests."""
+    """All default tests on numpy, its compiled bodies, array-api-strict and torch, with the doctests."""
     install(session, "test", "plot")
     session.run(*PYTEST, *(session.posargs or parallel()), env=one_blas_thread())
 
@@ -113,19 +113,11 @@ def strict(session: nox.Session) -> None:
 
 @nox.session
 def fake_cuda(session: nox.Session) -> None:
-    """Rung 4: torch on a computing fake CUDA device (placement, waits, dtypes, order of additions)."""
+    """Rung 4: torch on a computing fake CUDA device (placement, syncs, dtypes, order of additions)."""
     install(session, "test", "plot")
     session.install("expecttest")
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     session.run(*PYTEST, "tests", *parallel(), "--rungs", "fake_cuda", *session.posargs, env=environment)
-
-
-@nox.session
-def compiled(session: nox.Session) -> None:
-    """NumPy again, with the bodies that Numba compiles."""
-    install(session, "test", "plot")
-    environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
-    session.run(*PYTEST, "tests", *parallel(), "--rungs", "compiled", *session.posargs, env=environment)
 
 
 @nox.session
@@ -147,8 +139,8 @@ def blas(session: nox.Session) -> None:
     seen: dict[str, str] = {}
     for kernel in session.posargs or BLAS_KERNELS:
         environment = {"OPENBLAS_CORETYPE": kernel, "ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
-        told = session.run("python", "-m", "tests.backends.blas_kernel", kernel, silent=True, env=environment)
-        picked = str(told).strip()
+        kernel_command = ["python", "-m", "tests.backends.blas_kernel", kernel]
+        picked = str(session.run(*kernel_command, silent=True, env=environment)).strip()
         session.log(f"{kernel}: {picked}")
         if picked.startswith("left out"):
             continue

@@ -21,7 +21,7 @@ from arraylearn.backend.namespace import (
     Place,
     from_host,
     is_array,
-    is_on_gpu,
+    is_on_host,
     locate,
     move,
     read_flags,
@@ -157,9 +157,9 @@ class ArrayEstimator(BaseEstimator):
         table = read_table(X, self.schema_, place)
         limit = _largest_square(place, table.numeric.dtype) if self._sums_squares else math.inf
         is_bad = holds_bad_numbers(place, table.numeric, nan_is_bad=not self._accepts_missing, limit=limit)
-        if not is_on_gpu(place):
-            # reading costs nothing here, and kernels that warn about such numbers do not see them; on a GPU
-            # the flag is read with the results
+        if is_on_host(place):
+            # reading costs nothing here, and kernels that warn about such numbers do not see them; on a
+            # device the flag is read with the results
             self._refuse_bad(bool(is_bad))
         return Batch(table, place, home, is_bad)
 

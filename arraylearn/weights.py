@@ -15,13 +15,16 @@ from arraylearn.backend.namespace import (
     accumulator_dtype,
     from_host,
     is_array,
-    is_on_gpu,
+    is_on_host,
     locate,
     move,
     to_host,
 )
 
-__all__ = ["flag_weights", "join_weights", "read_weights"]
+__all__ = ["flag_weights", "grid_weights", "join_weights", "read_weights"]
+
+# All weights of a grid together are below 2 to this power, and one for each row that would vanish.
+_GRID_BITS = 30
 
 
 def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
@@ -42,18 +45,35 @@ def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
 
 
 def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array | None, Array]:
-    """Read weights without a sync: those on a GPU are checked there.
+    """Read weights without a sync: those on a device are checked there.
 
     Returns the weights as `read_weights` does, and a 0-d bool at `place`, whether they are invalid, which the
-    caller reads with its results. Weights that are not on a GPU raise at once.
+    caller reads with its results. Weights on the host raise at once.
     """
     xp = place.xp
-    if not is_array(sample_weight) or not is_on_gpu(locate(sample_weight)):
+    if not is_array(sample_weight) or is_on_host(locate(sample_weight)):
         return read_weights(sample_weight, n_rows, place), xp.zeros((), dtype=xp.bool, device=place.device)
     _check_shape(sample_weight.shape, n_rows)
     weights = xp.astype(move(sample_weight, place), accumulator_dtype(place), copy=False)
     total = xp.sum(weights)
     return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
+
+
+def grid_weights(weights: Any) -> tuple[Any, float]:
+    """Put weights (n,) on the host on a grid of integers: sums then do not depend on the order of rows.
+
+    Returns
+    -------
+    integers : float64 array (n,)
+        Weights in units, at least 1 where a weight is positive; integers stay as they are.
+    unit : float
+        What 1 of them weighs: a power of two that leaves the sum below 2**30.
+    """
+    if bool((weights == weights.round()).all()):
+        return weights, 1.0
+    _, exponent = math.frexp(float(weights.sum()))
+    unit = math.ldexp(1.0, exponent - _GRID_BITS)
+    return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
 
 
 def _check_shape(shape: Any, n_rows: int) -> None:

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import arraylearn as al
-from arraylearn.backend.counting import Counts, count_operations
+from arraylearn.backend.counting import OperationCounts, count_operations
 from arraylearn.backend.namespace import Place
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.show import rewrite_section
@@ -73,7 +73,7 @@ class Estimate(NamedTuple):
         return max(zip(self, self._fields, strict=True))[1]
 
 
-def estimate(counts: Counts, card: Card, *, double: bool = True) -> Estimate:
+def estimate(counts: OperationCounts, card: Card, *, double: bool = True) -> Estimate:
     """Turn counts into an estimate for a card; `double` says that the arithmetic is in float64."""
     peak = card.peak64 if double else card.peak32
     return Estimate(
@@ -110,13 +110,13 @@ class Row:
     learner: str
     job: str
     n_rows: int
-    counts: Counts
+    counts: OperationCounts
 
 
 @contextmanager
-def count(rung: Rung) -> Iterator[Counts]:
+def count(rung: Rung) -> Iterator[OperationCounts]:
     """Count launches, syncs, bytes and (on torch) arithmetic inside the block, on a device that stands in."""
-    before, counts = rung.counts(), Counts()
+    before, counts = rung.counts(), OperationCounts()
     assert before is not None
     if rung.name == "cupy":
         with _allocations(counts):
@@ -133,7 +133,7 @@ def count(rung: Rung) -> Iterator[Counts]:
 
 
 @contextmanager
-def _allocations(counts: Counts) -> Iterator[None]:
+def _allocations(counts: OperationCounts) -> Iterator[None]:
     """Count the bytes that CuPy asks for."""
     import cupy
 
@@ -253,7 +253,8 @@ def count_everywhere(libraries: list[str], learners: list[str], shape: Shape) ->
 
 def read_rows(path: Path) -> list[Row]:
     """Read what ``--json`` wrote."""
-    return [Row(**{**raw, "counts": Counts(**raw["counts"])}) for raw in json.loads(path.read_text())]
+    rows = json.loads(path.read_text())
+    return [Row(**{**raw, "counts": OperationCounts(**raw["counts"])}) for raw in rows]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,6 +15,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -70,9 +71,12 @@ def large_rooms() -> dict[str, int]:
 
 
 def module_names() -> dict[str, int]:
-    """Return names of several modules. Cases of the benchmark and pictures are named after what they show."""
+    """Return names of several modules. Cases of the benchmark and pictures are named after what they show.
+
+    The formulas of a room, which programs and bodies share, stand in its ``formulas.py``.
+    """
     own = [path for path in modules() if not path.startswith(("bench/cases/", "plot/"))]
-    counts = Counter(Path(path).stem for path in own if not path.endswith("__init__.py"))
+    counts = Counter(Path(path).stem for path in own if not path.endswith(("__init__.py", "formulas.py")))
     return {name: n for name, n in counts.items() if n > 1}
 
 
@@ -133,6 +137,32 @@ def vocabulary() -> dict[str, int]:
     return {word: n for word, n in sorted(counts.items()) if n}
 
 
+def patched_thresholds() -> dict[str, int]:
+    """Return test files -> constants of the package that they name as text or assign, in order to patch them.
+
+    Tests choose by `arraylearn.backend.tuning.tuned`, so that a constant can be renamed or moved. What is
+    left patches bodies of growth and walks, and goes with them.
+    """
+    return {
+        path.relative_to(ROOT).as_posix(): n
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path != Path(__file__) and (n := len(list(_patched(ast.parse(path.read_text())))))
+    }
+
+
+def _patched(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.fullmatch(r"(\w+\.)*_[A-Z][A-Z0-9_]+", node.value):
+                yield node.value
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
+            named = [one.value for one in node.args if isinstance(one, ast.Constant)]
+            yield from (name for name in named if re.fullmatch(r"(\w+\.)*[A-Z][A-Z0-9_]+", str(name)))
+        elif isinstance(node, ast.Assign):
+            targets = [one.attr for one in node.targets if isinstance(one, ast.Attribute)]
+            yield from (name for name in targets if re.fullmatch(r"_?[A-Z][A-Z0-9_]+", name))
+
+
 def _parts(text: str) -> list[str]:
     """Split prose, snake_case and CamelCase into lower-case words."""
     return [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text)]
@@ -145,6 +175,7 @@ FIGURES = {
     "functions with more than eight parameters": long_signatures,
     "lines of small files with one importer": small_files,
     "forbidden words": vocabulary,
+    "patched constants of test files": patched_thresholds,
 }
 
 
@@ -185,6 +216,14 @@ def test_a_rise_is_seen(monkeypatch, tmp_path):
     assert class_names() == {"Twice": 2}
     assert long_signatures() == {"one": 1}
     assert vocabulary() == {"few (in a name)": 1, "takes down": 1, "team": 1, "tell": 1, "who": 2}
+
+
+def test_a_patched_constant_is_seen():
+    source = (
+        "patch.setattr(module, '_LEAST', 1)\npatch.setattr(module, 'MOST', 1)\nmodule._FEW = 3\n"
+        "for name in ('package.module._WORTH', 'function', 'CAPITALS'):\n    patch.setattr(module, name, 1)\n"
+    )
+    assert sorted(_patched(ast.parse(source))) == ["MOST", "_FEW", "_LEAST", "package.module._WORTH"]
 
 
 # ---- documents

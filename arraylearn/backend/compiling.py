@@ -11,9 +11,10 @@ from functools import cache
 from typing import Literal, cast, get_args
 
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
+from arraylearn.backend.namespace import Place
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
-    "MANY_VALUES",
     "CompiledMode",
     "describe_compiled",
     "get_compiled",
@@ -21,13 +22,10 @@ __all__ = [
     "is_worth_compiling",
     "set_compiled",
     "use_compiled",
+    "why_not_compiled",
 ]
 
 CompiledMode = Literal["auto", "always", "never"]
-
-# From this many values on, "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run on a
-# machine also compiles.
-MANY_VALUES = 20_000
 
 _mode: CompiledMode | None = None
 _has_warned = False
@@ -89,15 +87,15 @@ def _check(mode: str, name: str) -> CompiledMode:
     return cast(CompiledMode, mode)
 
 
-def is_worth_compiling(n_values: int, least: int = MANY_VALUES) -> bool:
+def is_worth_compiling(n_values: int, least: int | None = None) -> bool:
     """Whether work on so many values runs compiled bodies; warn once where only Numba is missing.
 
-    `least` is the number of values from which on "auto" chooses them.
+    `least` is the number of values from which on "auto" chooses them; default: that of the tuning.
     """
     mode = get_compiled()
     if mode != "auto":
         return mode == "always"
-    if n_values < least:
+    if n_values < (get_tuning().compiled_values if least is None else least):
         return False
     if not is_numba_installed():
         _warn_once()
@@ -115,6 +113,19 @@ def _warn_once() -> None:
             "without this warning: arraylearn.set_compiled('never').",
             BackendFallbackWarning,
         )
+
+
+def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
+    """Return why work on so many values at a place is left to the array program; None where it is not."""
+    if place.library != "numpy":
+        return f"the rows are computed with by {place.library}"
+    if get_compiled() == "never":
+        return "compiled bodies are switched off"
+    if is_worth_compiling(n_values, least):
+        return None
+    if not is_numba_installed():
+        return "Numba is not installed"
+    return f"less work than {get_tuning().compiled_values if least is None else least:,} values"
 
 
 @cache

@@ -10,11 +10,11 @@ from typing import Any
 
 from arraylearn.backend.namespace import Place
 
-__all__ = ["Counts", "count_operations"]
+__all__ = ["OperationCounts", "count_operations"]
 
 
 @dataclass
-class Counts:
+class OperationCounts:
     """What happened inside `count_operations`."""
 
     launches: int = 0
@@ -24,7 +24,7 @@ class Counts:
 
 
 @contextmanager
-def count_operations(place: Place) -> Iterator[Counts | None]:
+def count_operations(place: Place) -> Iterator[OperationCounts | None]:
     """Count the operations at `place` inside the block; None where the library offers no way to.
 
     On torch every operation that is not a view counts as a launch, and its tensors as bytes moved. CuPy has
@@ -32,18 +32,18 @@ def count_operations(place: Place) -> Iterator[Counts | None]:
     for one.
     """
     if place.library == "torch":
-        counts = Counts()
+        counts = OperationCounts()
         with _torch_mode(counts):
             yield counts
     elif place.library == "cupy":
-        counts = Counts()
+        counts = OperationCounts()
         with _cupy_hooks(counts):
             yield counts
     else:
         yield None
 
 
-def _torch_mode(counts: Counts) -> Any:
+def _torch_mode(counts: OperationCounts) -> Any:
     torch = importlib.import_module("torch")
     dispatch = importlib.import_module("torch.utils._python_dispatch")
     leaves = importlib.import_module("torch.utils._pytree").tree_leaves
@@ -89,7 +89,7 @@ def _torch_mode(counts: Counts) -> Any:
 
 
 @contextmanager
-def _cupy_hooks(counts: Counts) -> Iterator[None]:
+def _cupy_hooks(counts: OperationCounts) -> Iterator[None]:
     cupy = importlib.import_module("cupy")
 
     class Counter(cupy.cuda.MemoryHook):  # type: ignore[misc,name-defined]

@@ -52,8 +52,8 @@ def _resident(peak: Peak) -> Iterator[Peak]:
 
 
 def _status(name: str) -> int:
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
+    entry = next(one for one in _STATUS.read_text().splitlines() if one.startswith(f"{name}:"))
+    return int(entry.split()[1]) * 1024
 
 
 def _traced(peak: Peak) -> Iterator[Peak]:

@@ -7,8 +7,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -16,9 +17,9 @@ __all__ = [
     "free_threads",
     "get_num_threads",
     "parallel_map",
+    "run_jobs",
     "same_threads",
     "set_num_threads",
-    "with_workers",
 ]
 
 Item = TypeVar("Item")
@@ -94,25 +95,55 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     return list(_executor().map(function, work))
 
 
-@contextmanager
-def with_workers(work: Callable[[], object], stop: Callable[[], object], n_threads: int) -> Iterator[None]:
-    """Run `work` in up to ``n_threads - 1`` workers during the block.
+def run_jobs(jobs: Iterable[Callable[[int], Iterable[Any]]], n_threads: int) -> None:
+    """Run jobs, which return further jobs, in up to `n_threads` threads.
 
-    `stop` is called at the end of the block and must make `work` return at once, also where it starts only
-    then. The block must not block on a worker: all threads of the pool may be busy.
+    A job is called with the number of its thread. Each thread takes the next job as soon as it is free. An
+    error in a job ends the others at their next job, and is raised here.
     """
-    if n_threads < 2 or free_threads() == 1:
-        yield
+    n_threads = min(n_threads, free_threads())
+    queue: SimpleQueue[Callable[[int], Iterable[Any]] | None] = SimpleQueue()
+    lock = threading.Lock()
+    first = list(jobs)
+    open_jobs = len(first)
+    for job in first:
+        queue.put(job)
+    if not first:
         return
-    pool = _executor()
-    workers = [pool.submit(work) for _ in range(n_threads - 1)]
+
+    def work(thread: int) -> None:
+        nonlocal open_jobs
+        while (job := queue.get()) is not None:
+            try:
+                more = list(job(thread))
+            except BaseException:
+                _end(queue, n_threads)
+                raise
+            with lock:
+                open_jobs += len(more) - 1
+                is_over = open_jobs == 0
+            for one in more:
+                queue.put(one)
+            if is_over:
+                _end(queue, n_threads)
+
+    others = [_executor().submit(work, thread) for thread in range(1, n_threads)]
     try:
-        yield
+        work(0)
     finally:
-        stop()
-        for worker in workers:
-            if not worker.cancel():
-                worker.result()
+        _end(queue, n_threads)
+        for other in others:
+            if not other.cancel():
+                other.result()
+
+
+def _end(queue: SimpleQueue[Any], n_threads: int) -> None:
+    """Let every thread end: what was put later is not taken any more."""
+    while not queue.empty():
+        with suppress(Empty):
+            queue.get_nowait()
+    for _ in range(n_threads):
+        queue.put(None)
 
 
 def _executor() -> ThreadPoolExecutor:

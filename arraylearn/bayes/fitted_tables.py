@@ -28,7 +28,7 @@ class GridTable(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        rule = "-" * max(len(line) for line in lines)
+        rule = "-" * max(len(text) for text in lines)
         return "\n".join([self.caption, lines[0], rule, *lines[1:]])
 
 

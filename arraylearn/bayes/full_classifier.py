@@ -10,14 +10,14 @@ from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.bayes import full, naive
-from arraylearn.bayes.classifier import (
+from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
+from arraylearn.bayes.full import FullModel, FullStatistics
+from arraylearn.bayes.naive import NaiveModel, class_log_prior
+from arraylearn.bayes.shared_classifier import (
     BayesClassifier,
     SingularCovarianceWarning,
     UndefinedVarianceWarning,
 )
-from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
-from arraylearn.bayes.full import FullModel, FullStatistics
-from arraylearn.bayes.naive import NaiveModel, class_log_prior
 from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe

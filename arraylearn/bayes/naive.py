@@ -137,14 +137,14 @@ def column_variances(xp: Namespace, stats: Moments, *, divisor: Divisor, floor: 
     """
     weight = stats.weight if stats.weight.ndim == 2 else stats.weight[:, None]
     weight = xp.broadcast_to(weight, stats.mean.shape)
-    _, whole_mean, whole_var = total_moments(xp, stats)
+    _, column_mean, column_var = total_moments(xp, stats)
     lost = 1.0 if divisor == "unbiased" else 0.0
     # weights that sum to 1 up to rounding are one row
     is_undefined = weight - lost <= 1e-9 * weight
-    var = xp.where(is_undefined, whole_var, stats.scatter / xp.where(is_undefined, 1.0, weight - lost))
-    mean = xp.where(weight > 0, stats.mean, whole_mean)
+    var = xp.where(is_undefined, column_var, stats.scatter / xp.where(is_undefined, 1.0, weight - lost))
+    mean = xp.where(weight > 0, stats.mean, column_mean)
     if var.shape[1]:
-        largest = xp.max(whole_var)
+        largest = xp.max(column_var)
         var = var + floor * xp.where(largest > 0, largest, 1.0)
     return Variances(mean, var, is_undefined)
 

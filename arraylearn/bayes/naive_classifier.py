@@ -11,7 +11,6 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.bayes.classifier import BayesClassifier, UndefinedVarianceWarning
 from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
 from arraylearn.bayes.frequencies import Smoothing, cell_offsets
 from arraylearn.bayes.naive import (
@@ -25,6 +24,7 @@ from arraylearn.bayes.naive import (
     log_likelihood_terms,
     merge_statistics,
 )
+from arraylearn.bayes.shared_classifier import BayesClassifier, UndefinedVarianceWarning
 from arraylearn.checks import check_choice, check_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe

@@ -68,9 +68,9 @@ def describe_machine() -> dict[str, Any]:
 def _processor() -> str:
     about = Path("/proc/cpuinfo")
     if about.exists():
-        for line in about.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        for entry in about.read_text().splitlines():
+            if entry.startswith("model name"):
+                return entry.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
 
 

@@ -262,7 +262,7 @@ def slopes_page(report: SlopeReport) -> str:
             f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine {state} (load "
             f"{report.load_before} before).",
             "",
-            *("| " + " | ".join(line) + " |" for line in lines),
+            *("| " + " | ".join(row) + " |" for row in lines),
             "",
         ]
     )

@@ -204,8 +204,8 @@ def print_report(report: BenchReport, console: Any = None) -> None:
         for row in rows:
             table.add_row(*(escape(cell) for cell in row), style="bold" if row[-1] == "MISSED" else None)
         console.print(table)
-    for line in headline(report):
-        console.print(line, markup=False, highlight=False)
+    for text in headline(report):
+        console.print(text, markup=False, highlight=False)
 
 
 def markdown(report: BenchReport) -> str:
@@ -218,7 +218,7 @@ def markdown(report: BenchReport) -> str:
 
 def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(row) + " |" for row in lines)
 
 
 def _marks(section: str) -> tuple[str, str]:

@@ -10,13 +10,22 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
-from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.boosting.boosted_nodes import GrownTree
-from arraylearn.grow.columns import Binning, apply_binning
-from arraylearn.table import Table
+from arraylearn.boosting.gradients import SCORE_BITS
+from arraylearn.grow.binned_trees import BinnedTrees, pack_binned
+from arraylearn.grow.columns import Binning
+from arraylearn.walk.leaves import sum_leaves
+from arraylearn.walk.packed import PackedTrees, packed_at
 
-__all__ = ["Boosted", "first_rounds", "join_trees", "probabilities", "score_table", "sum_gains"]
+__all__ = [
+    "Boosted",
+    "first_rounds",
+    "join_trees",
+    "pack_grown",
+    "probabilities",
+    "sum_gains",
+    "sum_scores",
+]
 
 
 class Boosted(NamedTuple):
@@ -61,10 +70,17 @@ def first_rounds(trees: BinnedTrees, rounds: slice, n_outputs: int) -> BinnedTre
     return trees._replace(root=trees.root[rounds.start * n_outputs : rounds.stop * n_outputs])
 
 
-def score_table(xp: Namespace, model: Boosted, table: Table) -> Array:
-    """Return the int32 scores (k, n) of the rows of a table."""
-    bins = apply_binning(xp, model.binning, table)
-    return sum_leaves(xp, bins, model.trees, model.start.shape[0]) + model.start[:, None]
+def sum_scores(xp: Namespace, bins: Array, trees: PackedTrees, value: Array, n_outputs: int) -> Array:
+    """Return what trees add to the int32 scores (k, n) of rows of bins (d, n)."""
+    return xp.astype(sum_leaves(xp, bins, trees, value[:, None], n_outputs), xp.int32)
+
+
+def pack_grown(
+    place: Place, trees: Sequence[GrownTree], n_features: int, n_numeric: int, n_bins: int
+) -> tuple[PackedTrees, Array]:
+    """Return trees for walks at a place, and the values of their nodes."""
+    joined = join_trees(HOST, trees, n_numeric, n_bins)
+    return packed_at(place, pack_binned(HOST.xp, joined, n_features)), from_host(joined.value, place)
 
 
 def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.ops.gradients import SCORE_BITS
+from arraylearn.boosting.gradients import SCORE_BITS
+from arraylearn.grow.formulas import newton_gain, newton_value
 
 __all__ = [
     "GrownTree",
@@ -158,12 +160,12 @@ class Nodes:
 
 def side_values(gradient: Any, hessian: Any, l2: float, bounds: tuple[Any, Any] | None) -> tuple[Any, Any]:
     r"""Return the values v = -G / (H + l2), kept within bounds, and what they gain: -2 G v - (H + l2) v^2."""
-    ridged = hessian + max(l2, 1e-30)
-    value = gradient / -ridged
+    ridge = max(l2, 1e-30)
+    value = newton_value(gradient, hessian, ridge)
     if bounds is None:
         return value, -gradient * value
     value = np.minimum(np.maximum(value, bounds[0]), bounds[1])
-    return value, -(2.0 * gradient + ridged * value) * value
+    return value, newton_gain(gradient, hessian + ridge, value)
 
 
 def leaf_steps(value: Any, learning_rate: float) -> Any:
@@ -176,13 +178,14 @@ def best_first(nodes: Nodes, max_leaf_nodes: int) -> set[int]:
     """Return the nodes that are split when the largest gain always goes first."""
     gain, left = nodes.gain[: nodes.n].tolist(), nodes.left[: nodes.n].tolist()
     chosen: set[int] = set()
-    heap = [(-gain[0], 0)] if gain[0] > 0 else []
+    numbers = itertools.count()  # of equal gains the one that was met first
+    heap = [(-gain[0], next(numbers), 0)] if gain[0] > 0 else []
     while heap and len(chosen) < max_leaf_nodes - 1:
-        _, node = heapq.heappop(heap)
+        *_, node = heapq.heappop(heap)
         chosen.add(node)
         for child in (left[node], left[node] + 1) if left[node] >= 0 else ():
             if gain[child] > 0:
-                heapq.heappush(heap, (-gain[child], child))
+                heapq.heappush(heap, (-gain[child], next(numbers), child))
     return chosen
 
 
@@ -208,9 +211,9 @@ def cut_back(nodes: Nodes, limits: Limits) -> tuple[GrownTree, Any]:
     is_leaf = left < 0
     tree = GrownTree(
         np.where(is_leaf, 0, nodes.feature[kept]),
-        nodes.threshold[kept],
-        nodes.is_missing_right[kept] > 0,
-        nodes.goes_right[kept],
+        np.where(is_leaf, -1, nodes.threshold[kept]),
+        (nodes.is_missing_right[kept] > 0) & ~is_leaf,
+        nodes.goes_right[kept] & ~is_leaf[:, None],
         np.where(is_leaf, -1, new_id[left]),
         np.where(is_leaf, -1, new_id[np.where(is_leaf, 0, left + 1)]),
         leaf_steps(nodes.value[kept], limits.learning_rate),

@@ -7,25 +7,25 @@ from typing import Any, Self
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
-from arraylearn.backend.ops.binned_trees import sum_leaves
-from arraylearn.backend.ops.gradients import SCORE_BITS
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import (
     Boosted,
-    first_rounds,
     join_trees,
     probabilities,
-    score_table,
     sum_gains,
+    sum_scores,
 )
 from arraylearn.boosting.boosted_nodes import Limits
+from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
-from arraylearn.boosting.rounds import Boosting, Holdout, Plan, boost
+from arraylearn.boosting.rounds import Boosting, Holdout, Plan, Sample, boost
 from arraylearn.checks import check_number, check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.grow.binned_trees import pack_binned
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, prepare_columns
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
+from arraylearn.walk.packed import PackedTrees
 from arraylearn.weights import join_weights
 
 __all__ = ["GradientBoostingClassifier"]
@@ -252,9 +252,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         with show_progress("boosting", self.n_estimators, self.verbose) as report:
             return boost(
                 place,
-                columns,
-                codes,
-                weights,
+                Sample(columns, codes, weights),
                 len(self.classes_),
                 plan,
                 generators,
@@ -327,8 +325,20 @@ class GradientBoostingClassifier(ArrayClassifier):
 
     def _scores(self, X: Any) -> tuple[Array, Batch]:
         batch = self._open(X)
-        model: Boosted = self._model_at(batch.place)
-        return score_table(batch.place.xp, model, batch.table), batch
+        xp, model = batch.place.xp, self._model_at(batch.place)
+        bins = apply_binning(xp, model.binning, batch.table)
+        k = model.start.shape[0]
+        scores = sum_scores(xp, bins, self._packed_at(batch.place), model.trees.value, k)
+        return scores + model.start[:, None], batch
+
+    def _packed_at(self, place: Place) -> PackedTrees:
+        """Return the trees in the form of predictions."""
+
+        def pack() -> PackedTrees:
+            return pack_binned(place.xp, self._model_at(place).trees, self.n_features_in_)
+
+        packed: PackedTrees = self._prepared_at(place, "packed", pack)
+        return packed
 
     def predict(self, X: Any) -> Array:
         """Predict the class labels (n,) of rows."""
@@ -356,9 +366,10 @@ class GradientBoostingClassifier(ArrayClassifier):
         model: Boosted = self._model_at(batch.place)
         bins = apply_binning(xp, model.binning, batch.table)
         k = model.start.shape[0]
-        scores = model.start[:, None]
+        scores, packed = model.start[:, None], self._packed_at(batch.place)
         for i in range(self.n_iter_):
-            scores = scores + sum_leaves(xp, bins, first_rounds(model.trees, slice(i, i + 1), k), k)
+            trees = packed._replace(root=packed.root[i * k : (i + 1) * k])
+            scores = scores + sum_scores(xp, bins, trees, model.trees.value, k)
             yield self._deliver(probabilities(xp, scores, batch.float_dtype), batch)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +10,7 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops.boosted_growth import (
-    BoostedColumns,
-    BoostedNodes,
-    BoostedRules,
-    grow_boosted_trees,
-)
-from arraylearn.backend.ops.boosting import BlockSplits, block_histograms, split_blocks
-from arraylearn.backend.ops.gradients import GRADIENT_BITS, Gradients, unpack
-from arraylearn.backend.ops.splits import Constraint, Splits, best_splits
+from arraylearn.backend.threads import get_num_threads
 from arraylearn.boosting.boosted_nodes import (
     GrownTree,
     Limits,
@@ -27,7 +20,12 @@ from arraylearn.boosting.boosted_nodes import (
     cut_back,
     side_values,
 )
+from arraylearn.boosting.gradients import GRADIENT_BITS, Gradients
+from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
+from arraylearn.grow.formulas import unpack
+from arraylearn.grow.newton import Constraint, Splits, best_splits
+from arraylearn.grow.node_blocks import BlockSplits, block_histograms, split_blocks
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
 
@@ -62,15 +60,12 @@ def grow_trees(
     `units` comes from `limits_in_units`; `is_used` (d,) marks the columns that each tree may split.
     """
     packed, shifts = gradients
-    is_plain = columns.n_numeric == columns.bins.shape[0]
-    if is_plain and limits.max_leaf_nodes is None and limits.trend is None:
-        parts = BoostedColumns(columns.bins, columns.cells, columns.n_bins, columns.missing, columns.buffers)
-        rules = BoostedRules(limits.max_depth, limits.l2, limits.min_child_hessian, limits.min_samples_leaf)
-        grown = grow_boosted_trees(place.xp, parts, packed, shifts, rows, units, is_used, rules)
-        if grown is not None:
-            for tree in grown:
-                yield _finish_whole(place, columns, tree, limits)
-            return
+    body = choose_body(place, columns.bins.shape[0] * columns.bins.shape[1])
+    if not isinstance(body, str):
+        for c in range(packed.shape[0]):
+            given = packed[c], int(shifts[c]), rows, limits, units, is_used[c]
+            yield _finish_whole(place, columns, *_grow_whole(body, columns, *given), limits)
+        return
     for c in range(packed.shape[0]):
         yield _grow_tree(place, columns, packed[c, :], shifts[c : c + 1], rows, limits, units, is_used[c])
 
@@ -132,9 +127,7 @@ def _histograms(
     place: Place, columns: Columns, packed: Array, order: Array, nodes: Nodes, which: Any
 ) -> Array:
     starts, sizes = nodes.start[which].tolist(), nodes.size[which].tolist()
-    return block_histograms(
-        place.xp, columns.bins, columns.cells, packed, order, starts, sizes, columns.n_bins
-    )
+    return block_histograms(place.xp, columns.bins, packed, order, starts, sizes, columns.n_bins)
 
 
 def _find_splits(
@@ -213,7 +206,9 @@ def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: Limits) -> Any:
         # nodes that later levels add can only come before these, never make room for them
         hopeful = best_first(nodes, limits.max_leaf_nodes)
         able = able & np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
-    return np.nonzero(able)[0]
+    chosen = np.nonzero(able)[0]
+    # the order of `Trees`: left children, whose numbers are odd, before right ones
+    return chosen[np.lexsort((ids[chosen], 1 - ids[chosen] % 2))]
 
 
 def _describe_moves(
@@ -232,8 +227,7 @@ def _describe_moves(
         has_missing[list(columns.missing)] = True
         is_plain = (feature < columns.n_numeric) & ~(splits.is_missing_left[chosen] & has_missing[feature])
         threshold = np.where(is_plain, threshold, -1)
-        if chosen.shape[0] < level.nodes.shape[0]:
-            goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
+        goes_right = place.xp.take(goes_right, from_host(chosen, place, place.xp.int64), axis=0)
     starts, sizes = nodes.start[ids].tolist(), nodes.size[ids].tolist()
     return BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
 
@@ -268,9 +262,7 @@ def _next_level(
         return _Level(left, level.running)
     small = left + is_right_small
     running = _histograms(place, columns, packed, order, nodes, small)
-    parents = level.running
-    if chosen.shape[0] < level.nodes.shape[0]:
-        parents = xp.take(parents, from_host(chosen, place, xp.int64), axis=0)
+    parents = xp.take(level.running, from_host(chosen, place, xp.int64), axis=0)
     ids = np.concat((small, left + 1 - is_right_small))
     running = xp.concat((running, parents - running), axis=0)
     is_alive = nodes.size[ids] >= 2 * limits.min_samples_leaf
@@ -280,22 +272,88 @@ def _next_level(
     return _Level(ids, running)
 
 
-def _finish_whole(place: Place, columns: Columns, grown: BoostedNodes, limits: Limits) -> Growth:
+def _grow_whole(
+    body: Any, columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
+) -> tuple[Nodes, Any]:
+    from arraylearn.grow.records_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
+
+    (d, n), m = columns.bins.shape, rows.shape[0]
+    unit = 2.0 ** (shift - GRADIENT_BITS)
+    used = np.ones(d, dtype=bool) if is_used is None else is_used
+    use_missing = np.zeros(d, dtype=bool)
+    use_missing[list(columns.missing)] = True
+    use_missing &= used
+    plan = Plan(
+        criterion=NEWTON if limits.trend is None else NEWTON_BOUNDED,
+        n_bins=columns.n_bins,
+        n_numeric=columns.n_numeric,
+        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_leaves=limits.max_leaf_nodes or 0,
+        small=0,
+        keeps_rows=True,
+        has_missing=bool(use_missing.any()),
+        least_rows=max(2, math.ceil(2 * limits.min_samples_leaf)),
+        least_weight=2.0 * limits.min_child_hessian,
+        least_side=float(units[shift, 1]),
+        min_gain=0.0,
+        newton=Newton(
+            unit=unit,
+            ridge=float(units[shift, 0]),
+            smoothing=float(units[shift, 2]),
+            l2=float(limits.l2),
+            least_hessian=float(limits.min_child_hessian),
+            least_leaf=float(limits.min_samples_leaf),
+        ),
+        is_used=used,
+        use_missing=use_missing,
+        trend=np.asarray(limits.trend or np.zeros(d), dtype=np.int8),
+    )
+    buffers = columns.buffers.get(
+        (m, get_num_threads()),
+        lambda _: body.make_buffers(columns.bins, m, 1, plan),
+    )
+    total = packed.sum() if m == n else packed.take(rows).sum()
+    trees, order = body.grow_tree(buffers, plan, rows, packed, total)
+    first = trees.first_child
+    inner = np.nonzero(first >= 0)[0]
+    parent = np.full(first.shape[0], -1)
+    parent[first[inner]] = parent[first[inner] + 1] = inner
+    gradient, hessian = unpack(trees.sums[:, 0])
+    gradient, hessian = gradient * unit, hessian * unit
+    bounds = None if trees.bounds is None else (trees.bounds[:, 0], trees.bounds[:, 1])
+    value, score = side_values(gradient, hessian, limits.l2, bounds)
+    gain = np.zeros(first.shape[0])
+    gain[inner] = score[first[inner]] + score[first[inner] + 1] - score[inner]
+    whole = np.stack(
+        (trees.feature, trees.low, trees.missing_right, first, parent, *trees.rows), dtype=np.int64
+    )
+    nodes = Nodes.of_fields(whole, np.stack((gain, hessian, value)))
+    if trees.sets is not None:
+        nodes.goes_right = np.arange(columns.n_bins) > trees.low[:, None]
+        nodes.goes_right[:, -1] = trees.missing_right
+        is_nominal = trees.feature >= columns.n_numeric
+        nodes.goes_right[is_nominal] = trees.sets[is_nominal] > 0
+    return nodes, order
+
+
+def _finish_whole(place: Place, columns: Columns, nodes: Nodes, order: Any, limits: Limits) -> Growth:
     """Finish a tree that was grown in one call: describe the moves of its last level."""
-    nodes = Nodes.of_fields(grown.whole, grown.real)
     parents = np.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
     feature, threshold = nodes.feature[parents], nodes.threshold[parents]
     goes_right = None
-    if columns.missing:
+    if columns.missing or nodes.goes_right.shape[1]:
         goes_right = np.arange(columns.n_bins) > threshold[:, None]
         goes_right[:, -1] = nodes.is_missing_right[parents] > 0
+        if nodes.goes_right.shape[1]:
+            goes_right = nodes.goes_right[parents]
         has_missing = np.zeros(columns.bins.shape[0], dtype=bool)
         has_missing[list(columns.missing)] = True
-        threshold = np.where(has_missing[feature] & ~goes_right[:, -1], -1, threshold)
+        is_set = (feature >= columns.n_numeric) | (has_missing[feature] & ~goes_right[:, -1])
+        threshold = np.where(is_set, -1, threshold)
         goes_right = from_host(goes_right, place)
     starts, sizes = nodes.start[parents].tolist(), nodes.size[parents].tolist()
     moves = BlockSplits(starts, sizes, feature.tolist(), threshold.tolist(), goes_right)
-    return _finish(nodes, grown.order, (parents, moves), limits)
+    return _finish(nodes, order, (parents, moves), limits)
 
 
 def _finish(nodes: Nodes, order: Array, last: tuple[Any, BlockSplits | None], limits: Limits) -> Growth:

@@ -8,7 +8,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.linear import logsumexp
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.ops.gradients import SCORE_BITS
+from arraylearn.boosting.gradients import SCORE_BITS
 
 __all__ = ["mean_log_loss", "start_scores"]
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.ops.binned_trees import sum_leaves
-from arraylearn.backend.ops.boosting import add_to_sides
-from arraylearn.backend.ops.gradients import GradientTables, gradient_tables, log_loss_gradients
-from arraylearn.boosting.boosted import join_trees
+from arraylearn.boosting.boosted import pack_grown, sum_scores
 from arraylearn.boosting.boosted_nodes import GrownTree, Limits
-from arraylearn.boosting.grow_boosted import grow_trees, limits_in_units
+from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
+from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
 from arraylearn.boosting.loss import mean_log_loss, start_scores
+from arraylearn.grow.choose import choose_body
 from arraylearn.grow.columns import Columns
+from arraylearn.grow.node_blocks import add_to_sides
 
-__all__ = ["Boosting", "Holdout", "Plan", "boost"]
+__all__ = ["Boosting", "Holdout", "Plan", "Sample", "boost"]
 
 
 class Plan(NamedTuple):
-    """What boosting is told."""
+    """How to boost."""
 
     n_rounds: int
     limits: Limits
@@ -28,6 +29,21 @@ class Plan(NamedTuple):
     n_features: int | None  # columns of each tree, None for all
     patience: int | None  # rounds without improvement on held-out rows
     tol: float
+
+
+class Sample(NamedTuple):
+    """The rows that trees are grown on."""
+
+    columns: Columns
+    codes: Array  # (n,) int64
+    weights: Array | None  # (n,) float32 in [0, 1]
+
+
+class Tables(NamedTuple):
+    """What is looked up in every round."""
+
+    gradients: GradientTables
+    units: Array  # of `limits_in_units`
 
 
 class Holdout(NamedTuple):
@@ -48,9 +64,7 @@ class Boosting(NamedTuple):
 
 def boost(
     place: Place,
-    columns: Columns,
-    codes: Array,
-    weights: Array | None,
+    sample: Sample,
     n_classes: int,
     plan: Plan,
     generators: list[Any],
@@ -60,11 +74,11 @@ def boost(
 ) -> Boosting:
     """Boost trees on binned columns.
 
-    `codes` (n,) int64, `weights` (n,) float32 in [0, 1] or None. `generators` has a random generator for each
-    round. `report`, if given, is told the loss after each round: of the held-out rows, else of those in use.
+    `generators` has a random generator for each round. `report`, if given, gets the loss after each round: of
+    the held-out rows, else of those in use.
     """
-    xp = place.xp
-    start = start_scores(place, codes, weights, n_classes)
+    xp, columns = place.xp, sample.columns
+    start = start_scores(place, sample.codes, sample.weights, n_classes)
     scores = _first_scores(place, start, int(columns.bins.shape[1]))
     held = None
     losses: list[float] = []
@@ -72,22 +86,17 @@ def boost(
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[GrownTree] = []
-    tables = gradient_tables(xp, place.device, len(start))
-    units = limits_in_units(place, plan.limits)
-    rows = xp.arange(columns.bins.shape[1], dtype=xp.int64, device=place.device)
+    tables = Tables(gradient_tables(xp, place.device, len(start)), limits_in_units(place, plan.limits))
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(
-            place, columns, tables, units, rows, codes, weights, scores, plan, generator
-        )
+        grown, scores = _add_round(place, sample, tables, scores, plan, generator)
         trees += grown
         loss = None
         if holdout is not None and held is not None:
-            joined = join_trees(place, trees[-len(start) :], columns.n_numeric, columns.n_bins)
-            held = held + sum_leaves(xp, holdout.bins, joined, len(start))
+            held = held + _score(place, columns, trees[-len(start) :], holdout.bins)
             loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
             losses.append(loss)
         elif report is not None:
-            loss = mean_log_loss(place, scores, codes, weights)
+            loss = mean_log_loss(place, scores, sample.codes, sample.weights)
         if report is not None:
             report(loss)
         if _is_over(losses, plan):
@@ -113,21 +122,13 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 
 
 def _add_round(
-    place: Place,
-    columns: Columns,
-    tables: GradientTables,
-    units: Array,
-    rows: Array,
-    codes: Array,
-    weights: Array | None,
-    scores: Array,
-    plan: Plan,
-    generator: Any,
+    place: Place, sample: Sample, tables: Tables, scores: Array, plan: Plan, generator: Any
 ) -> tuple[list[GrownTree], Array]:
-    """Grow one tree for each output; return the trees and the new scores of all `rows`, drawn or not."""
-    xp = place.xp
-    gradients = log_loss_gradients(xp, tables, scores, codes, weights)
-    n, d = columns.bins.shape[1], columns.bins.shape[0]
+    """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
+    xp, columns = place.xp, sample.columns
+    gradients = _derive(place, sample, tables.gradients, scores)
+    d, n = columns.bins.shape
+    rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
         drawn = generator.permutation(n)[: max(1, round(plan.subsample * n))]
         drawn.sort()
@@ -139,13 +140,37 @@ def _add_round(
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
     trees = []
-    for c, grown in enumerate(grow_trees(place, columns, gradients, rows, plan.limits, units, is_used)):
+    for c, grown in enumerate(
+        grow_trees(place, columns, gradients, rows, plan.limits, tables.units, is_used)
+    ):
         trees.append(grown.tree)
         if rows.shape[0] == n:
-            scores[c, :] = add_to_sides(
-                xp, scores[c, :], columns.bins, grown.order, grown.splits, grown.steps
-            )
+            scores[c, :] = _step(place, columns, grown, scores[c, :])
     if rows.shape[0] < n:
-        joined = join_trees(place, trees, columns.n_numeric, columns.n_bins)
-        scores = scores + sum_leaves(xp, columns.bins, joined, scores.shape[0])
+        scores = scores + _score(place, columns, trees, columns.bins)
     return trees, scores
+
+
+def _derive(place: Place, sample: Sample, tables: GradientTables, scores: Array) -> Gradients:
+    """Return the gradients of all rows."""
+    if isinstance(choose_body(place, math.prod(sample.columns.bins.shape)), str):
+        return log_loss_gradients(place.xp, tables, scores, sample.codes, sample.weights)
+    from arraylearn.boosting import gradients_cpu
+
+    return Gradients(*gradients_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
+
+
+def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array:
+    """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
+    given = columns.bins, grown.order, grown.splits, grown.steps
+    if isinstance(choose_body(place, math.prod(columns.bins.shape)), str):
+        return add_to_sides(place.xp, scores, *given)
+    from arraylearn.grow import node_blocks_cpu
+
+    return node_blocks_cpu.add_to_sides(scores, *given)
+
+
+def _score(place: Place, columns: Columns, trees: list[GrownTree], bins: Array) -> Array:
+    """Return what the trees of a round add to the scores (k, n) of rows."""
+    packed, value = pack_grown(place, trees, columns.bins.shape[0], columns.n_numeric, columns.n_bins)
+    return sum_scores(place.xp, bins, packed, value, len(trees))

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from arraylearn._version import __version__
-from arraylearn.cli import about, bench, learn
-from arraylearn.cli.exit_status import OneLineParser, run_and_report
+from arraylearn.cli import about, bench, model_commands
+from arraylearn.cli.exit_status import BriefParser, run_and_report
 
 __all__ = ["main"]
 
@@ -19,10 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(prog="arraylearn", description="The classical classifiers.")
+    parser = BriefParser(prog="arraylearn", description="The classical classifiers.")
     parser.add_argument("--version", action="version", version=f"arraylearn {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     about.add_commands(commands)
-    learn.add_commands(commands)
+    model_commands.add_commands(commands)
     bench.add_commands(commands)
     return parser

@@ -14,14 +14,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-__all__ = ["OneLineParser", "run_and_report"]
+__all__ = ["BriefParser", "run_and_report"]
 
 _ERROR, _INTERRUPTED, _NO_READER = 2, 130, 141
 _LONGEST = 1_000  # characters of a line
 _DEBUG = "run with --debug for the traceback"
 
 
-class OneLineParser(argparse.ArgumentParser):
+class BriefParser(argparse.ArgumentParser):
     """A parser whose errors are one line; it and each of its commands take ``--debug``."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -33,7 +33,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong with the arguments and exit."""
-        self.exit(_ERROR, f"{_line(message)}; see {self.prog} --help\n")
+        self.exit(_ERROR, f"{_shorten(message)}; see {self.prog} --help\n")
 
 
 def run_and_report(run: Callable[[], int], *, is_debug: bool) -> int:
@@ -51,16 +51,16 @@ def run_and_report(run: Callable[[], int], *, is_debug: bool) -> int:
             return _NO_READER
         raise
     except KeyboardInterrupt:
-        print(_line("interrupted"), file=sys.stderr)
+        print(_shorten("interrupted"), file=sys.stderr)
         return _INTERRUPTED
     except Exception as error:
         if is_debug:
             traceback.print_exc()
-        print(_line(_describe(error)), file=sys.stderr)
+        print(_shorten(_describe(error)), file=sys.stderr)
         return _ERROR
 
 
-def _line(message: str) -> str:
+def _shorten(message: str) -> str:
     text = " ".join(message.split())
     return f"arraylearn: {text if len(text) <= _LONGEST else f'{text[:_LONGEST]} ...'}"
 
@@ -85,7 +85,7 @@ def _warnings_as_lines() -> Iterator[None]:
     """Print each warning as one line, without the place in the source that caused it."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(_line(f"warning: {message}"), file=sys.stderr)
+        print(_shorten(f"warning: {message}"), file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
+
+from arraylearn.io.drafts import draft_of
 
 __all__ = ["is_stream", "new_text_file", "refuse_output"]
 
@@ -58,17 +58,8 @@ def new_text_file(path: str) -> Iterator[TextIO]:
         with place.open("w", newline="", encoding="utf-8") as file:
             yield file
         return
-    place = place.resolve()  # a link stays a link
-    draft = place.parent / f".arraylearn-{secrets.token_hex(6)}.draft"
-    try:
-        with draft.open("x", newline="", encoding="utf-8") as file:
-            yield file
-        if place.exists():
-            shutil.copymode(place, draft)
-        os.replace(draft, place)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with draft_of(place) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        yield file
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

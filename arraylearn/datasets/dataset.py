@@ -101,8 +101,8 @@ def parse(name: str, columns: str, text: str, description: str, *, separator: st
     names = columns.split()
     is_numeric = [label.endswith("#") for label in names]
     rows = [
-        [_value(word, numeric) for word, numeric in zip(line.split(separator), is_numeric, strict=True)]
-        for line in text.strip().splitlines()
+        [_value(word, numeric) for word, numeric in zip(row.split(separator), is_numeric, strict=True)]
+        for row in text.strip().splitlines()
     ]
     return _make(name, [label.rstrip("#") for label in names], is_numeric, rows, description)
 

@@ -13,30 +13,27 @@ from arraylearn.backend.arrays.parallel import map_apart
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
-from arraylearn.backend.ops.forest import reach_leaves
-from arraylearn.backend.ops.grown import is_grown_whole
-from arraylearn.backend.ops.walks import ForestWalk, prepare_walk, sum_shares
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.checks import check_whole
 from arraylearn.estimator import ArrayClassifier, Batch
-from arraylearn.forest.bags import draw_bags
-from arraylearn.forest.grove import Grove, Part, join_parts, make_part
-from arraylearn.forest.grow_forest import ForestLimits, draw_columns, grow_trees
+from arraylearn.forest.bags import draw_bags, draw_columns
+from arraylearn.forest.grove import Grove, join_trees, pack_groves, share_sums
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
+from arraylearn.grow.drawn import DrawnPlan, choose_body, grow_trees
+from arraylearn.grow.trees import Trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.tree.settings import count_features
+from arraylearn.walk.leaves import find_leaves, sum_leaves
+from arraylearn.walk.packed import PackedTrees
 from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
 
 # Bins of a column: with fewer, full-grown trees lose accuracy.
 _MAX_BINS = 4_094
-# Trees grow in one batch while their rows are at most this many:
-_ROWS_ON_A_DEVICE = 2_000_000  # a level takes the same launches for one tree as for a hundred
-_ROWS_ON_THE_HOST = 250_000  # the rows of a batch stay in the caches
-_ROWS_OF_WHOLE_TREES = 50_000  # depth-first growth gains nothing from batching; batches feed the threads
 # Trees of a batch of the out-of-bag estimate.
 _TREES_JUDGED = 16
 
@@ -207,28 +204,32 @@ class RandomForestClassifier(ArrayClassifier):
         self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
     ) -> Grove:
         """Grow the trees up to `n_estimators` that are not there yet, on bins (n, d)."""
-        xp, (n, d), n_bins = place.xp, bins.shape, binning.n_bins
+        xp, (n, d) = place.xp, bins.shape
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
-        is_whole = is_grown_whole(xp, n * (d + len(generators)))
-        limits = ForestLimits(
+        plan = DrawnPlan(
+            binning.n_bins,
+            len(self.classes_),
             self.max_depth,
             self.min_samples_split,
             self.min_samples_leaf,
             draw_columns(d, min(count_features(self.max_features, d) or d, d)),
-            is_whole,
             place_bins(place, binning) if self._draws_cuts else None,
         )
+        weight = n if weights is None or self.bootstrap else int(np.sum(weights))
+        body = choose_body(place, n * d * len(generators), plan, weight)
+        program = grow_trees if isinstance(body, str) else body
 
-        def grow(batch: slice) -> Part:
+        def grow(batch: slice) -> Trees:
             bags = draw_bags(generators[batch], n, weights, self.bootstrap)
-            grown = grow_trees(place, bins, n_bins, labels.codes, len(self.classes_), bags, limits)
+            trees = program(place, bins, labels.codes, bags, plan)
             for _ in range(batch.start, batch.stop):
                 report()
-            return make_part(grown, n_bins, d)
+            return share_sums(trees)
 
+        is_compiled = program is body
         with show_progress("growing", len(generators), self.verbose) as report:
-            parts = map_apart(xp, grow, _share(place, len(generators), n, is_whole))
-        return join_parts(place, parts, n_bins)
+            parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
+        return join_trees(place, parts, binning.n_bins, d)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""
@@ -236,13 +237,14 @@ class RandomForestClassifier(ArrayClassifier):
         sums = np.zeros((n, n_classes), dtype=np.int64)
         generators = spawn(self.seed_, self.n_trees_)
         for grove in self.model_.groves:
+            packed, _ = pack_groves(place.xp, [grove], self.n_features_in_)
             shares = to_host(grove.shares)
             n_trees = grove.trees.root.shape[0]
             own, generators = generators[:n_trees], generators[n_trees:]
             for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[batch], n, weights, self.bootstrap)
-                some = grove.trees._replace(root=grove.trees.root[batch])
-                leaves = to_host(reach_leaves(place.xp, bins, some))
+                some = packed._replace(root=packed.root[batch])
+                leaves = to_host(find_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
                 for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):
                     is_out = np.ones(n, dtype=bool)
@@ -293,18 +295,17 @@ class RandomForestClassifier(ArrayClassifier):
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
         bins = apply_binning(batch.place.xp, model.binning, batch.table)
-        return sum_shares(batch.place.xp, bins, self._walk_at(batch.place)), batch
+        sums = sum_leaves(batch.place.xp, bins, *self._packed_at(batch.place))
+        return batch.place.xp.permute_dims(sums, (1, 0)), batch
 
-    def _walk_at(self, place: Place) -> ForestWalk:
-        """Return the trees in the form of predictions."""
+    def _packed_at(self, place: Place) -> tuple[PackedTrees, Array]:
+        """Return the trees in the form of predictions, and the class shares of their nodes."""
 
-        def prepare() -> ForestWalk:
-            groves = self._model_at(place).groves
-            trees, shares = [grove.trees for grove in groves], [grove.shares for grove in groves]
-            return prepare_walk(place.xp, trees, shares, self.n_features_in_)
+        def pack() -> tuple[PackedTrees, Array]:
+            return pack_groves(place.xp, self._model_at(place).groves, self.n_features_in_)
 
-        walk: ForestWalk = self._prepared_at(place, "walk", prepare)
-        return walk
+        packed: tuple[PackedTrees, Array] = self._prepared_at(place, "packed", pack)
+        return packed
 
     def predict(self, X: Any) -> Array:
         """Predict the class labels (n,) of rows."""
@@ -325,11 +326,12 @@ def _by_rows(xp: Namespace, bins: Array) -> Array:
     return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
-def _share(place: Place, n_trees: int, n_rows: int, is_whole: bool) -> list[slice]:
+def _share(place: Place, n_trees: int, n_rows: int, is_compiled: bool) -> list[slice]:
     """Cut the trees into batches of about the same size, a multiple of the threads."""
-    most_rows, n_threads = _ROWS_ON_A_DEVICE, 1
+    tuning, n_threads = get_tuning(), 1
+    most_rows = tuning.forest_device_rows
     if is_on_host(place):
-        most_rows = _ROWS_OF_WHOLE_TREES if is_whole else _ROWS_ON_THE_HOST
+        most_rows = tuning.forest_depth_first_rows if is_compiled else tuning.forest_host_rows
         n_threads = get_num_threads()
     n_parts = -(-n_trees * n_rows // most_rows)
     n_parts = min(-(-n_parts // n_threads) * n_threads, n_trees)

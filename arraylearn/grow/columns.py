@@ -10,7 +10,6 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.scratch import KeptBuffers
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.ops.boosting import histogram_cells
 from arraylearn.table import Table, bin_table, quantile_edges
 
 __all__ = [
@@ -39,11 +38,10 @@ class Columns(NamedTuple):
     """Binned training columns, numeric ones first."""
 
     bins: Array  # (d, n) uint8
-    cells: Array  # what histograms are summed from
     n_bins: int
     n_numeric: int
     missing: tuple[int, ...]  # the columns with missing values
-    buffers: KeptBuffers  # scratch memory of `grow_boosted_trees`, from round to round
+    buffers: KeptBuffers  # of compiled growth, from round to round
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
@@ -142,5 +140,4 @@ def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
     xp = place.xp
     is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
     missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
-    cells = histogram_cells(xp, bins, binning.n_bins)
-    return Columns(bins, cells, binning.n_bins, int(binning.edges.shape[0]), missing, KeptBuffers())
+    return Columns(bins, binning.n_bins, int(binning.edges.shape[0]), missing, KeptBuffers())

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
+from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.columns import Binning
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
@@ -204,9 +204,6 @@ def _check_grove(fields: Fields) -> None:
     fields.sizes["m"] = trees.feature.shape[0]
     fields.array("shares", "int32", "m k", low=0, high=_WHOLE_SHARE)
     fields.array("gains", "float64", "d")
-    left, right = np.asarray(trees.left), np.asarray(trees.right)
-    is_leaf = left == np.arange(left.shape[0])
-    fields.refuse("children must stand side by side", unless=(right == left + ~is_leaf).all())
     fields.refuse("forests must have no subsets", unless=trees.goes_right.shape[0] == 0)
 
 
@@ -267,7 +264,7 @@ def _check_binned_trees(fields: Fields) -> None:
     here = np.arange(n_nodes)
     is_leaf = left == here
     inner = here[~is_leaf]
-    fields.refuse("a leaf must be its own child", unless=(right[is_leaf] == here[is_leaf]).all())
+    fields.refuse("children must stand side by side", unless=(right == left + ~is_leaf).all())
     fields.refuse(
         "children must stand behind their parents",
         unless=(left[inner] > inner).all() and (right[inner] > inner).all(),

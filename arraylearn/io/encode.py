@@ -1,6 +1,6 @@
 """A fitted estimator as plain JSON and a set of arrays.
 
-Every value becomes a JSON value. What JSON lacks is an object whose first key says what it is:
+Every value becomes a JSON value. What JSON lacks is an object whose first key names its kind:
 ``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "tree_nodes", "fields": {...}}``. Arrays are kept
 apart, each of them once; estimators and records are named by the tags of the registry.
 """
@@ -34,7 +34,7 @@ class Encoder:
         self._alive: list[Any] = []  # an id is only unique among the living
 
     def encode(self, value: Any, path: str) -> Any:
-        """Return the JSON value of `value`; `path` says where it stands, for errors."""
+        """Return the JSON value of `value`; `path` is where it stands, for errors."""
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:

@@ -122,7 +122,7 @@ class Fields:
     def numbers(
         self, name: str, kind: type[list[Any]] | type[tuple[Any, ...]] = list, length: str | None = None
     ) -> Any:
-        """Return a list or tuple of finite numbers, as long as the letter `length` says."""
+        """Return a list or tuple of finite numbers, of the size that the letter `length` names."""
         value = self.take(
             name,
             lambda value: type(value) is kind and all(is_real(one) for one in value),
@@ -180,10 +180,10 @@ class Fields:
             size is None or size == there for size, there in zip(wanted, shape, strict=True)
         )
         if not is_right:
-            said = ", ".join(
+            expected = ", ".join(
                 letter if size is None else str(size) for letter, size in zip(letters, wanted, strict=True)
             )
-            raise ValueError(f"{self.owner}.{name} must have shape ({said}); got {shape}.")
+            raise ValueError(f"{self.owner}.{name} must have shape ({expected}); got {shape}.")
         self.sizes.update(
             {letter: size for letter, size in zip(letters, shape, strict=True) if not letter.isdigit()}
         )

@@ -1,6 +1,6 @@
 """Tables from files: CSV, ARFF and Parquet to a data frame, a target split off.
 
-Numbers and text are told apart in the same way whichever data frame library is installed: a column is
+Numbers and text are distinguished in the same way whichever data frame library is installed: a column is
 numeric if everything in it that is not missing reads as a number. Empty cells, ``?``, ``NA``, ``NaN`` and
 ``null`` are missing.
 """
@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TextIO
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.io.parquet import list_some, plain_columns
 from arraylearn.table.categories import is_missing_object
 from arraylearn.table.frames import series_to_host
@@ -26,7 +27,6 @@ from arraylearn.table.frames import series_to_host
 __all__ = ["list_some", "read_table_file", "split_target"]
 
 _MISSING = {"", "?", "na", "nan", "null", "none"}
-_FRAMES = ("polars", "pyarrow", "pandas")
 _ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"[^"]*"|\S+)\s+(.+)""", flags=re.IGNORECASE)
 
 # nominal: text, of which only ``?`` is missing; any: text or numbers, as its cells are
@@ -48,7 +48,7 @@ def read_table_file(
     Parameters
     ----------
     path : path-like
-        A file with a header line (CSV) or header section (ARFF); the ending says which.
+        A file with a header line (CSV) or header section (ARFF); the ending decides.
     columns : collection of str, optional
         Read these only, as far as the file has them; the others may be of any type. Default: all.
     text : collection of str, optional
@@ -77,7 +77,7 @@ def read_table_file(
         raise ValueError(f"`path`: there is no file {str(place)!r}.")
     wanted = Wanted(None if columns is None else frozenset(columns), frozenset(text))
     frame = reader(place, wanted)
-    # without any of the wanted columns there are no rows to count: the caller says what is missing
+    # without any of the wanted columns there are no rows to count: the caller reports what is missing
     if not frame.shape[0] and (frame.shape[1] or columns is None):
         raise ValueError(f"`path`: {str(place)!r} holds no rows.")
     return nw.to_native(frame)
@@ -85,7 +85,7 @@ def read_table_file(
 
 def _library(best: str) -> Any:
     """Return a data frame library that is installed, the best one for the purpose if it can be."""
-    for name in sorted(_FRAMES, key=lambda name: name != best):
+    for name in sorted(get_tuning().frame_libraries, key=lambda name: name != best):
         if importlib.util.find_spec(name) is not None:
             return name
     raise ValueError(
@@ -142,8 +142,8 @@ def _read_arff(path: Path, wanted: Wanted) -> Any:
     names: list[str] = []
     kinds: list[Kind] = []
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            stripped = line.strip()
+        for raw in file:
+            stripped = raw.strip()
             if stripped.lower().startswith("@data"):
                 break
             if found := _ATTRIBUTE.match(stripped):
@@ -168,8 +168,8 @@ def _arff_kind(kind: str, name: str, path: Path) -> Kind:
 
 
 def _arff_rows(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
-    for line in lines:
-        text = line.strip()
+    for raw in lines:
+        text = raw.strip()
         if not text or text.startswith("%"):
             continue
         if text.startswith("{"):
@@ -237,7 +237,7 @@ def split_target(frame: Any, target: str | None) -> tuple[Any, Any, str]:
     n_missing = sum(map(is_missing_object, labels.tolist()))
     if n_missing:
         raise ValueError(f"`target`: {n_missing} rows have no {name!r}. Drop them first.")
-    # beyond 2**53 a float no longer says which whole number was meant
+    # beyond 2**53 a float no longer identifies one integer
     if labels.dtype.kind == "f" and bool(((labels == np.round(labels)) & (np.abs(labels) < 2**53)).all()):
         labels = labels.astype(np.int64)
     return nw.to_native(wrapped.drop(name)), labels, name

@@ -11,10 +11,7 @@ import hashlib
 import json
 import os
 import platform
-import secrets
-import stat
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +23,7 @@ from arraylearn._version import __version__
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.selector import resolve
 from arraylearn.io.decode import Decoder
+from arraylearn.io.drafts import draft_of
 from arraylearn.io.encode import Encoder
 from arraylearn.io.registry import ESTIMATOR_TAGS
 
@@ -81,27 +79,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     content = encoder.encode(model, type(model).__name__)
     about = json.dumps({"format": _FORMAT, "written_by": _versions(), "model": content})
     metadata = {"arraylearn": about, "sha256": _digest(about, encoder.arrays)}
-    _write(Path(os.path.realpath(path)), encoder.arrays, metadata)
+    _write(path, encoder.arrays, metadata)
 
 
-def _write(target: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
-    """Write a draft beside the target, wait until it is on the disk, and let it take the target's place."""
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o666))
-    # that of the file to replace, else as the user's umask has it; safetensors would have it private
-    mode = stat.S_IMODE(os.stat(target if target.exists() else draft).st_mode)
-    try:
+def _write(path: str | os.PathLike[str], arrays: dict[str, Any], metadata: dict[str, str]) -> None:
+    with draft_of(path) as draft:
         try:
             save_file(arrays, draft, metadata=metadata)
         except SafetensorError as error:  # what the system refuses
-            raise OSError(f"`path`: {str(target)!r} cannot be written: {error}") from error
-        os.chmod(draft, mode)
-        _sync(draft)
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    _sync(target.parent)
+            raise OSError(f"`path`: {str(path)!r} cannot be written: {error}") from error
 
 
 def _versions() -> dict[str, str]:
@@ -111,17 +97,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "scikit-learn": sklearn.__version__,
     }
-
-
-def _sync(path: str | Path) -> None:
-    """Wait until a file, or the list of files of a folder, is on the disk."""
-    if os.name == "nt" and os.path.isdir(path):
-        return  # Windows opens no folders
-    handle = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _digest(about: str, arrays: Mapping[str, Any]) -> str:
@@ -175,7 +150,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         remedy = "Update arraylearn." if about["format"] > _FORMAT else "Fit the model anew, and save it."
         raise ValueError(
             f"`path`: {name!r} has format {about['format']}, and this version of arraylearn reads format "
-            f"{_FORMAT}. {remedy} (It was written by {_told(about)}.)"
+            f"{_FORMAT}. {remedy} (It was written by {_origin(about)}.)"
         )
     decoder = Decoder(arrays, backend, most_bytes=_MOST_TIMES * size + _SPARE_BYTES)
     try:
@@ -186,8 +161,8 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         raise ValueError(f"`path`: {name!r} holds no sound model: {error}") from error
     if decoder.defaults:
         warn_caller(
-            f"{name!r} was written by {_told(about)} and lacks {', '.join(decoder.defaults)}: each takes its "
-            "default.",
+            f"{name!r} was written by {_origin(about)} and lacks {', '.join(decoder.defaults)}: each takes "
+            "its default.",
             UserWarning,
         )
     return model
@@ -217,7 +192,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"its header holds {name}.")
 
 
-def _told(about: dict[str, Any]) -> str:
-    """Say with what a file was written."""
+def _origin(about: dict[str, Any]) -> str:
+    """Return the packages that wrote a file, with their versions."""
     versions = about.get("written_by") or {"arraylearn": about.get("version", "?")}
     return ", ".join(f"{package} {version}" for package, version in versions.items())[:200]

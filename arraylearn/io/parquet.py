@@ -60,8 +60,8 @@ def plain_columns(frame: Any, path: Path, text: Collection[str] = ()) -> Any:
 def list_some(names: Iterable[object], most: int = 10) -> str:
     """Return ``'a', 'b' and 7 more``: at most so many names, so that a message stays one readable line."""
     every = list(names)
-    told = ", ".join(map(repr, every[:most]))
-    return told if len(every) <= most else f"{told} and {len(every) - most} more"
+    shown = ", ".join(map(repr, every[:most]))
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 def _is_plain(dtype: Any) -> bool:

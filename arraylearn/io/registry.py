@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from arraylearn.backend.arrays.moments import Moments
-from arraylearn.backend.ops.binned_trees import BinnedTrees
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
@@ -19,6 +18,7 @@ from arraylearn.boosting.boosted import Boosted
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
+from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.columns import Binning
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
 from arraylearn.io.check_rules import check_rules

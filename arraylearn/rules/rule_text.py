@@ -158,8 +158,8 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     >>> [rule.label for rule in parse_rules("hair = Red -> C1" + chr(10) + "eyes = Brown -> C2")]
     ['C1', 'C2']
     """
-    lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
-    return tuple(parse_rule(line) for line in lines if line)
+    rules = (_COMMENT.sub("", raw).strip() for raw in text.splitlines())
+    return tuple(parse_rule(rule) for rule in rules if rule)
 
 
 def _read_literal(reader: _Reader) -> Literal:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.folds import judge_bayes_folds, leave_out_bayes_rows
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
-from arraylearn.boosting.folds import judge_boosting_folds
+from arraylearn.boosting.fold_rounds import judge_boosting_folds
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows
 from arraylearn.svm import SVC
 from arraylearn.svm.paths import judge_svc_folds
 from arraylearn.tree import DecisionTreeClassifier
-from arraylearn.tree.folds import judge_tree_folds
+from arraylearn.tree.fold_trees import judge_tree_folds
 
 __all__ = ["FastPath", "find_fast_path", "find_leave_one_out"]
 

@@ -115,7 +115,7 @@ class Report:
 
         out = io.StringIO()
         Console(file=out, width=120).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+        return "\n".join(text.rstrip() for text in out.getvalue().splitlines()).strip("\n")
 
     __repr__ = __str__
 

@@ -7,6 +7,8 @@ on a backend and on NumPy must give the same numbers, up to rounding; integers a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,22 +22,21 @@ from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
 from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
-from arraylearn.backend.ops.boosting import (
+from arraylearn.backend.random import as_generator
+from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
+from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
+from arraylearn.gaussian.class_moments import covariances
+from arraylearn.grow.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.lists import SortedRows, search_lists
+from arraylearn.grow.newton import best_splits
+from arraylearn.grow.node_blocks import (
     BlockSplits,
     add_to_sides,
     block_histograms,
-    histogram_cells,
     split_blocks,
 )
-from arraylearn.backend.ops.cuts import CutRules, Draws, best_cuts, cut_scores, divide_rows
-from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
-from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project
-from arraylearn.backend.ops.smoothed import minimize_smoothed
-from arraylearn.backend.ops.splits import best_splits
-from arraylearn.backend.ops.weighted import weighted_splits
-from arraylearn.backend.random import as_generator
-from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
-from arraylearn.gaussian.class_moments import covariances
+from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots, pair_steps, project
+from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.tree.histogram import count_classes
 from arraylearn.tree.scores import score_thresholds
 
@@ -82,16 +83,19 @@ def _listed(seed: int, m: int = 200) -> HostArrays:
     return {
         "lists": columns.argsort(axis=1, stable=True).astype("int32"),
         "columns": columns,
-        "labels": rng.integers(0, 3, m).astype("int32"),
         "weights": rng.integers(1, 5, m),
         "block_at": 0 * rng.integers(0, 1, m),
     }
 
 
-def _split_listed(xp: Namespace, lists: Array, columns: Array, **rows: Array) -> tuple[Array, ...]:
-    starts = rows["block_at"][:1]
-    given = lists, columns, rows["labels"], rows["weights"], starts, rows["block_at"]
-    return tuple(weighted_splits(xp, *given, n_classes=3, least=2.0))
+def _split_listed(
+    xp: Namespace, lists: Array, columns: Array, weights: Array, block_at: Array
+) -> tuple[Array, ...]:
+    ends = (70, 130, lists.shape[1])
+    by_class = (weights[first:end] for first, end in pairwise((0, *ends)))
+    counts = xp.stack([xp.sum(part) for part in by_class])[None, :]
+    rows = SortedRows(lists, columns, ends, weights)
+    return tuple(search_lists(xp, rows, block_at[:1], block_at, counts, least=2))
 
 
 def _definite(seed: int, k: int = 3, d: int = 4) -> HostArrays:
@@ -166,13 +170,13 @@ def _classes(seed: int, n: int = 400, d: int = 5, k: int = 3) -> HostArrays:
     }
 
 
-def _forest_nodes(seed: int) -> HostArrays:
-    """Rows of three nodes, the first of which looks at groups of bins; three classes, weights up to 3."""
+def _forest_nodes(seed: int, n_classes: int = 3) -> HostArrays:
+    """Rows of three nodes, the first of which looks at groups of bins; weights up to 3."""
     rng = as_generator(seed)
-    codes, weights = rng.integers(0, 3, 700), rng.integers(1, 4, 700)
+    codes, weights = rng.integers(0, n_classes, 700), rng.integers(1, 4, 700)
     block = rng.permutation(700)
     counts = [
-        [int(weights[part][codes[part] == c].sum()) for c in range(3)]
+        [int(weights[part][codes[part] == c].sum()) for c in range(n_classes)]
         for part in (block[:600], block[600:640], block[640:])
     ]
     bins = rng.integers(0, 900, (700, 4)).astype("int16")
@@ -181,11 +185,10 @@ def _forest_nodes(seed: int) -> HostArrays:
         "bins": bins,
         "entries": (block << 4) | (weights[block] << 2) | codes[block],
         "features": as_generator(seed).integers(0, 4, (3, 2)),
-        "counts": rng.integers(0, 1, (3, 3)) + counts,
+        "counts": rng.integers(0, 1, (3, n_classes)) + counts,
         "numbers": rng.integers(0, 2**32, (3, 2)),
         "positions": rng.integers(0, 10**6, 3600).cumsum(),
-        "feature": rng.integers(0, 1, 1),
-        "cut": rng.integers(449, 450, 1),
+        "cuts": rng.integers([[0], [449]], [[1], [450]]),
         "is_kept": rng.random((2, 1)) < 2,
     }
 
@@ -253,7 +256,7 @@ def _primitive_cases() -> Iterator[KernelCase]:
         lambda xp, matrix, right: solve_triangular(xp, cholesky(xp, matrix)[0], right),
     )
     yield KernelCase("logsumexp", some(_rows, "x"), lambda xp, x: logsumexp(xp, x, axis=-1))
-    yield from _quadratic_cases()
+    yield from _support_vector_cases()
     yield from _forest_cases()
 
 
@@ -268,35 +271,29 @@ def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
 
 
 def _forest_cases() -> Iterator[KernelCase]:
-    rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, many=500)
+    rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, large=500)
     nodes = ("bins", "entries", "features", "counts")
-    yield KernelCase(
-        "best_cuts",
-        _only(_forest_nodes, *nodes),
-        lambda xp, bins, entries, features, counts: _cuts(
-            xp, bins, entries, _NODE_SIZES, features, counts, rules
-        ),
-    )
-    yield KernelCase(
-        "best_cuts[drawn]",
-        _only(_forest_nodes, *nodes, "numbers", "positions"),
-        lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
-            xp, bins, entries, _NODE_SIZES, features, counts, rules, Draws(numbers, positions)
-        ),
-    )
-    yield KernelCase(
-        "cut_scores",
-        _only(_forest_nodes, "counts"),
-        lambda xp, counts: (
-            _whole(xp, cut_scores(xp, counts // 3, counts)),
-            _whole(xp, cut_scores(xp, counts[:2, :] // 2, counts[:2, :])),
-        ),
-    )
+    drawn = (*nodes, "numbers", "positions")
+    for name, make in (("", _forest_nodes), ("two classes", partial(_forest_nodes, n_classes=2))):
+        yield KernelCase(
+            f"best_cuts[{name}]" if name else "best_cuts",
+            _only(make, *nodes),
+            lambda xp, bins, entries, features, counts: _cuts(
+                xp, bins, entries, _NODE_SIZES, features, counts, rules
+            ),
+        )
+        yield KernelCase(
+            f"best_cuts[drawn, {name}]" if name else "best_cuts[drawn]",
+            _only(make, *drawn),
+            lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
+                xp, bins, entries, _NODE_SIZES, features, counts, rules, Draws(numbers, positions)
+            ),
+        )
     yield KernelCase(
         "divide_rows",
-        _only(_forest_nodes, "bins", "entries", "feature", "cut", "is_kept"),
-        lambda xp, bins, entries, feature, cut, is_kept: divide_rows(
-            xp, bins, entries, (700,), feature, cut, is_kept, (450, 250), 4
+        _only(_forest_nodes, "bins", "entries", "cuts", "is_kept"),
+        lambda xp, bins, entries, cuts, is_kept: divide_rows(
+            xp, bins, entries, (700,), cuts, is_kept, (450, 250), 4
         ),
     )
 
@@ -309,7 +306,7 @@ def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
     )
 
 
-def _quadratic_cases() -> Iterator[KernelCase]:
+def _support_vector_cases() -> Iterator[KernelCase]:
     some = _only
     store = some(_box, "rows", "slots", "weights")
     yield KernelCase("put", store, lambda xp, rows, slots, weights: put(xp, rows[:, 0], slots, weights))
@@ -328,7 +325,7 @@ def _quadratic_cases() -> Iterator[KernelCase]:
         "inverse_definite", some(_box, "matrix"), lambda xp, matrix: inverse_definite(xp, matrix)
     )
     yield KernelCase("project", some(_box, "rows", "lower", "upper"), _project_to_box)
-    yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _few_pair_steps)
+    yield KernelCase("pair_steps", some(_box, "matrix", "sign", "lower", "upper"), _five_pair_steps)
     smooth = some(_box, "rows", "sign", "lower", "upper", "start")
     yield KernelCase("minimize_smoothed", smooth, _minimize_smoothed)
 
@@ -337,19 +334,19 @@ def _project_to_box(xp: Namespace, rows: Array, lower: Array, upper: Array) -> A
     return project(xp, rows[:, 0], 0.5 * (lower + upper), lower, upper, rows[:, 1] > -1.0)
 
 
-def _few_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
-    roots = inverse_curvature_roots(xp, matrix[None, ...])
-    given = (values[None, ...] for values in (sign, 0.0 * sign, lower, upper))
-    point, gradient, _ = pair_steps(xp, matrix[None, ...], roots, *given, tol=1e-3, n_steps=5)
+def _five_pair_steps(xp: Namespace, matrix: Array, sign: Array, lower: Array, upper: Array) -> Array:
+    matrix, sign, lower, upper = (values[None, ...] for values in (matrix, sign, lower, upper))
+    block = Block(matrix, lower, upper, inverse_curvature_roots(xp, matrix))
+    point, gradient, _ = pair_steps(xp, block, sign, 0.0 * sign, tol=1e-3, n_steps=5)
     return point + gradient
 
 
 def _minimize_smoothed(
     xp: Namespace, rows: Array, sign: Array, lower: Array, upper: Array, start: Array
 ) -> Array:
-    pull = 0.0 * start
+    primal = SmoothedPrimal(rows, sign, lower, upper, 0.0 * start, ridge=0.5)
     for _ in range(3):  # a body may take fewer steps than it may
-        start, _, _ = minimize_smoothed(xp, rows, sign, lower, upper, pull, start, ridge=0.5, max_steps=50)
+        start, _, _ = minimize_smoothed(xp, primal, start, max_steps=50)
     return start
 
 
@@ -377,7 +374,7 @@ def _tree_cases() -> Iterator[KernelCase]:
         _binned,
         lambda xp, **rows: count_classes(xp, n_bins=8, n_classes=3, n_nodes=4, **rows),
     )
-    yield KernelCase("weighted_splits", _listed, _split_listed)
+    yield KernelCase("tree.search_lists", _listed, _split_listed)
     for name in measures.MEASURES:
         yield KernelCase(
             f"tree.threshold_scores[{name}]",
@@ -418,8 +415,7 @@ def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order:
     device = locate(scores).device
     packed, _ = _derive_one(xp, scores, codes, bins, order)
     starts, sizes = (0, 120), (120, 180)
-    cells = histogram_cells(xp, bins, 8)
-    running = block_histograms(xp, bins, cells, packed[0, :], order, starts, sizes, 8)
+    running = block_histograms(xp, bins, packed[0, :], order, starts, sizes, 8)
     regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
     share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
     best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))

@@ -46,6 +46,7 @@ def _learners() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "boosting", lambda: al.GradientBoostingClassifier(n_estimators=2)
     yield "boosting, best first", lambda: al.GradientBoostingClassifier(n_estimators=2, max_leaf_nodes=4)
     yield "support vectors", al.SVC
+    yield "support vectors of large problems", lambda: al.SVC(solver="decomposition")
 
 
 def _tables() -> Iterator[tuple[Any, Any]]:

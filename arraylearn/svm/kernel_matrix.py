@@ -14,7 +14,7 @@ from arraylearn.backend.arrays.scratch import scratch
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 
-__all__ = ["KernelMatrix", "KernelRows", "WholeMatrix", "product"]
+__all__ = ["FullMatrix", "KernelMatrix", "KernelRows", "product"]
 
 _ROWS_AT_ONCE = 256  # kernel rows that are computed in one call
 _CELLS_AT_ONCE = 500_000  # kernel values that a product computes in one call
@@ -184,7 +184,7 @@ class KernelRows:
         return product(self.source, row_idx, column_idx, wide)
 
 
-class WholeMatrix(KernelRows):
+class FullMatrix(KernelRows):
     """The rows of a kernel matrix that is in memory as a whole: a row's slot is its position.
 
     Parameters

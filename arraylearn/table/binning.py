@@ -11,6 +11,7 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.namespace import from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
     "Bins",
@@ -25,9 +26,7 @@ __all__ = [
 ]
 
 
-_SAMPLE = 200_000  # rows that are looked at when there are more
-_SEED = 20_240_229  # of that sample
-_WORTH_A_THREAD = 50_000  # values from which on several threads are faster than one
+_SEED = 20_240_229  # of the sample of rows from which edges are computed
 
 
 class Bins(NamedTuple):
@@ -102,7 +101,7 @@ def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
     An edge between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding
     would reach b, it is a. So a is always left of the edge and b right of it.
     """
-    columns = sorted_columns(x, most=_SAMPLE)
+    columns = sorted_columns(x, most=get_tuning().binning_sample)
 
     def cut(column: HostArray) -> HostArray:
         values, counts = count_sorted(column)
@@ -126,7 +125,7 @@ def sorted_columns(x: Array, *, most: int | None = None) -> HostArray:
 
 def map_columns(function: Callable[[HostArray], Any], columns: HostArray) -> list[Any]:
     """Call `function` with each row of `columns`, on several threads where there is enough to do."""
-    if columns.size < _WORTH_A_THREAD:
+    if columns.size < get_tuning().binning_thread_values:
         return [function(column) for column in columns]
     return parallel_map(function, columns)
 

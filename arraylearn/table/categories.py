@@ -137,19 +137,19 @@ def _integer_ranges(x: HostArray, idx: Sequence[int]) -> list[tuple[int, int] | 
 
     def measure(block: HostArray, _: slice) -> tuple[HostArray, HostArray, HostArray]:
         if not is_float:
-            is_whole = np.ones(block.shape[1], dtype=bool)
-            return folded(np.minimum, block), folded(np.maximum, block), is_whole
+            is_integer = np.ones(block.shape[1], dtype=bool)
+            return folded(np.minimum, block), folded(np.maximum, block), is_integer
         with np.errstate(invalid="ignore"):
-            is_whole = (np.trunc(block) == block) | np.isnan(block)
-        return np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0), is_whole.all(axis=0)
+            is_integer = (np.trunc(block) == block) | np.isnan(block)
+        return np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0), is_integer.all(axis=0)
 
     parts = _for_blocks(measure, x, idx, x.dtype)
     if not parts:
         return [None] * len(idx)
     low = np.fmin.reduce([part[0] for part in parts])
     high = np.fmax.reduce([part[1] for part in parts])
-    is_whole = np.all([part[2] for part in parts], axis=0) & np.isfinite(low) & np.isfinite(high)
-    return [_short_range(low[i], high[i]) if is_whole[i] else None for i in range(len(idx))]
+    is_integer = np.all([part[2] for part in parts], axis=0) & np.isfinite(low) & np.isfinite(high)
+    return [_short_range(low[i], high[i]) if is_integer[i] else None for i in range(len(idx))]
 
 
 def _short_range(low: Any, high: Any) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from arraylearn.backend.namespace import (
     Place,
     from_host,
     is_array,
-    is_on_gpu,
+    is_on_host,
     locate,
     same_place,
     supports_float64,
@@ -162,9 +162,9 @@ def learn_schema_and_labels(
 ) -> tuple[Schema, Labels]:
     """Learn the columns of X and the classes of y, see `learn_schema` and `encode_labels`.
 
-    Nominal columns and labels that live on the same GPU are copied together: the host syncs once, not twice.
+    Nominal columns and labels on the same device are copied together: the host syncs once, not twice.
     """
-    if not _are_on_one_gpu(X, y):
+    if not _are_on_one_device(X, y):
         return learn_schema(X, categorical_features), encode_labels(y)
     chosen = _choose_nominal(categorical_features, _open(X)) or ()
     idx = [j for j, is_nominal in enumerate(chosen) if is_nominal]
@@ -182,14 +182,14 @@ def learn_schema_and_labels(
     ), encode_labels(labels)
 
 
-def _are_on_one_gpu(X: Any, y: Any) -> bool:
+def _are_on_one_device(X: Any, y: Any) -> bool:
     if not is_array(X) or not is_array(y) or X.ndim != 2 or y.ndim != 1 or 0 in X.shape:
         return False
     place = locate(X)
-    if not is_on_gpu(place) or not same_place(place, locate(y)):
+    if is_on_host(place) or not same_place(place, locate(y)):
         return False
-    is_real = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
-    return is_real and supports_float64(place)
+    are_numbers = not any(place.xp.isdtype(a.dtype, "complex floating") for a in (X, y))
+    return are_numbers and supports_float64(place)
 
 
 def _read_exactly(place: Place, *arrays: Array) -> list[Any]:

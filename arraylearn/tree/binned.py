@@ -12,13 +12,14 @@ from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.bins import gini_bins
-from arraylearn.backend.ops.gini import gini_gains
 from arraylearn.backend.random import as_generator
+from arraylearn.grow.gini import gini_gains
+from arraylearn.grow.gini_bins import gini_bins
+from arraylearn.grow.lists import ListSplits
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 from arraylearn.tree.build import Limits, NextLevel
-from arraylearn.tree.exact import Cut, ExactFinder, known_thresholds
+from arraylearn.tree.exact import ExactFinder, known_thresholds
 from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.tree.split import Candidates, Rule, is_gini, judge
 from arraylearn.tree.whole import Rest, finish_bins
@@ -92,7 +93,9 @@ class BinnedFinder:
             self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
         return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+    def locate(
+        self, level: Level, slot: Array, numeric: Candidates
+    ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners."""
         if self.successor is not None:
             return self.successor.locate(level, slot, numeric)
@@ -172,7 +175,7 @@ class BinnedFinder:
         if self.rows.has_missing_numbers:
             columns = xp.where(self.rows.columns == self.n_bins - 1, math.nan, columns)
         self.histogram, self.rows = None, self.rows._replace(columns=columns)
-        self.successor = ExactFinder(place, self.rows, self.rule, (True,) * columns.shape[0])
+        self.successor = ExactFinder(place, self.rows, self.rule)
         return level._replace(lists=lists)
 
 

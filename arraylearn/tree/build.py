@@ -9,7 +9,7 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.backend.ops.subtrees import Subtrees
+from arraylearn.grow.trees import Trees
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.tree.rows import Rows
@@ -30,6 +30,11 @@ class Limits(NamedTuple):
     max_leaf_nodes: int | None = None
     min_gain: float = 0.0
     max_features: int | None = None
+
+    def in_units(self, unit: float) -> Limits:
+        """Return the limits for weights that are counted in units."""
+        least = self.min_samples_split / unit, self.min_samples_leaf / unit
+        return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
 
 
 class Splits(NamedTuple):
@@ -149,9 +154,9 @@ class Builder:
             live_sizes,
         )
 
-    def add_all(self, ids: Any, nodes: Subtrees, threshold: Any) -> None:
-        """Append all that is below the nodes of a level at once: whole rows, thresholds only."""
-        k, line = ids.shape[0], np.astype(nodes.line, np.int64)
+    def add_all(self, ids: Any, nodes: Trees, threshold: Any) -> None:
+        """Append all that is below the nodes of a level, their levels side by side: thresholds only."""
+        k, line = ids.shape[0], np.astype(nodes.feature, np.int64)
         split = np.nonzero(line >= 0)[0]
         if split.shape[0] == 0:
             return
@@ -159,13 +164,16 @@ class Builder:
         first = nodes.first_child[split]
         parent = np.empty_like(number)
         parent[first] = parent[first + 1] = number[split]
-        weight = np.sum(nodes.counts, axis=1)
-        default = np.astype(weight[first + 1] > weight[first], np.int64)
+        weight = np.sum(nodes.sums, axis=1)
+        is_right = weight[first + 1] > weight[first]
+        if nodes.missing_right is not None:
+            is_right = nodes.missing_right[split]
+        default = np.astype(is_right, np.int64)
         if self.rule.missing == "fractional":
             default = np.full_like(default, -1)
         upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
         depth = self.depth + nodes.depth[k:]
-        self._append(np.astype(nodes.counts[k:], np.int64), parent[k:])
+        self._append(np.astype(nodes.sums[k:], np.int64), parent[k:])
         lower = self.levels[-1]
         lower["depth"][:] = depth
         n_upper = int(np.searchsorted(split, k))

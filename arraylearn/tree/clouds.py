@@ -9,7 +9,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.gini import gini_gains, gini_scores
+from arraylearn.grow.gini import gini_gains, gini_scores
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Limits
 from arraylearn.tree.exact import sort_values

@@ -5,8 +5,9 @@ from __future__ import annotations
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.namespace import Place
+from arraylearn.grow.lists import ListSplits
 from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.exact import Cut, sort_values
+from arraylearn.tree.exact import sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat
 from arraylearn.tree.split import Candidates, Rule, midpoint
 
@@ -29,7 +30,9 @@ class DistinctFinder(BinnedFinder):
         super().__init__(place, rows, rule, bins=bins, n_bins=values.shape[1] + 1)
         self.values = values
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+    def locate(
+        self, level: Level, slot: Array, numeric: Candidates
+    ) -> tuple[Array, Array, ListSplits | None]:
         """Put the winners' thresholds between neighbours of the node."""
         found = super().locate(level, slot, numeric)
         if self.successor is not None or self.histogram is None:

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import array_api_compat
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import block_max, first_in_block, steps
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.gini import gini_gains, gini_scores
-from arraylearn.backend.ops.gini_split import gini_split
-from arraylearn.backend.ops.weighted import running_weights, weighted_splits
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.grow.gini import gini_gains, gini_scores
+from arraylearn.grow.lists import ListSplits, SortedRows, search_lists
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
 from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
 from arraylearn.tree.whole import Rest, finish_lists
 
-__all__ = ["Cut", "ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
+__all__ = ["ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
 
-# A column of which this share of the rows has an equal neighbour is looked at for ties in every scan.
-_OFTEN_TIED = 0.1
-_NEIGHBOURS = 1_000
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
-
-
-class Cut(NamedTuple):
-    """Where the winning list of each block is cut: see `arraylearn.backend.ops.gini_split`."""
-
-    line: Array  # (k,)
-    position: Array  # (k,)
-    left: Array  # (k, c) classes of the left side
 
 
 class ExactFinder:
     """Finds thresholds in presorted lists."""
 
-    def __init__(self, place: Place, rows: Rows, rule: Rule, is_tied: tuple[bool, ...]) -> None:
-        self.place, self.rows, self.rule, self.is_tied = place, rows, rule, is_tied
-        self._cut: Cut | None = None
+    def __init__(self, place: Place, rows: Rows, rule: Rule) -> None:
+        self.place, self.rows, self.rule = place, rows, rule
+        self._cut: ListSplits | None = None
 
     def scan(self, level: Level, allowed: Array | None) -> Candidates:
         """Find the best threshold of every column in every node, or of the only one that may win."""
         self._cut, rule = None, self.rule
-        is_plain = level.weights is None and not self.rows.has_missing_numbers
+        is_plain = _has_integers(self.place, level, rule) and not self.rows.has_missing_numbers
         if is_plain and is_gini(rule) and not rule.require_average_gain:
-            found, self._cut = scan_gini(self.place, self.rows, level, rule, self.is_tied, allowed)
+            found, self._cut = scan_gini(self.place, self.rows, level, rule, allowed)
             return found
         return scan_counts(self.place, self.rows, level, rule)
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+    def locate(
+        self, level: Level, slot: Array, numeric: Candidates
+    ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners.
 
         Where all of them are numeric, also where their lists are cut.
@@ -78,7 +69,7 @@ def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Arr
     block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
     order = xp.take_along_axis(by_value, argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
     lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
-    return lists, ExactFinder(place, rows, rule, (True,) * values.shape[0])
+    return lists, ExactFinder(place, rows, rule)
 
 
 def known_thresholds(
@@ -97,73 +88,63 @@ def known_thresholds(
     return take_flat(xp, numeric.threshold, line, nodes), missing_left
 
 
-def presort(place: Place, rows: Rows, order: Array | None = None) -> tuple[Array, tuple[bool, ...]]:
+def presort(place: Place, rows: Rows, order: Array | None = None) -> Array:
     """Sort every numeric column once; `order` (d, n) is the stable order where it is known already.
 
     Returns
     -------
-    lists : int32 array (d, n)
+    int32 array (d, n)
         Rows of each column in ascending order, missing values last; one list of all rows where there are no
         numeric columns.
-    is_tied : tuple of bool
-        Whether a column has many equal values; the host waits for it.
     """
     xp = place.xp
     if rows.columns.shape[0] == 0:
-        return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :], ()
-    if order is None:
-        order = argsort_rows(xp, rows.columns)
-    # some neighbours are enough to tell; a column taken for untied is looked at again where it matters
-    step = max(1, rows.n_rows // _NEIGHBOURS)
-    first, second = (
-        xp.take_along_axis(rows.columns, xp.astype(some, xp.int64), axis=-1)
-        for some in (order[:, :-1:step], order[:, 1::step])
-    )
-    share = to_host(xp.sum(xp.astype(first == second, xp.int32), axis=1)) / max(1, first.shape[1])
-    return xp.astype(order, xp.int32), tuple((share > _OFTEN_TIED).tolist())
+        return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :]
+    return xp.astype(argsort_rows(xp, rows.columns) if order is None else order, xp.int32)
+
+
+def _has_integers(place: Place, level: Level, rule: Rule) -> bool:
+    """Whether rows count once, or by integers of which nothing is spread over several branches."""
+    if level.weights is None:
+        return True
+    is_whole = level.source is None and not rule.scale_least
+    return is_whole and bool(place.xp.isdtype(level.weights.dtype, "integral"))
 
 
 def scan_gini(
-    place: Place, rows: Rows, level: Level, rule: Rule, is_tied: tuple[bool, ...], allowed: Array | None
-) -> tuple[Candidates, Cut]:
-    """Find the column and threshold of each node by the Gini gain: unit weights, no missing numbers."""
+    place: Place, rows: Rows, level: Level, rule: Rule, allowed: Array | None
+) -> tuple[Candidates, ListSplits | None]:
+    """Find the column and threshold of each node by the Gini gain: integer weights, no missing numbers.
+
+    Where rows weigh 1, also return where the lists are cut.
+    """
     xp = place.xp
     d = rows.columns.shape[0]
     if allowed is not None:
         allowed = xp.take(allowed, from_host(np.asarray(rows.column_order[:d]), place), axis=0)
-    line, score, position, left = gini_split(
-        xp,
-        level.lists,
-        rows.columns,
-        rows.class_ends,
-        level.starts,
-        level.block_at,
-        level.counts_on,
-        least=_whole(rule.least),
-        is_tied=is_tied,
-        allowed=allowed,
-    )
+    data = SortedRows(level.lists, rows.columns, rows.class_ends, level.weights)
+    least = _whole(rule.least if level.weights is None else rule.enough)
+    blocks = level.starts, level.block_at, level.counts_on
+    cut = search_lists(xp, data, *blocks, least=least, allowed=allowed)
     m = level.lists.shape[1]
-    neighbours = xp.stack((position, xp.minimum(position + 1, m - 1)))
+    line, neighbours = cut.feature, xp.stack((cut.position, xp.minimum(cut.position + 1, m - 1)))
     found = take_flat(xp, rows.columns, line[None, :], take_flat(xp, level.lists, line[None, :], neighbours))
     low, high = found[0, :], found[1, :]
     # of bins, the lower one is the threshold
     threshold = midpoint(xp, low, high) if rows.edges is None else low
-    gain = gini_gains(xp, score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
-    cut = Cut(line, position, left)
+    gain = gini_gains(xp, cut.score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
+    kept = cut if level.weights is None else None
     if not rows.n_values:
-        return Candidates(gain, gain, threshold[None, :], line=line), cut
+        return Candidates(gain, gain, threshold[None, :], line=line), kept
     # beside nominal columns: one candidate per node, in the line of its column
     lines = xp.arange(d, dtype=line.dtype, device=place.device)[:, None]
     gain = xp.where(lines == line[None, :], gain, -xp.inf)
-    return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), cut
+    return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
 
 
 def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
     """Scan by any measure, any weights, with missing numbers."""
     xp = place.xp
-    if is_gini(rule) and level.source is None and not rows.has_missing_numbers:
-        return _scan_weights(place, rows, level, rule)
     m, d = level.lists.shape[1], rows.columns.shape[0]
     parts = [
         _scan_some(place, rows, level, rule, level.lists[f, :], rows.columns[f, :])
@@ -173,41 +154,13 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidate
     return Candidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
 
 
-def _scan_weights(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
-    """Scan by the Gini gain, any weights, without missing numbers."""
-    xp, m = place.xp, level.lists.shape[1]
-    given = level.lists, rows.columns, level.labels, level.weights, level.starts, level.block_at
-    found = weighted_splits(xp, *given, n_classes=rows.n_classes, least=rule.enough)
-    at = xp.maximum(found.position, 0)
-    low, high = (
-        xp.take_along_axis(
-            rows.columns, xp.astype(xp.take_along_axis(level.lists, there, axis=-1), xp.int64), axis=-1
-        )
-        for there in (at, xp.minimum(at + 1, m - 1))
-    )
-    return _finish(
-        place,
-        level,
-        rule,
-        (low, high),
-        found.best,
-        found.position,
-        xp.astype(found.left, accumulator_dtype(place)),
-        found.known,
-        None,
-        rows.edges is not None,
-    )
-
-
 def _scan_some(
     place: Place, rows: Rows, level: Level, rule: Rule, lists: Array, columns: Array
 ) -> Candidates:
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
-    left, known = running_weights(
-        xp, lists, level.labels, level.weights, level.starts, level.block_at, rows.n_classes, is_known
-    )
+    left, known = _running_weights(xp, level, lists, rows.n_classes, is_known)
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
     is_step = steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
     is_binned = rows.edges is not None
@@ -232,6 +185,31 @@ def _scan_some(
     left_counts = left_counts + xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0)
     given = ends, best, position, left_counts, known + missing, counted, is_binned
     return _finish(place, level, rule, *given)._replace(missing_left=goes_left)
+
+
+def _running_weights(
+    xp: Namespace, level: Level, lists: Array, n_classes: int, is_known: Array | None
+) -> tuple[Array, Array]:
+    """Class weights left of each position (c, d, m), itself included, and of each node (c, d, k).
+
+    They are added up from the first position of a list on; only positions `is_known` (d, m) count.
+    """
+    label = xp.reshape(xp.take(level.labels, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+    device = array_api_compat.device(lists)
+    classes = xp.arange(n_classes, dtype=label.dtype, device=device)
+    is_class = label[None, ...] == classes[:, None, None]
+    if is_known is not None:
+        is_class = is_class & is_known[None, ...]
+    if level.weights is None:
+        amount = xp.astype(is_class, xp.int64)
+    else:
+        weight = xp.reshape(xp.take(level.weights, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+        amount = xp.where(is_class, weight[None, ...], xp.zeros_like(weight)[None, ...])
+    running = xp.cumulative_sum(amount, axis=-1)
+    ends = xp.concat((level.starts[1:], xp.asarray([lists.shape[1]], dtype=xp.int64, device=device))) - 1
+    at_end = xp.take(running, ends, axis=-1)
+    before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
+    return running - xp.take(before, level.block_at, axis=-1), at_end - before
 
 
 def _at_positions(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from arraylearn.backend.random import RandomState
-from arraylearn.tree.classifier import DecisionTreeClassifier
+from arraylearn.tree.decision_tree import DecisionTreeClassifier
 from arraylearn.tree.pruning.apply import RAISING
 
 __all__ = ["c45", "cart", "id3"]

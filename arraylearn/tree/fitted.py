@@ -17,14 +17,8 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
-from arraylearn.tree.predict import (
-    Walker,
-    find_leaves,
-    find_missing,
-    has_missing,
-    leaf_shares,
-    make_walker,
-)
+from arraylearn.tree.predict import Walker, leaves_of, make_walker, shares_of
+from arraylearn.walk.spread import find_missing, has_missing
 
 __all__ = ["FittedTree"]
 
@@ -83,7 +77,7 @@ class FittedTree(ArrayClassifier):
     def classify(self, batch: Batch) -> tuple[Array, Correction | None]:
         """Return class codes, and how to correct them where values are missing; no sync."""
         place, walker = batch.place, self._walker_at(batch.place)
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+        leaves = leaves_of(place, walker, batch.table)
         codes = place.xp.take(walker.label, leaves, axis=0)
         return codes, self._where_missing(
             batch, lambda rows: place.xp.argmax(self._spread(batch, leaves, rows), axis=1)
@@ -104,8 +98,8 @@ class FittedTree(ArrayClassifier):
         """
         batch = self._open(X)
         xp, walker = batch.place.xp, self._walker_at(batch.place)
-        leaves = find_leaves(batch.place, walker, batch.table, not walker.spreads)
-        shares = xp.take(walker.tree.probability, leaves, axis=0)
+        leaves = leaves_of(batch.place, walker, batch.table)
+        shares = xp.take(walker.probability, leaves, axis=0)
         spread = self._where_missing(
             batch, lambda rows: xp.astype(self._spread(batch, leaves, rows), batch.float_dtype, copy=False)
         )
@@ -173,16 +167,16 @@ class FittedTree(ArrayClassifier):
             return None
 
         def compute_rows() -> Array:
-            return compute(np.nonzero(to_host(find_missing(batch.place, batch.table)))[0])
+            return compute(np.nonzero(to_host(find_missing(batch.place.xp, batch.table)))[0])
 
-        return Correction(has_missing(batch.place, batch.table), compute_rows)
+        return Correction(has_missing(batch.place.xp, batch.table), compute_rows)
 
     def _leaves(self, batch: Batch) -> tuple[Array, Batch, Correction | None]:
         place, walker = batch.place, self._walker_at(batch.place)
-        leaves = find_leaves(place, walker, batch.table, not walker.spreads)
+        leaves = leaves_of(place, walker, batch.table)
 
         def with_largest_part(rows: Any) -> Array:
-            entry, node, share = leaf_shares(place, walker, batch.table, rows)
+            entry, node, share = shares_of(place, walker, batch.table, rows)
             share, node = to_host(share), to_host(node)
             order = np.argsort(-share, stable=True)
             order = order[np.argsort(entry[order], stable=True)]
@@ -197,12 +191,12 @@ class FittedTree(ArrayClassifier):
         """Return the class shares (n, c), with those of `rows` added up over the branches they go down."""
         place, walker = batch.place, self._walker_at(batch.place)
         xp = place.xp
-        entry, node, share = leaf_shares(place, walker, batch.table, rows)
-        parts = xp.take(walker.tree.probability, node, axis=0) * share[:, None]
+        entry, node, share = shares_of(place, walker, batch.table, rows)
+        parts = xp.take(walker.probability, node, axis=0) * share[:, None]
         summed = segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
         back = np.full(batch.table.n_rows, -1, dtype=np.int64)
         back[rows] = np.arange(rows.shape[0])
         back_on = from_host(back, place)
         spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
-        shares = xp.take(walker.tree.probability, leaves, axis=0)
+        shares = xp.take(walker.probability, leaves, axis=0)
         return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))

@@ -11,14 +11,14 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.blocks import scatter, split_lists
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.ops.gini_split import split_lists_at
 from arraylearn.backend.transfer import read_together
+from arraylearn.grow.lists import ListSplits, divide_lists
 from arraylearn.table import Table
 from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
 from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
 from arraylearn.tree.clouds import CloudsFinder, CloudsReport
 from arraylearn.tree.distinct import DistinctFinder, find_distinct
-from arraylearn.tree.exact import Cut, ExactFinder, presort
+from arraylearn.tree.exact import ExactFinder, presort
 from arraylearn.tree.missing import spread_missing
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.nominal import find_subsets, scan_nominal
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     threshold: Array
     missing_left: Array
     branches: Array | None  # (k, v + 1) branch of each category of a binary nominal split
-    cut: Cut | None  # where the lists are cut, where that is all there is to know
+    cut: ListSplits | None  # where the lists are cut, where that is all there is to know
 
 
 class Finder(Protocol):
@@ -60,7 +60,9 @@ class Finder(Protocol):
     def scan(self, level: Level, allowed: Array | None) -> Candidates:
         """Find the best threshold of every column in every node."""
 
-    def locate(self, level: Level, slot: Array, numeric: Candidates) -> tuple[Array, Array, Cut | None]:
+    def locate(
+        self, level: Level, slot: Array, numeric: Candidates
+    ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners, and where their lists are cut."""
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
@@ -124,8 +126,8 @@ def grow_exact(
         if distinct is not None:
             counting = DistinctFinder(place, rows, rule, *distinct)
             return grow(place, counting, counting.lists, rule, limits, generator)
-    lists, is_tied = presort(place, rows, None if find_order is None else find_order(rows))
-    return grow(place, ExactFinder(place, rows, rule, is_tied), lists, rule, limits, generator)
+    lists = presort(place, rows, None if find_order is None else find_order(rows))
+    return grow(place, ExactFinder(place, rows, rule), lists, rule, limits, generator)
 
 
 def grow_binned(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
@@ -250,17 +252,8 @@ def _step_at_cut(
         return None
     is_live = np.reshape(step.is_live, (k, 2))
     branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
-    lists = split_lists_at(
-        xp,
-        level.lists,
-        cut.line,
-        cut.position,
-        level.starts,
-        level.block_at,
-        branches,
-        step.branch_sizes,
-        finder.rows.n_rows,
-    )
+    sizes, n_rows = step.branch_sizes, finder.rows.n_rows
+    lists = divide_lists(xp, level.lists, cut, level.block_at, branches, sizes, n_rows)
     entries = Entries(level.labels, level.weights, level.source)
     new = level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)
     return finder.follow(level, step, new)

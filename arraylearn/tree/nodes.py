@@ -9,11 +9,10 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, is_array, locate, move, supports_float64, to_host
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.transfer import copy_together
+from arraylearn.walk.spread import LEAF, NOMINAL, NUMERIC
 
 __all__ = ["LEAF", "NOMINAL", "NUMERIC", "Surrogates", "Tree", "check_tree", "tree_at", "tree_on_host"]
 
-# Values of `Tree.kind`.
-LEAF, NUMERIC, NOMINAL = 0, 1, 2
 # Integers up to here are exact in float32, the dtype of copies from a device without float64.
 _EXACT_IN_FLOAT32 = 1 << 24
 

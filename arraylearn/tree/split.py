@@ -10,7 +10,17 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
-__all__ = ["SLACK", "Candidates", "Rule", "choose_columns", "is_gini", "judge", "midpoint", "split_entropy"]
+__all__ = [
+    "SLACK",
+    "Candidates",
+    "Rule",
+    "choose_columns",
+    "is_gini",
+    "is_scale_free",
+    "judge",
+    "midpoint",
+    "split_entropy",
+]
 
 MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"]
 
@@ -50,6 +60,10 @@ class Rule(NamedTuple):
         """What a branch must weigh: `least` less what rounding may take from a sum of parts of rows."""
         return max(self.least * (1.0 - SLACK), 1e-9)
 
+    def in_units(self, unit: float) -> Rule:
+        """Return the rule for weights that are counted in units."""
+        return self._replace(least=self.least / unit)
+
     @property
     def judge(self) -> Measure:
         """The measure as a function."""
@@ -80,6 +94,12 @@ class Candidates(NamedTuple):
 def is_gini(rule: Rule) -> bool:
     """Whether the Gini gain is asked for, and nothing besides."""
     return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
+
+
+def is_scale_free(rule: Rule) -> bool:
+    """Whether a split is as good where all weights are multiplied by one number."""
+    is_known = isinstance(rule.measure, str) and rule.measure != "chi2"
+    return is_known and not (rule.penalize_thresholds or rule.scale_least)
 
 
 def midpoint(xp: Namespace, low: Array, high: Array) -> Array:

@@ -1,41 +1,77 @@
-"""All that is below a level grown at once: whole rows, nothing missing, the Gini gain."""
+"""All that is below a level grown at once by a compiled body, where one serves."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.ops.subtrees import Growth, Subtrees, grow_bins, grow_lists
+from arraylearn.grow.choose import choose_body
+from arraylearn.grow.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
+from arraylearn.grow.trees import GrowthLimits, Trees
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
 from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
 
-__all__ = ["Rest", "finish_bins", "finish_lists"]
+__all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
 
 
 class Rest(NamedTuple):
     """The nodes below a level, which come first themselves."""
 
-    nodes: Subtrees
+    nodes: Trees  # one for each node of the level, their levels side by side
     threshold: Any  # (t,) host: bins where the rows hold bins; anything for a leaf
+
+
+def choose_lists_body(
+    place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits
+) -> Callable[..., Trees] | str:
+    """Return the body that grows what is below presorted lists, or why the array program does."""
+    d, n = rows.columns.shape
+    if not is_gini(rule) or rule.require_average_gain:
+        return "a criterion other than the Gini gain"
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if limits.max_leaf_nodes is not None:
+        return "a limit on the leaves"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if level.source is not None or (rows.has_missing_numbers and rule.missing != "direction"):
+        return "missing values whose side is not learned"
+    if rule.scale_least and (level.weights is not None or rows.has_missing_numbers):
+        return "a least weight of each node"
+    if place.library != "numpy":
+        return "not on a CPU of NumPy"
+    if not is_worth_compiling(level.lists.size + rows.columns.size):
+        return "few values, or nothing is to be compiled"
+    if level.weights is not None and level.weights.dtype != np.int64:
+        return "weights that are no integers"
+    if n >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    from arraylearn.grow.lists_cpu import grow_lists
+
+    return grow_lists
 
 
 def finish_lists(
     place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits, least: int
 ) -> Rest | None:
     """Grow what is below the presorted lists of a level; None where that has to go level by level."""
-    if not _is_plain(rows, level, rule, limits):
+    body = choose_lists_body(place, rows, level, rule, limits)
+    if isinstance(body, str):
         return None
-    xp, growth = place.xp, _growth(level, limits, least)
-    given = level.lists, rows.columns, rows.class_ends, level.starts, level.counts_on
-    nodes = grow_lists(xp, *given, growth)
-    if nodes is None:
-        return None
-    low, high = (_values_at(place, rows.columns, nodes.line, at) for at in (nodes.low, nodes.high))
+    if level.weights is not None or rows.has_missing_numbers:
+        least = max(1, math.ceil(rule.enough))
+    given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
+    nodes = body(SortedRows(*given), level.starts, level.counts_on, _growth(level, limits, least))
+    low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
 
@@ -53,14 +89,50 @@ def finish_bins(
     if not _is_plain(rows, level, rule, limits):
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
-    given = level.members, bins, n_bins, rows.class_ends, level.starts, level.counts_on
-    nodes = grow_bins(place.xp, *given, growth)
-    if nodes is None:
+    body = choose_body(place, bins.shape[0] * bins.shape[1])
+    if level.depth or isinstance(body, str):
         return None
+    nodes = _grow_bins(body, rows, bins, n_bins, growth)
     if values is None:
         return Rest(nodes, nodes.low)
-    low, high = (_values_at(place, values, nodes.line, at) for at in (nodes.low, nodes.high))
+    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
+
+
+def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimits) -> Trees:
+    from arraylearn.grow.records_cpu import GINI, Newton, Plan
+
+    d, n = bins.shape
+    c = rows.n_classes
+    is_pair = c <= 2
+    small = 20 if is_pair else max(64, n_bins * c // 8)
+    loads = rows.labels.astype(np.int64) + (1 << 32)
+    counts = np.diff((0, *rows.class_ends))
+    sums = np.asarray([(n << 32) + (counts[1] if c == 2 else 0)]) if is_pair else counts
+    plan = Plan(
+        criterion=GINI,
+        n_bins=n_bins,
+        n_numeric=d,
+        max_depth=growth.n_levels,
+        max_leaves=0,
+        small=small,
+        keeps_rows=False,
+        has_missing=False,
+        least_rows=2,
+        least_weight=float(growth.least_to_split),
+        least_side=float(growth.least),
+        min_gain=growth.min_gain - 1e-12,
+        newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        is_used=np.ones(d, dtype=bool),
+        use_missing=np.zeros(d, dtype=bool),
+        trend=np.zeros(d, dtype=np.int8),
+    )
+    buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
+    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
+    if is_pair:
+        held = trees.sums & 0xFFFFFFFF
+        trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
+    return trees
 
 
 def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
@@ -72,10 +144,10 @@ def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
     return is_whole and is_simple and is_gini(rule) and not (rule.require_average_gain or has_surrogates)
 
 
-def _growth(level: Level, limits: Limits, least: int) -> Growth:
+def _growth(level: Level, limits: Limits, least: int) -> GrowthLimits:
     least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
     n_levels = -1 if limits.max_depth is None else limits.max_depth - level.depth
-    return Growth(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
+    return GrowthLimits(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
 
 
 def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:

@@ -15,10 +15,13 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import compiling
-from arraylearn.backend.compiling import MANY_VALUES, is_worth_compiling, use_compiled
+from arraylearn.backend.compiling import is_worth_compiling, use_compiled
 from arraylearn.backend.native import compiled, native
 from arraylearn.backend.native import numpy as numpy_bodies
+from arraylearn.backend.tuning import Tuning, tuned
 from tests.backends.rungs import RUNGS
+
+ENOUGH = Tuning().compiled_values
 
 
 def needs_numba(test):
@@ -46,20 +49,22 @@ def body_for(n):
 def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented):
     with use_compiled("auto"):
         assert body_for(10) == "plain"
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
         assert body_for(10) == "plain"
+        with tuned(compiled_values=10):
+            assert body_for(10) == "compiled"
 
 
 def test_values_in_records_count():
-    record = (np.ones(MANY_VALUES // 2), (np.ones(MANY_VALUES // 2), None), "text")
-    assert compiled._count_values((record, 3)) == MANY_VALUES
+    record = (np.ones(ENOUGH // 2), (np.ones(ENOUGH // 2), None), "text")
+    assert compiled._count_values((record, 3)) == ENOUGH
 
 
 def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
     monkeypatch.delattr(numpy_bodies, "double")
     with use_compiled("auto"):
         assert native(xp, "double")(np.ones(10)) is None
-        assert body_for(MANY_VALUES) == "compiled"
+        assert body_for(ENOUGH) == "compiled"
     with use_compiled("never"):
         assert native(xp, "double") is None
 
@@ -68,20 +73,20 @@ def test_always_and_never(invented):
     with use_compiled("always"):
         assert body_for(10) == "compiled"
     with use_compiled("never"):
-        assert body_for(MANY_VALUES) == "plain"
+        assert body_for(ENOUGH) == "plain"
 
 
 def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented, monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
     monkeypatch.setattr(compiling, "_has_warned", False)
     with use_compiled("never"):
-        assert body_for(MANY_VALUES) == "plain"
+        assert body_for(20_000) == "plain"
     with use_compiled("auto"):
         assert body_for(10) == "plain"
         with pytest.warns(al.BackendFallbackWarning, match="slower. Remedy: pip install numba") as found:
-            assert body_for(MANY_VALUES) == "plain"
+            assert body_for(20_000) == "plain"
         assert found[0].filename == __file__
-        assert body_for(MANY_VALUES) == "plain"  # a second warning would be an error
+        assert body_for(20_000) == "plain"  # a second warning would be an error
     with pytest.raises(ImportError, match="pip install numba"):
         al.set_compiled("always")
     monkeypatch.setenv("ARRAYLEARN_COMPILED", "always")
@@ -117,7 +122,7 @@ def test_learners_do_without_numba():
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
-    sizes = (0, MANY_VALUES - 1, MANY_VALUES)
+    sizes = (0, ENOUGH - 1, ENOUGH)
     for mode, wanted in (("auto", [False, False, True]), ("always", [True] * 3), ("never", [False] * 3)):
         with use_compiled(mode):
             assert [is_worth_compiling(n) for n in sizes] == wanted
@@ -229,7 +234,10 @@ def test_all_learners_are_compiled_on_request(capsys):
     from arraylearn import cli
 
     assert cli.main(["compile"]) == 0
-    assert "compiled for 9 learners" in capsys.readouterr().out
+    assert "compiled for 10 learners" in capsys.readouterr().out
+    from arraylearn.svm.solvers import pair_loops_cpu
+
+    assert len(pair_loops_cpu.climb.signatures) == 2  # float32 of large problems, float64 of small ones
 
 
 def test_compiling_without_numba_says_what_to_install(monkeypatch, capsys):

@@ -28,7 +28,7 @@ def test_torch_operations_bytes_and_arithmetic():
     assert counts.n_flops == 25 * 2 * 4
 
 
-@pytest.mark.rungs("torch", "counting")
+@pytest.mark.rungs("torch", "launches")
 def test_waits_are_counted(rung, xp):
     x = rung.from_host(np.arange(6, dtype="float32"))
     with count_operations(Place(xp, rung.device)) as counts:

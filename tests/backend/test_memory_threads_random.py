@@ -19,7 +19,7 @@ from arraylearn.backend import namespace
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, splitmix
-from arraylearn.backend.threads import parallel_map, with_workers
+from arraylearn.backend.threads import parallel_map, run_jobs
 from arraylearn.gaussian import class_moments, density
 from arraylearn.tree import histogram
 from tests.backends.assertions import assert_close
@@ -250,67 +250,73 @@ def test_the_number_of_threads_may_change_while_work_runs():
         assert running.result(timeout=30) == list(range(20))
 
 
-def test_workers_run_beside_the_block_and_end_with_it():
+def test_jobs_lead_to_further_jobs_in_all_threads():
     al.set_num_threads(3)
-    met, over = threading.Barrier(3), threading.Event()
-    left = []
+    met, done = threading.Barrier(3), []
 
-    def work():
-        met.wait(timeout=30)
-        over.wait(timeout=30)
-        left.append(threading.get_ident())
+    def first(thread):
+        met.wait(timeout=30)  # passes only if three threads came
+        return [second] * 4
 
-    with with_workers(work, over.set, 3):
-        met.wait(timeout=30)  # passes only if two workers started
-        assert not left
-    assert len({*left, threading.get_ident()}) == 3
+    def second(thread):
+        done.append(thread)
+        return []
+
+    run_jobs([first] * 3, 3)
+    assert len(done) == 12
+    assert set(done) <= {0, 1, 2}
 
 
-def test_workers_end_after_an_error():
+def test_errors_of_jobs_arrive_and_end_the_others():
     al.set_num_threads(2)
-    over = threading.Event()
-    with pytest.raises(ZeroDivisionError), with_workers(lambda: over.wait(timeout=30), over.set, 2):
-        raise ZeroDivisionError
-    assert over.is_set()
+    ran = []
 
-
-def test_errors_of_workers_arrive():
-    al.set_num_threads(2)
-    begun = threading.Event()
-
-    def work():
-        begun.set()
+    def fail(thread):
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), with_workers(work, begun.set, 2):
-        assert begun.wait(timeout=30)
+    def endless(thread):
+        ran.append(thread)
+        time.sleep(0.001)
+        return [endless]
+
+    with pytest.raises(ZeroDivisionError):
+        run_jobs([endless, endless, fail], 2)
+    assert ran
 
 
-def test_one_thread_and_workers_start_no_workers():
-    came = []
-    with with_workers(lambda: came.append(1), list, 1):
-        pass
+def test_jobs_inside_a_worker_run_there():
+    al.set_num_threads(2)
+    idents = set()
+
+    def job(thread):
+        idents.add((thread, threading.get_ident()))
+        return []
 
     def inside(_):
-        with with_workers(lambda: came.append(1), list, 2):
-            pass
+        before = threading.get_ident()
+        run_jobs([job] * 3, 2)
+        return before
 
+    came = parallel_map(inside, range(4))
+    assert {thread for thread, _ in idents} == {0}
+    assert {ident for _, ident in idents} <= set(came)
+
+
+def test_jobs_do_not_wait_for_threads_that_are_busy():
     al.set_num_threads(2)
-    parallel_map(inside, range(4))
-    assert not came
+    hold, over = threading.Event(), []
+    blocked = [threading.Thread(target=lambda: parallel_map(lambda _: hold.wait(timeout=30), range(2)))]
+    blocked[0].start()
+    try:
+        run_jobs([lambda thread: over.append(thread) or []] * 3, 2)
+    finally:
+        hold.set()
+        blocked[0].join()
+    assert over == [0, 0, 0]
 
 
-def test_the_block_does_not_wait_for_a_worker_that_has_not_started():
-    al.set_num_threads(2)
-    hold, over = threading.Event(), threading.Event()
-    came = []
-    # both threads of the pool are busy
-    with with_workers(lambda: hold.wait(timeout=30), hold.set, 3):
-        with with_workers(lambda: came.append(1), over.set, 2):
-            pass
-        assert not hold.is_set()
-    assert over.is_set()
-    assert not came
+def test_no_jobs_no_work():
+    run_jobs([], 2)
 
 
 @pytest.mark.parametrize("n", [0, -2, 1.5, True, "2"])

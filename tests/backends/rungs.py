@@ -7,6 +7,7 @@ what a kernel or an estimator cannot do on a rung is declared in `EXCEPTIONS`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import os
@@ -86,7 +87,7 @@ class Rung(ABC):
 
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray:
-        """The numbers as a NumPy array; on a device this waits."""
+        """The numbers as a NumPy array; a sync."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[Any]:
@@ -106,7 +107,7 @@ class Rung(ABC):
         return contextlib.nullcontext()
 
     def counts(self) -> dict[str, int] | None:
-        """Totals of ``syncs`` (host waits) and ``launches`` so far, or None where nothing is counted."""
+        """Totals of ``syncs`` and ``launches`` so far, where the rung sees them; None: it sees neither."""
         return None
 
     def from_host(self, values: Any, dtype: Any = None) -> Any:
@@ -168,9 +169,10 @@ class CompiledRung(NumpyRung):
 
 @dataclass(frozen=True)
 class StrictRung(Rung):
-    """Only what the standard promises, on a device that is not the default one."""
+    """Only what the standard promises, on a device that is not the default one; syncs are counted."""
 
     device_name: str = "device1"
+    _syncs: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def unavailable(self) -> str | None:
         return _not_installed("array_api_strict")
@@ -186,19 +188,26 @@ class StrictRung(Rung):
         return np.asarray(array.to_device(self.load().Device("CPU_DEVICE")))
 
     @contextlib.contextmanager
+    def _switched_on(self) -> Iterator[None]:
+        with _noted_syncs(self.load(), self._syncs), np.errstate(all="ignore"):  # a device does not warn
+            yield
+
+    @contextlib.contextmanager
     def forbid_syncs(self) -> Iterator[None]:
         xp = self.load()
         with xp.ArrayAPIStrictFlags(data_dependent_shapes=False, boolean_indexing=False), _no_scalars(xp):
             yield
 
+    def counts(self) -> dict[str, int]:
+        return {"syncs": len(self._syncs)}
 
-@contextlib.contextmanager
-def _no_scalars(xp: Any) -> Iterator[None]:
+
+SCALARS = ("__bool__", "__float__", "__int__", "__index__")
+DATA_DEPENDENT = ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values")
+
+
+def _no_scalars(xp: Any) -> AbstractContextManager[None]:
     """Inside, array_api_strict refuses float(x), int(x), bool(x) and range(x)."""
-    array_type = type(xp.zeros(0))
-    conversions = {
-        name: getattr(array_type, name) for name in ("__bool__", "__float__", "__int__", "__index__")
-    }
 
     def refusal(name: str) -> Any:
         def refuse(array: Any) -> Any:
@@ -206,13 +215,49 @@ def _no_scalars(xp: Any) -> Iterator[None]:
 
         return refuse
 
-    for name in conversions:
-        setattr(array_type, name, refusal(name))
+    return _replaced([(type(xp.zeros(0)), name, refusal(name)) for name in SCALARS])
+
+
+def _noted_syncs(xp: Any, syncs: list[str]) -> AbstractContextManager[None]:
+    """Inside, what would make the host wait on a device adds its name to `syncs`."""
+    array_type = type(xp.zeros(0))
+
+    def noting(name: str, function: Any, is_sync: Any = lambda *arguments: True) -> Any:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            if is_sync(*arguments):
+                syncs.append(name)
+            return function(*arguments, **options)
+
+        return call
+
+    def is_copied_home(array: Any, device: Any, *stream: Any) -> bool:
+        return array.device != device
+
+    def has_mask(array: Any, key: Any) -> bool:
+        keys = key if isinstance(key, tuple) else (key,)
+        return any(isinstance(one, array_type) and one.dtype == xp.bool for one in keys)
+
+    tests = {"to_device": is_copied_home, "__getitem__": has_mask}
+    methods = [
+        (array_type, name, noting(name, getattr(array_type, name), tests.get(name, lambda *arguments: True)))
+        for name in (*SCALARS, *tests)
+    ]
+    functions = [(xp, name, noting(name, getattr(xp, name))) for name in DATA_DEPENDENT]
+    return _replaced([*methods, *functions])
+
+
+@contextlib.contextmanager
+def _replaced(attributes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Set attributes (owner, name, value) for the block."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in attributes]
+    for owner, name, value in attributes:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for name, conversion in conversions.items():
-            setattr(array_type, name, conversion)
+        for owner, name, value in before:
+            setattr(owner, name, value)
 
 
 class TorchRung(Rung):
@@ -323,7 +368,7 @@ class CupyRung(Rung):
 
     def counts(self) -> dict[str, int]:
         totals = self._emulator.counters()
-        # CuPy follows each copy to the host with a synchronisation: one wait, not two
+        # CuPy follows each copy to the host with a synchronisation: one sync, not two
         return {"syncs": max(totals["d2h"], totals["sync"]), "launches": totals["launches"]}
 
 
@@ -342,7 +387,7 @@ RUNGS: dict[str, Rung] = {
         CupyRung("cupy_nvrtc", catches=SHAPES_AND_SCALARS, nvrtc=True),
     )
 }
-DEFAULT = ("numpy", "strict", "strict_float32", "torch")
+DEFAULT = ("numpy", "compiled", "strict", "strict_float32", "torch")
 
 # What a test can ask of a rung with @pytest.mark.rungs("name"), beside the names of the rungs themselves.
 GROUPS: dict[str, frozenset[str]] = {
@@ -351,7 +396,8 @@ GROUPS: dict[str, frozenset[str]] = {
     "library": frozenset(RUNGS) - {"strict", "strict_float32"},  # what a user computes with
     "float64": frozenset(name for name, rung in RUNGS.items() if "float64" in rung.float_dtypes),
     "guarded": frozenset(name for name, rung in RUNGS.items() if rung.catches),  # `forbid_syncs` can tell
-    "counting": frozenset(name for name, rung in RUNGS.items() if type(rung).counts is not Rung.counts),
+    "syncs": frozenset({"strict", "fake_cuda", "cupy", "cupy_nvrtc"}),  # counted: see `Rung.counts`
+    "launches": frozenset({"fake_cuda", "cupy", "cupy_nvrtc"}),  # counted as well
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import arraylearn as al
 
-pytestmark = pytest.mark.rungs("counting")
+pytestmark = pytest.mark.rungs("syncs")
 
 
 def syncs(rung, work):
@@ -64,6 +64,7 @@ def test_a_singular_class_costs_no_further_sync(rung, rows):
         assert syncs(rung, lambda: model.fit(twice, y)) <= 2
 
 
+@pytest.mark.rungs("launches")
 def test_launches_do_not_grow_with_classes_and_columns(rung):
     rng = np.random.default_rng(0)
     found = {}

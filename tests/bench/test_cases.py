@@ -51,7 +51,7 @@ def test_unknown_families_are_refused():
 
 def test_missing_peers_are_named(monkeypatch):
     found = {name: peer._replace(module="no_such_module_here") for name, peer in PEERS.items()}
-    monkeypatch.setattr("arraylearn.bench.peers.PEERS", {**PEERS, "xgboost": found["xgboost"]})
+    monkeypatch.setitem(PEERS, "xgboost", found["xgboost"])
     assert "xgboost" not in installed_peers()
     assert missing_peers()["xgboost"] == "pip install xgboost"
 

@@ -8,19 +8,19 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from arraylearn.backend.counting import Counts
+from arraylearn.backend.counting import OperationCounts
 from arraylearn.bench.data import Shape
 from benchmarks import roofline
 
 
 def test_estimate_by_hand():
     card = roofline.Card(bandwidth=1e12, peak32=2e12, peak64=1e12, launch=5e-6, sync=2e-5)
-    found = roofline.estimate(Counts(launches=100, syncs=2, n_bytes=10**9, n_flops=10**8), card)
+    found = roofline.estimate(OperationCounts(launches=100, syncs=2, n_bytes=10**9, n_flops=10**8), card)
     assert found == pytest.approx((5e-4, 4e-5, 1e-3, 1e-4))
     assert found.total == pytest.approx(1.64e-3)
     assert found.bottleneck == "bandwidth"
-    assert roofline.estimate(Counts(launches=1), card).bottleneck == "launches"
-    single = roofline.estimate(Counts(n_flops=10**8), card, double=False)
+    assert roofline.estimate(OperationCounts(launches=1), card).bottleneck == "launches"
+    single = roofline.estimate(OperationCounts(n_flops=10**8), card, double=False)
     assert single.arithmetic == pytest.approx(5e-5)
 
 
@@ -51,14 +51,14 @@ def test_rows_of_the_table(rung):
 
 def test_arithmetic_is_counted_once():
     rows = [
-        roofline.Row("torch", "t", "fit", 100, Counts(n_flops=500)),
-        roofline.Row("cupy", "t", "fit", 20, Counts()),
+        roofline.Row("torch", "t", "fit", 100, OperationCounts(n_flops=500)),
+        roofline.Row("cupy", "t", "fit", 20, OperationCounts()),
     ]
     assert roofline.with_arithmetic(rows)[1].counts.n_flops == 100
 
 
 def test_counts_are_kept_and_shown_again(tmp_path, capsys):
-    rows = [roofline.Row("torch", "naive Bayes", "fit", 100, Counts(10, 2, 3_000_000, 500))]
+    rows = [roofline.Row("torch", "naive Bayes", "fit", 100, OperationCounts(10, 2, 3_000_000, 500))]
     kept, page = tmp_path / "counts.json", tmp_path / "RESULTS.md"
     kept.write_text(json.dumps([asdict(row) for row in rows]))
     assert roofline.read_rows(kept) == rows

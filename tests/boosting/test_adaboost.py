@@ -59,8 +59,8 @@ def test_any_weighted_classifier(base):
 
 def test_nominal_columns_and_missing_values():
     X, y = nominal_frame()
-    model = al.AdaBoostClassifier(n_estimators=5).fit(X, y)
-    assert model.score(X, y) > 0.85
+    model = al.AdaBoostClassifier(al.DecisionTreeClassifier(max_depth=2), n_estimators=5).fit(X, y)
+    assert model.score(X, y) > al.DecisionTreeClassifier(max_depth=1).fit(X, y).score(X, y)
     assert model.feature_importances_.argmax() == 1
 
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend.native import numpy_boosting, portable_only
-from arraylearn.backend.ops.binned_trees import BinnedTrees, sum_leaves
-from arraylearn.backend.ops.boosting import (
-    BlockSplits,
-    add_to_sides,
-    block_histograms,
-    histogram_cells,
-    split_blocks,
-)
-from arraylearn.backend.ops.gradients import (
+from arraylearn.backend.native import portable_only
+from arraylearn.boosting.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
     gradient_tables,
     log_loss_gradients,
-    unpack,
 )
-from arraylearn.backend.ops.splits import Constraint, best_splits
+from arraylearn.grow.formulas import unpack
+from arraylearn.grow.newton import Constraint, best_splits
+from arraylearn.grow.node_blocks import (
+    BlockSplits,
+    add_to_sides,
+    block_histograms,
+    split_blocks,
+)
 from tests.backends.assertions import assert_close
 
 UNIT = 1 << SCORE_BITS
@@ -98,34 +96,13 @@ def test_block_histograms(rung, xp, d, n, n_bins):
     b, w, o = (rung.from_host(part) for part in (bins, packed, order))
 
     def run():
-        cells = histogram_cells(xp, b, n_bins)
-        return (block_histograms(xp, b, cells, w, o, starts, sizes, n_bins),)
+        return (block_histograms(xp, b, w, o, starts, sizes, n_bins),)
 
     expected = np.zeros((3, d, n_bins), dtype=np.int64)
     for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         for row in order[start : start + size]:
             expected[j, np.arange(d), bins[:, row]] += packed[row]
     assert_close(both(rung, run)[0], expected.cumsum(axis=2))
-
-
-@pytest.mark.parametrize("n_bins", [7, 200])
-def test_block_histograms_in_many_chunks(monkeypatch, n_bins):
-    rng = np.random.default_rng(n_bins)
-    d, n = 400, 900  # more cells than 16 bits can count, more rows than a chunk has
-    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    packed, order = packed_weights(rng, n), rng.permutation(n)
-
-    def run(starts, sizes):
-        cells = histogram_cells(np, bins, n_bins)
-        return block_histograms(np, bins, cells, packed, order, starts, sizes, n_bins)
-
-    for blocks in (([0], [n]), ([0, 450, 461], [450, 11, 439])):
-        found = run(*blocks)
-        with portable_only():
-            assert_close(found, run(*blocks))
-        with monkeypatch.context() as patch:
-            patch.setattr(numpy_boosting, "csc_matvec", None)  # if SciPy should lose it
-            assert_close(run(*blocks), found)
 
 
 @pytest.mark.parametrize("has_missing", [False, True])
@@ -310,56 +287,3 @@ def test_add_to_sides(rung, xp, block):
             right = goes_right[j, bin_at] if j == 1 else bin_at > splits.thresholds[j]
             scores[row] += values[int(right)][j]
     assert_close(sums, scores)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 3, 7, 9])
-@pytest.mark.parametrize(("n_outputs", "n"), [(1, 300), (3, 300), (1, 2100), (2, 600)])
-def test_sum_leaves(rung, xp, depth, n_outputs, n):
-    rng = np.random.default_rng(depth)
-    d, n_bins = 4, 6
-    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    trees = random_trees(rng, 3 * n_outputs, depth, d, n_bins)
-    moved = BinnedTrees(*(rung.from_host(part) for part in trees[:-1]), depth)
-    b = rung.from_host(bins)
-    (sums,) = both(rung, lambda: (sum_leaves(xp, b, moved, n_outputs),))
-    expected = np.zeros((n_outputs, n), dtype=np.int32)
-    for i, root in enumerate(trees.root):
-        for row in range(n):
-            node = root
-            while trees.left[node] != node:
-                bin_at = bins[trees.feature[node], row]
-                right = bin_at > trees.threshold[node]
-                if bin_at == n_bins - 1:
-                    right = trees.is_missing_right[node]
-                if trees.subset[node] >= 0:
-                    right = trees.goes_right[trees.subset[node], bin_at]
-                node = trees.right[node] if right else trees.left[node]
-            expected[i % n_outputs, row] += trees.value[node]
-    assert_close(sums, expected)
-
-
-def random_trees(rng, n_trees, depth, d, n_bins):
-    """Trees with leaves at every depth, thresholds and sets."""
-    feature, threshold, subset, left, right = [], [], [], [], []
-
-    def grow(level):
-        node = len(feature)
-        is_leaf = level == depth or (level > 0 and rng.random() < 0.15)
-        feature.append(0 if is_leaf else int(rng.integers(d)))
-        threshold.append(n_bins if is_leaf else int(rng.integers(n_bins - 1)))
-        subset.append(-1 if is_leaf or rng.random() < 0.7 else int(rng.integers(3)))
-        left.append(node)
-        right.append(node)
-        if not is_leaf:
-            left[node] = grow(level + 1)
-            right[node] = grow(level + 1)
-        return node
-
-    root = [grow(0) for _ in range(n_trees)]
-    m = len(feature)
-    whole = [np.array(part, dtype=np.int32) for part in (feature, threshold, subset, left, right, root)]
-    is_missing_right, value = rng.random(m) < 0.5, rng.integers(-99, 99, m).astype(np.int32)
-    sets = rng.random((3, n_bins)) < 0.5
-    return BinnedTrees(
-        whole[0], whole[1], is_missing_right, whole[2], sets, whole[3], whole[4], value, whole[5], depth
-    )

@@ -9,44 +9,27 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.arrays.bins import bin_columns
-from arraylearn.backend.native import numpy_boosting, portable_only
-from arraylearn.backend.ops.binned_trees import sum_leaves
-from arraylearn.backend.ops.boosting import (
-    BlockSplits,
-    add_to_sides,
-    block_histograms,
-    histogram_cells,
-    split_blocks,
-)
-from arraylearn.backend.ops.gradients import gradient_tables, log_loss_gradients
-from arraylearn.backend.ops.splits import best_splits
+from arraylearn.backend.native import portable_only
+from arraylearn.backend.tuning import tuned
+from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
+from arraylearn.grow.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
-from tests.boosting.test_boosting_ops import UNIT, packed_weights, random_trees
+from tests.boosting.test_boosting_ops import UNIT
 from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 
-from arraylearn.backend.native.compiled import (
-    bins,
-    boosting,
-    gradients,
-    grow_boosted,
-    planes,
-    splits,
-)
-from arraylearn.backend.native.compiled.boosted_room import LEAST_ROWS
+from arraylearn.backend.arrays import bins_cpu as bins
+from arraylearn.boosting import gradients_cpu
+from arraylearn.grow import node_blocks_cpu
 
 # How little work each module gives to a thread.
 LEAST = [
     (bins, "_LEAST_VALUES"),
-    (boosting, "_LEAST_ADDITIONS"),
-    (boosting, "_LEAST_ROWS"),
-    (gradients, "_LEAST_GRADIENTS"),
-    (gradients, "_LEAST_SCALED"),
-    (grow_boosted, "_LEAST_CELLS"),
-    (planes, "_LEAST_WALKS"),
-    (splits, "_LEAST_CELLS"),
+    (node_blocks_cpu, "_LEAST_ROWS"),
+    (gradients_cpu, "_LEAST_GRADIENTS"),
+    (gradients_cpu, "_LEAST_SCALED"),
 ]
 
 
@@ -57,7 +40,8 @@ def n_threads(request, monkeypatch):
         monkeypatch.setattr(module, name, 1)
     al.set_compiled("always")
     al.set_num_threads(request.param)
-    yield request.param
+    with tuned(growth_thread_cells=1):
+        yield request.param
     al.set_num_threads(None)
     al.set_compiled(None)
 
@@ -82,11 +66,11 @@ BLOCKS = {
 
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("d", [1, 6])
-def test_blocks(n_threads, blocks, d):
+def test_steps_of_blocks(n_threads, blocks, d):
     rng = np.random.default_rng(0)
     n, n_bins = 500, 9
     columns = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    packed, order = packed_weights(rng, n), rng.permutation(n)
+    order = rng.permutation(n)
     starts, sizes = BLOCKS[blocks]
     features = rng.integers(0, d, len(sizes)).tolist()
     # thresholds, sets, and no row on one of the sides
@@ -95,24 +79,8 @@ def test_blocks(n_threads, blocks, d):
     values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
     scores = rng.integers(-9, 9, n).astype(np.int32)
 
-    def histograms():
-        cells = histogram_cells(np, columns, n_bins)
-        return (block_histograms(np, columns, cells, packed, order, starts, sizes, n_bins),)
-
-    check(histograms)
-    check(lambda: split_blocks(np, columns, order.copy(), moves))
-    check(lambda: (add_to_sides(np, scores.copy(), columns, order, moves, values),))
-
-
-def test_cells_of_one_body_serve_the_other(n_threads):
-    rng = np.random.default_rng(0)
-    columns = rng.integers(0, 9, (3, 200)).astype(np.uint8)
-    packed, order = packed_weights(rng, 200), rng.permutation(200)
-    arguments = (packed, order, [10, 100], [90, 30], 9)
-    ours, theirs = histogram_cells(np, columns, 9), numpy_boosting.histogram_cells(columns, 9)
-    expected = numpy_boosting.block_histograms(columns, theirs, *arguments)
-    assert_close(boosting.block_histograms(columns, theirs, *arguments), expected)
-    assert_close(numpy_boosting.block_histograms(columns, ours, *arguments), expected)
+    expected = add_to_sides(np, scores, columns, order, moves, values)
+    assert_close(node_blocks_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
@@ -124,38 +92,10 @@ def test_gradients(n_threads, k, n, weighted):
     codes = rng.integers(0, max(k, 2), n)
     weights = rng.random(n).astype(np.float32) if weighted else None
     tables = gradient_tables(np, "cpu", k)
-    check(lambda: log_loss_gradients(np, tables, scores, codes, weights))
-
-
-@pytest.mark.parametrize("k", [1, 4])
-@pytest.mark.parametrize("ridge", [0.0, 2.0])
-def test_search(n_threads, k, ridge):
-    rng = np.random.default_rng(k)
-    sums = packed_weights(rng, (k, 5, 8))
-    sums[:, 2] = sums[:, 1]  # ties
-    sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)
-    running, share = sums.cumsum(axis=2), np.full(k, 1e-3, dtype=np.float32)
-    regular = np.array([ridge, 1.0, 1.0], dtype=np.float32)
-    for is_used in (None, np.array([False, True, True, False, True]), np.zeros(5, dtype=bool)):
-        for n_numeric, missing in ((5, ()), (5, (1, 2)), (3, (0, 4))):
-            options = {"n_numeric": n_numeric, "missing": missing}
-            best = check(lambda u=is_used, o=options: best_splits(np, running, regular, share, u, **o)[:3])
-            assert best[0].shape == (k,)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 6, 8, 9])
-@pytest.mark.parametrize("n", [1, 511, 512, 2113])
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_leaves(n_threads, depth, n, n_outputs):
-    rng = np.random.default_rng(depth)
-    columns = rng.integers(0, 6, (4, n)).astype(np.uint8)
-    trees = random_trees(rng, 7 * n_outputs, depth, 4, 6)
-    check(lambda: (sum_leaves(np, columns, trees, n_outputs),))
-    without_sets = trees._replace(subset=np.full_like(trees.subset, -1), goes_right=trees.goes_right[:0])
-    check(lambda: (sum_leaves(np, columns, without_sets, n_outputs),))
-    assert sum_leaves(np, columns[:, :0], trees, n_outputs).shape == (n_outputs, 0)
-    known = np.minimum(columns, 4)
-    check(lambda: (sum_leaves(np, known, trees, n_outputs),))
+    expected = log_loss_gradients(np, tables, scores, codes, weights)
+    found = gradients_cpu.log_loss_gradients(*tables, scores, codes, weights)
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, rtol=0, atol=0)
 
 
 EDGES = {
@@ -212,7 +152,7 @@ def test_whole_trees_are_those_of_the_levels(n_threads, setting, k, has_holes):
 @pytest.mark.parametrize("max_depth", [1, 3, None])
 @pytest.mark.parametrize("subsample", [1.0, 0.7])
 def test_threads_share_the_rows_of_large_nodes(n_threads, max_depth, subsample):
-    n = 5 * LEAST_ROWS + 123
+    n = 4123
     X, y = stripes(n, k=3)
     X = holes(X).astype(np.float32)
     options = {
@@ -227,15 +167,6 @@ def test_threads_share_the_rows_of_large_nodes(n_threads, max_depth, subsample):
     assert_same_bits(model, small(**options).fit(X, y))
 
 
-def test_a_room_that_is_too_small_is_enlarged(n_threads, monkeypatch):
-    X, y = stripes(3000, k=3)
-    options = {"n_estimators": 2, "max_depth": None, "min_child_hessian": 0.0}
-    model = small(**options).fit(X, y)
-    for first in (1, 2, 8):
-        monkeypatch.setattr(grow_boosted, "_FIRST_TABLES", first)
-        assert_same_bits(small(**options).fit(X, y), model)
-
-
 def test_trees_grow_while_all_threads_are_busy(monkeypatch):
     """Fits that fill the thread pool end: the main thread never blocks on a worker that has not started."""
     for module, name in LEAST:
@@ -244,11 +175,12 @@ def test_trees_grow_while_all_threads_are_busy(monkeypatch):
     al.set_compiled("always")
     al.set_num_threads(2)
     try:
-        model = small(max_depth=4).fit(X, y)
-        with ThreadPoolExecutor(6) as users:
-            fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]
-            for fit in fits:
-                assert_same_bits(fit.result(timeout=120), model)
+        with tuned(growth_thread_cells=1):
+            model = small(max_depth=4).fit(X, y)
+            with ThreadPoolExecutor(6) as users:
+                fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]
+                for fit in fits:
+                    assert_same_bits(fit.result(timeout=120), model)
     finally:
         al.set_num_threads(None)
         al.set_compiled(None)
@@ -262,9 +194,37 @@ def test_whole_trees_of_few_rows(n_threads, n):
         assert_same_bits(small(min_child_hessian=0.0, max_depth=None).fit(X, y), model)
 
 
-def test_levels_under_constraints(n_threads):
-    X, y = slopes(400)
-    options = {"monotonic_cst": [1, -1, 0, 0], "max_depth": 4}
+@pytest.mark.parametrize("options", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}], ids=str)
+@pytest.mark.parametrize("trend", [None, [1, -1, 0, 0]], ids=["free", "monotone"])
+@pytest.mark.parametrize("nominal", [[], [2, 3]], ids=["numbers", "categories"])
+def test_constraints_categories_and_leaves(n_threads, options, trend, nominal):
+    X, y = slopes(600)
+    X = holes(X)
+    for j in nominal:
+        X[:, j] = np.floor(3 * X[:, j]) % 7
+
+    def fit():
+        return small(**options, monotonic_cst=trend, categorical_features=nominal).fit(X, y)
+
+    model = fit()
+    with portable_only():
+        assert_same_bits(fit(), model)
+
+
+@pytest.mark.parametrize("max_leaf_nodes", [2, 3, 30])
+def test_the_largest_gain_goes_first(n_threads, max_leaf_nodes):
+    X, y = stripes(900, k=3)
+    options = {"n_estimators": 3, "max_depth": None, "max_leaf_nodes": max_leaf_nodes}
     model = small(**options).fit(X, y)
     with portable_only():
         assert_same_bits(small(**options).fit(X, y), model)
+
+
+def test_the_deepest_tree_needs_few_tables(n_threads):
+    # each cut takes one row off: growth must not run out of tables or of places on its stack
+    n = 700
+    X, y = np.arange(float(n))[:, None] ** 1.5, (np.arange(n) % 2).astype(int)
+    options = {"n_estimators": 1, "max_depth": None, "min_child_hessian": 0.0, "min_samples_leaf": 1}
+    model = small(**options, max_bins=254).fit(X, y)
+    with portable_only():
+        assert_same_bits(small(**options, max_bins=254).fit(X, y), model)

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 import arraylearn as al
 from arraylearn.backend.namespace import to_host
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.gradients import SCORE_BITS
+from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.datasets import load_iris
 from tests.boosting.data import holes, nominal_frame, slopes, stripes
 
@@ -157,8 +157,10 @@ def test_learns_stripes():
 
 def test_iris():
     data = load_iris()
-    scores = cross_val_score(al.GradientBoostingClassifier(n_estimators=30), data.X, data.y, cv=5)
-    assert scores.mean() > 0.93
+    options = {"max_depth": 6, "max_leaf_nodes": None, "max_iter": 30, "early_stopping": False}
+    models = al.GradientBoostingClassifier(n_estimators=30), HistGradientBoostingClassifier(**options)
+    ours, theirs = (cross_val_score(model, data.X, data.y, cv=5).mean() for model in models)
+    assert ours > theirs - 1.5 / 150
 
 
 @pytest.mark.parametrize("limits", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}])
@@ -177,7 +179,6 @@ def test_scores_go_one_way_under_constraints(limits):
             moves[name, column] = np.diff(model.decision_function(rows).reshape(40, -1), axis=1)
     assert moves["bound", 0].min() >= 0 > moves["free", 0].min()
     assert moves["bound", 1].max() <= 0 < moves["free", 1].max()
-    assert bound.score(X, y) > 0.85
     # scikit-learn scores bounded values as -G v, without the second order: ours fits no worse
     peer = constrained_peer(**{"max_leaf_nodes": None, **limits}).fit(X, y)
     losses = [log_loss(y, model.predict_proba(X)) for model in (bound, peer)]
@@ -241,11 +242,12 @@ def test_missing_values_have_a_side():
 
 def test_categories_are_split_into_sets():
     X, y = nominal_frame(800)
+    stump = al.DecisionTreeClassifier(max_depth=1).fit(X, y)  # one split of the categories into two sets
     model = small(n_estimators=40).fit(X, y)
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > stump.score(X, y) + 0.02
     # one split is enough for what thresholds on codes would need many for
     one = small(n_estimators=40, max_depth=1, min_child_hessian=0).fit(X[:, 1:], y)
-    assert one.score(X[:, 1:], y) > 0.88
+    assert one.score(X[:, 1:], y) >= stump.score(X, y)
     unknown = X[:3].copy()
     unknown[:, 1] = "never seen"
     missing = X[:3].copy()

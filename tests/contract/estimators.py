@@ -147,6 +147,11 @@ SUBJECTS: tuple[Subject, ...] = (
 
 CHECKED: tuple[Subject, ...] = (
     *SUBJECTS,
+    Subject("tree_by_entropy", _with(al.DecisionTreeClassifier, measure="entropy", missing="direction")),
+    Subject(
+        "cart", _with(al.cart, alpha=0.01)
+    ),  # by cross-validation, repeated rows are not the same as weights
+    Subject("c45", al.c45),
     Subject("svc_ova", _with(al.SVC, kernel="linear", multiclass="ova"), expected_failures=_SVM_FAILURES),
     Subject("svc_probability", _with(al.SVC, probability=True), expected_failures=_SVM_FAILURES),
     Subject("one_class_svm", al.OneClassSVM, expected_failures=_SVM_FAILURES),

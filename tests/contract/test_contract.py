@@ -31,6 +31,7 @@ BACKEND_NAMES = {
 }
 FRAMES = ("pandas", "polars", "pyarrow")
 LABELS = np.array(["blue", "green", "red"])
+one_strict_device = pytest.mark.rungs("float64")  # about states and labels: float32 changes nothing
 
 
 @pytest.fixture(params=SUBJECTS, ids=str)
@@ -109,6 +110,7 @@ def test_results_come_home(subject, rung, float_dtype_name):
         assert_close(getattr(model, name)(queries), expected, rung=rung, dtype=float_dtype_name, **tolerance)
 
 
+@one_strict_device
 def test_labels_that_no_array_library_holds(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -135,6 +137,7 @@ def test_backend_moves_in_and_results_come_home(subject, rung):
     assert_results_close(subject, found, outputs(subject, stayed, new_rows()), **tolerance)
 
 
+@one_strict_device
 def test_a_saved_model_passes_its_checks_and_serves_the_host(subject, rung, tmp_path):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -264,6 +267,7 @@ def test_tensors_that_numpy_has_no_form_for(torch, backend):
 # ---- states
 
 
+@one_strict_device
 def test_copies(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -278,6 +282,7 @@ def test_copies(subject, rung):
         fresh.predict(queries)
 
 
+@one_strict_device
 def test_a_failed_fit_leaves_it_unfitted(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]
@@ -372,15 +377,15 @@ def test_names_of_classes_do_not_matter(host_subject, data, shift):
 # ---- what a GPU would feel
 
 
-def waits(rung, work):
+def count_syncs(rung, work):
     before = rung.counts()["syncs"]
     work()
     return rung.counts()["syncs"] - before
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 @pytest.mark.parametrize("subject", those(lambda each: each.fit_syncs is not None), indirect=True, ids=str)
-def test_waits_for_the_device(subject, rung):
+def test_syncs_with_the_device(subject, rung):
     X, y = table(n=120)
     name = rung.float_dtypes[-1]
     x, codes, queries = rung.from_host(X, name), rung.from_host(y), rung.from_host(new_rows(), name)
@@ -388,7 +393,9 @@ def test_waits_for_the_device(subject, rung):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(x, codes)  # what is done once per process does not count
-        assert waits(rung, lambda: model.fit(x, codes)) <= subject.fit_syncs
-    assert waits(rung, lambda: model.predict(queries)) <= subject.predict_syncs
+        assert count_syncs(rung, lambda: model.fit(x, codes)) <= subject.fit_syncs
+    assert count_syncs(rung, lambda: model.predict(queries)) <= subject.predict_syncs
     for method in outputs(subject, model, queries):
-        assert waits(rung, lambda method=method: getattr(model, method)(queries)) <= subject.predict_syncs
+        assert (
+            count_syncs(rung, lambda method=method: getattr(model, method)(queries)) <= subject.predict_syncs
+        )

@@ -45,7 +45,6 @@ _SVC = {
     "decomposition": {"solver": "decomposition"},
     "dense": {"solver": "dense"},
     "newton": {"kernel": "linear", "solver": "newton"},
-    "interior": {"kernel": "linear", "solver": "interior"},
     "balanced": {"class_weight": "balanced"},
     "probability": {"probability": True, "random_state": SEED},
     "probability_ova": {"probability": True, "random_state": SEED, "multiclass": "ova"},

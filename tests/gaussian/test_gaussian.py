@@ -200,7 +200,7 @@ def scipy_log_density(data):
     return np.stack([stats.multivariate_normal(m, c).logpdf(data["x"]) for m, c in pairs], axis=1)
 
 
-def test_no_wait_inside_the_kernels(rung, no_sync):
+def test_the_kernels_do_not_sync(rung, no_sync):
     data = make_classes(0)
     xp, top = rung.load(), rung.float_dtypes[-1]
     x, mean, cov = (rung.from_host(data[name], top) for name in ("x", "mean", "cov"))

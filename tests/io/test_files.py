@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from arraylearn.io import files
+from arraylearn.backend.tuning import tuned
 from arraylearn.io.files import list_some, read_table_file, split_target
 
 CSV = """outlook, temperature,code,play
@@ -37,10 +37,10 @@ def columns(frame):
 
 
 @pytest.fixture(params=["polars", "pyarrow", "pandas"])
-def library(request, monkeypatch):
+def library(request):
     pytest.importorskip(request.param)
-    monkeypatch.setattr(files, "_FRAMES", (request.param,))
-    return request.param
+    with tuned(frame_libraries=(request.param,)):
+        yield request.param
 
 
 def write(tmp_path, name, text):
@@ -207,11 +207,10 @@ def test_refusals(tmp_path, name, text, told):
         read_table_file(write(tmp_path, name, text))
 
 
-def test_no_file_and_no_library(tmp_path, monkeypatch):
+def test_no_file_and_no_library(tmp_path):
     with pytest.raises(ValueError, match="there is no file"):
         read_table_file(tmp_path / "nothing.csv")
-    monkeypatch.setattr(files, "_FRAMES", ("no_such_library",))
-    with pytest.raises(ValueError, match=r"arraylearn\[files\]"):
+    with tuned(frame_libraries=("no_such_library",)), pytest.raises(ValueError, match=r"arraylearn\[files\]"):
         read_table_file(write(tmp_path, "rows.csv", "a,b\n1,2\n"))
 
 

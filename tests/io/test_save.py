@@ -371,9 +371,9 @@ def test_what_was_there_stays_when_writing_is_interrupted(tree_file, monkeypatch
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    for place in ("save_file", "_sync"):
+    for call in ("arraylearn.io.model_files.save_file", "os.fsync"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"arraylearn.io.model_files.{place}", interrupt)
+            patch.setattr(call, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 al.save(al.id3(), tree_file)
         assert tree_file.read_bytes() == before

@@ -8,7 +8,7 @@ import pytest
 
 from arraylearn.backend.arrays import bins, fused, gather, linear, moments, order, segments
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops import cuts, quadratic, smoothed
+from arraylearn.grow import cuts
 from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
 
@@ -59,7 +59,7 @@ def test_inputs_are_left_alone(case):
 def test_every_primitive_has_a_case():
     names = {case.name.partition("[")[0].rpartition(".")[2] for case in CASES}
     inside = {  # primitives that the cases of public kernels run
-        **dict.fromkeys(("CutRules", "Draws", "NO_GAIN", "draw_cuts", "group_bits"), "best_cuts"),
+        **dict.fromkeys(("CutRules", "Draws"), "best_cuts"),
         "diagonal_squares": "diagonal_log_density",
         "gaussian_gram": "gram",
         "grouped_moments": "moments",
@@ -68,9 +68,8 @@ def test_every_primitive_has_a_case():
         "Moments": "moments",
         "number_values": "bin_columns",  # syncs: see the tests of trees
         "polynomial_gram": "gram",
-        "solve_box_block": "put",  # bodies agree in the optimum alone: see the tests of the solvers
         "whitened_exponents": "log_density",
     }
-    for module in (bins, cuts, fused, gather, linear, moments, order, quadratic, segments, smoothed):
+    for module in (bins, cuts, fused, gather, linear, moments, order, segments):
         for name in module.__all__:
             assert inside.get(name, name) in names, f"give {name} a case in arraylearn/selftest/cases.py"

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import arraylearn as al
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.tuning import tuned
 from arraylearn.rules import covering
-from arraylearn.rules.literals import best_literal as search
-from arraylearn.rules.literals import candidates as candidates_module
 from arraylearn.rules.literals.best_literal import best_literal
 from arraylearn.rules.literals.candidates import prepare
 from arraylearn.rules.literals.gains import GAINS, Scoring
@@ -24,9 +23,8 @@ from arraylearn.table import learn_schema, read_table
 @pytest.mark.parametrize("gain", ["accuracy", "foil"])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), n=st.integers(3, 150), is_weighted=st.booleans(), least=st.integers(0, 3))
-def test_blocks_and_lists_agree(rung, xp, monkeypatch, gain, seed, n, is_weighted, least):
-    monkeypatch.setattr(candidates_module, "MOST_CELLS", 4)  # sorted columns, though there are few values
-    monkeypatch.setattr(search, "_FIRST_BLOCKS", 1)
+@tuned(rule_counted_values=4, rule_first_blocks=1)  # sorted columns, though there are few values
+def test_blocks_and_lists_agree(rung, xp, gain, seed, n, is_weighted, least):
     rng = np.random.default_rng(seed)
     x = np.column_stack(
         [rng.integers(0, 3, n), rng.integers(0, 30, n), rng.integers(0, 200, n), rng.integers(0, 3, n)]

@@ -162,7 +162,7 @@ def test_bad_parameters(learner, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_syncs_follow_literals_not_rows(rung):
     syncs = []
     for n in (64, 128):

@@ -89,7 +89,7 @@ def test_more_edges_than_a_bin_can_count(rung, xp):
     assert rung.to_host(first_rule(xp, words, 3)).tolist() == [0, 1, 3, 2, 3]
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("launches")
 def test_number_of_calls_does_not_depend_on_the_rules(rung, xp):
     counts = []
     for n_rules in (5, 60):

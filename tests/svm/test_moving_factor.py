@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.svm.paths import moving_factor
+from arraylearn.backend.tuning import tuned
 from arraylearn.svm.paths.moving_factor import MovingFactor
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.paths.shared_products import Request, run_side_by_side
@@ -25,8 +25,8 @@ def solved(matrix, rows, right):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_systems_near_the_base_need_no_new_factor(dtype, monkeypatch):
-    monkeypatch.setattr(moving_factor, "_WORTH", 0.0)
+@tuned(svm_refactor_cost=0.0)
+def test_systems_near_the_base_need_no_new_factor(dtype):
     store, matrix = store_of(dtype=dtype)
     rng = np.random.default_rng(1)
     factor = MovingFactor(store)
@@ -41,8 +41,8 @@ def test_systems_near_the_base_need_no_new_factor(dtype, monkeypatch):
     assert factor.n_factored == 1
 
 
-def test_a_row_that_comes_back_costs_nothing(monkeypatch):
-    monkeypatch.setattr(moving_factor, "_WORTH", 0.0)
+@tuned(svm_refactor_cost=0.0)
+def test_a_row_that_comes_back_costs_nothing():
     store, _ = store_of()
     factor = MovingFactor(store)
     few, more = np.arange(0, 40), np.arange(0, 42)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from arraylearn.backend.tuning import tuned
 from arraylearn.table import bin_table, binning, quantile_edges
 from tests.backends.assertions import assert_close
 
@@ -74,8 +75,8 @@ def test_every_rung_agrees_to_the_last_bit(rung, xp, dtype, float_dtype_name):
         assert bins.n_bins == n_bins + 1
 
 
-def test_large_tables_are_sampled(monkeypatch, rung, xp):
-    monkeypatch.setattr(binning, "_SAMPLE", 300)
+@tuned(binning_sample=300)
+def test_large_tables_are_sampled(rung, xp):
     x = np.sort(np.random.default_rng(0).normal(size=(1_000, 2)), axis=0).astype(np.float32)
     expected = quantile_edges(np, x, 10)
     assert_close(quantile_edges(xp, rung.from_host(x), 10), expected, rtol=0, atol=0)
@@ -86,6 +87,7 @@ def test_large_tables_are_sampled(monkeypatch, rung, xp):
     assert 0 <= rows[0] < rows[-1] < 1_000
 
 
+@pytest.mark.rungs("guarded")
 def test_binning_does_not_sync(rung, xp, no_sync):
     x = rung.from_host(np.random.default_rng(0).normal(size=(50, 3)), "float32")
     edges = quantile_edges(xp, x, 8)

@@ -82,7 +82,8 @@ def test_fractions_and_far_apart_integers_as_categories(rung, place, dtype):
     assert_close(codes, np.array([[1, 0, -1, 1], [1, 3, 0, 2]], dtype=np.int32))
 
 
-def test_reading_by_a_schema_never_waits_for_the_device(rung, place, no_sync):
+@pytest.mark.rungs("guarded")
+def test_reading_by_a_schema_never_syncs(rung, place, no_sync):
     x = rung.from_host(MIXED, rung.float_dtypes[0])
     integers = rung.from_host([[1, 2, 10], [3, 2, 11]])
     schema = learn_schema(x, categorical_features=[0, 2])

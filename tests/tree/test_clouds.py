@@ -5,7 +5,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.tree.nodes import tree_on_host
-from tests.tree.test_classifier import random_rows
+from tests.tree.test_decision_tree import random_rows
 
 
 def root_gains(X, y, **settings):

@@ -304,7 +304,7 @@ def test_errors_of_all_prices_at_once():
 # ---- what a GPU would feel, and the report
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_waits_do_not_grow_with_the_tree(rung):
     waits = []
     for n_leaves in (4, 200):

@@ -7,19 +7,14 @@ import arraylearn as al
 from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.compiling import use_compiled
 from arraylearn.backend.native import native, portable_only
-from arraylearn.backend.ops.descent import follow_thresholds
-from arraylearn.backend.ops.gini_split import split_lists_at
-from arraylearn.backend.ops.subtrees import Growth, grow_bins, grow_lists
-from arraylearn.backend.ops.weighted import weighted_splits
 from arraylearn.backend.threads import set_num_threads
+from arraylearn.backend.tuning import tuned
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 
-WORTH = (
-    "arraylearn.backend.native.compiled.gini_split._WORTH_A_THREAD",
-    "arraylearn.backend.native.compiled.subtrees._WORTH_A_THREAD",
-)
+WORTH = ("arraylearn.grow.lists_cpu._WORTH_A_THREAD",)
 
 
 @pytest.fixture(params=[1, 3])
@@ -29,7 +24,8 @@ def threads(request, rung, monkeypatch):
         for name in WORTH:
             monkeypatch.setattr(name, 40)
     set_num_threads(request.param)
-    yield request.param
+    with tuned(growth_thread_cells=40):
+        yield request.param
     set_num_threads(None)
 
 
@@ -51,7 +47,7 @@ def assert_same_tree(one, other):
 
 def fit_both(settings, X, y):
     found = al.DecisionTreeClassifier(**settings).fit(X, y).tree_
-    with portable_only():
+    with portable_only(), use_compiled("never"):
         expected = al.DecisionTreeClassifier(**settings).fit(X, y).tree_
     return found, expected
 
@@ -125,57 +121,6 @@ def make_blocks(rng, n, n_classes, n_bins, n_blocks):
     return rows, bins, lists, ends, np.searchsorted(block, np.arange(n_blocks)), counts
 
 
-@pytest.mark.parametrize("n_bins", [3, 20, 200])
-@pytest.mark.parametrize("n_classes", [2, 4, 6])
-@on_the_host
-def test_bins_grow_what_lists_grow(rung, xp, threads, n_classes, n_bins):
-    given = make_blocks(np.random.default_rng(n_bins), 900, n_classes, n_bins, 7)
-    rows, bins, lists, ends, starts, counts = given
-    columns = bins.astype(np.float32)
-    growth = Growth(2, 5, 6, 0.0)
-    by_bins = grow_bins(xp, rows, bins, n_bins, ends, starts, counts, growth)
-    by_lists = grow_lists(xp, lists, columns, ends, starts, counts, growth)
-    if rung.name == "numpy":
-        assert by_bins is None
-        assert by_lists is None
-        return
-    for name in ("line", "first_child", "depth", "counts"):
-        assert np.array_equal(getattr(by_bins, name), getattr(by_lists, name)), name
-    split = np.flatnonzero(by_bins.line >= 0)
-    assert split.shape[0] > 7
-    assert by_bins.depth.max() <= 6
-    assert np.array_equal(by_bins.gain[split], by_lists.gain[split])
-    for side in ("low", "high"):
-        values = columns[by_lists.line[split], getattr(by_lists, side)[split]]
-        assert np.array_equal(values, getattr(by_bins, side)[split]), side
-    first = by_bins.first_child[split]
-    assert np.array_equal(by_bins.counts[first] + by_bins.counts[first + 1], by_bins.counts[split])
-    assert np.array_equal(by_bins.counts[:7], counts)
-
-
-@pytest.mark.parametrize("weights", [None, "whole", "parts"])
-@pytest.mark.parametrize("n_classes", [1, 2, 3, 6])
-@pytest.mark.parametrize("n_blocks", [1, 9])
-def test_weighted_splits_add_up_in_order(rung, xp, n_blocks, n_classes, weights):
-    rng = np.random.default_rng(n_blocks)
-    _, bins, lists, _, starts, counts = make_blocks(rng, 300, n_classes, 40, n_blocks)
-    labels = np.repeat(np.arange(n_classes), counts.sum(axis=0)).astype(np.int32)
-    weight = {None: None, "whole": rng.integers(1, 5, 300), "parts": rng.random(300)}[weights]
-    if weight is not None:
-        weight = rung.from_host(weight, rung.float_dtypes[-1] if weights == "parts" else "int64")
-    block_at = np.repeat(np.arange(n_blocks), counts.sum(axis=1))
-    given = [rung.from_host(part) for part in (lists, bins.astype(np.float32), labels)]
-    blocks = [rung.from_host(part) for part in (starts, block_at)]
-    options = {"n_classes": n_classes, "least": 2.0}
-    found = weighted_splits(xp, *given, weight, *blocks, **options)
-    with portable_only():
-        expected = weighted_splits(xp, *given, weight, *blocks, **options)
-    for name in found._fields:
-        one, other = (rung.to_host(getattr(part, name)) for part in (found, expected))
-        np.testing.assert_array_equal(one, other, strict=True, err_msg=name)
-    assert bool(np.any(rung.to_host(found.position) >= 0))
-
-
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "float16", "int32", "int64", "uint8", "uint32", "bool"]
 )
@@ -227,7 +172,7 @@ def test_numbered_values(rung, xp, dtype):
 @on_the_host
 def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
     if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.backend.native.compiled.descent._WORTH_A_THREAD", 100)
+        monkeypatch.setattr("arraylearn.walk.leaves_cpu._LEAST_STEPS", 100)
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
     y = ((X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0.1)) % 2
@@ -242,21 +187,8 @@ def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
     asked[rng.random(asked.shape) < 0.05] = np.nan
     for rows in (asked, asked[:1], X):
         found = model.apply(rows)
-        with portable_only():
+        with use_compiled("never"):
             assert np.array_equal(found, model.apply(rows))
-
-
-@on_the_host
-def test_thresholds_between_short_numbers(rung, xp):
-    # rounding the threshold up would send the number that it rounds to the wrong way
-    low = np.float32(1.0)
-    high = np.nextafter(low, np.float32(2))
-    cut = np.array([(float(low) + 3 * float(high)) / 4, np.inf, np.inf])
-    x = np.array([[low], [high], [np.float32("nan")]], dtype=np.float32)
-    tree = np.zeros(3, np.int64), cut, np.array([1, 1, 2])
-    assert follow_thresholds(xp, x, *tree, 1).tolist() == [1, 2, 1]
-    assert follow_thresholds(xp, x[:0], *tree, 1).tolist() == []
-    assert follow_thresholds(xp, x, *tree, 1, np.array([1, 0, 0])).tolist() == [1, 2, 2]
 
 
 @on_the_host
@@ -269,21 +201,8 @@ def test_lists_are_split_into_any_branches(rung, xp, threads):
     for line, expected in zip(found, lists, strict=True):
         kept = expected[branch[expected] >= 0]
         assert np.array_equal(line, kept[np.argsort(branch[kept], kind="stable")])
-    # sides that swap, leave, or stay together
-    branches = np.array([[1, 0], [0, 0], [-1, 1], [0, -1], [-1, -1]])
-    starts, position = np.arange(5) * 40, np.arange(5) * 40 + np.array([3, 20, 38, 0, 9])
-    blocks = np.stack([b * 40 + rng.permutation(40) for b in range(5)])
-    lists = np.stack([np.concatenate([rng.permutation(block) for block in blocks]) for _ in range(6)])
-    lists, line = lists.astype(np.int32), np.array([0, 5, 2, 2, 1])
-    n_left = position - starts + 1
-    taken = np.stack([n_left, 40 - n_left], axis=1)
-    sizes = [int(taken[branches == b].sum()) for b in range(2)]
-    given = lists, line, position, starts, np.repeat(np.arange(5), 40), branches, sizes, 200
-    with portable_only():
-        expected = split_lists_at(xp, *given)
-    assert np.array_equal(split_lists_at(xp, *given), expected)
 
 
 def test_compiled_bodies_are_there(rung, xp):
     if rung.name == "compiled":
-        assert all(native(xp, name) for name in ("grow_lists", "grow_bins", "weighted_splits"))
+        assert native(xp, "split_lists")

@@ -27,7 +27,7 @@ def root_candidates(place, data, measure, *, rows=None):
     prepared = prepare_rows(place, read_table(X, schema, place), labels.codes, len(labels.classes), None)
     rule = Rule(measure=measure)
     counts = np.bincount(labels.codes)[None, :]
-    lists = presort(place, prepared)[0]
+    lists = presort(place, prepared)
     level = level_of(
         place, np.zeros(1, int), counts, np.array([len(y)]), 0, lists, Entries(prepared.labels, None)
     )

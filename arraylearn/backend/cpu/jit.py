@@ -12,13 +12,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core import event
+from numba.extending import overload
 
 from arraylearn.backend.cpu.notice import CompileNotice
 
@@ -30,6 +31,8 @@ __all__ = [
     "compiled_part",
     "digest_sources",
     "entry",
+    "inlined",
+    "loops_for",
     "part",
 ]
 
@@ -40,6 +43,7 @@ Whole = Any  # an integer, Python's or NumPy's
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py", "backend/native/compiled/*.py")
 _PREFIX = "arraylearn-"
+_LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _config: Any = numba.config
 event.register("numba:compile", CompileNotice())
 
@@ -69,6 +73,15 @@ def part(function: Function) -> Function:
     return _compile(function, _nrt=False, **wrappers)
 
 
+def inlined(function: Function) -> Function:
+    """Compile a part into the code of its caller, which then copies no arguments: for calls on a few rows.
+
+    An array is seven words, and a record of ten arrays costs as much to pass as the work on ten rows.
+    """
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _compile(function, _nrt=False, forceinline=True, **wrappers)
+
+
 def compiled(function: Function) -> Function:
     """Compile as `entry` does a function that may make arrays."""
     return _keep(function)
@@ -79,7 +92,24 @@ def compiled_loosely(function: Function) -> Function:
 
     Infinite values are fine, NaN is not.
     """
-    return _keep(function, fastmath={"nnan", "nsz", "reassoc", "contract", "arcp"})
+    return _keep(function, fastmath=_LOOSE)
+
+
+def loops_for(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Register a function as what is compiled where compiled code calls `function`.
+
+    Python runs `function` itself. Both have the same parameters; bits do not matter, see `compiled_loosely`.
+    """
+
+    def register(loops: Function) -> Function:
+        @wraps(loops)
+        def choose(*types: Any, **keywords: Any) -> Function:
+            return loops
+
+        overload(function, jit_options={"fastmath": _LOOSE, "error_model": "numpy"})(choose)
+        return loops
+
+    return register
 
 
 def compiled_part(function: Function) -> Function:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.compiling import is_worth_compiling
+from arraylearn.backend.compiling import is_worth_compiling, use_compiled
 from arraylearn.backend.namespace import library_name
 from arraylearn.backend.native.compiled import choose_body, load_body
 
@@ -51,9 +51,10 @@ def _module(library: str) -> ModuleType | None:
 
 @contextmanager
 def portable_only() -> Iterator[None]:
-    """Inside, every primitive runs its portable body: the oracle for the native ones."""
+    """Inside, the array programs and the portable bodies of all primitives run: the oracle for the others."""
     token = _portable.set(True)
     try:
-        yield
+        with use_compiled("never"):
+            yield
     finally:
         _portable.reset(token)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import cupy
 import cupyx
 from cupyx.scipy import linalg
 
-from arraylearn.backend.native.cupy_quadratic import pair_steps, project, put  # noqa: F401
-from arraylearn.backend.native.cupy_walks import follow_thresholds, sum_leaves, sum_shares  # noqa: F401
+from arraylearn.backend.gpu.launch import CudaKernel
+from arraylearn.backend.native.cupy_walks import walk_trees  # noqa: F401
 
 Gpu = Any
 
@@ -19,6 +21,22 @@ _ORDERED_MINUS_INFINITY = -9_218_868_437_227_405_313
 
 def _accumulating(values: Gpu) -> Gpu:
     return values.astype(cupy.float64 if values.dtype.kind == "f" else cupy.int64, copy=False)
+
+
+def put(x: Gpu, idx: Gpu, values: Gpu) -> Gpu:
+    result = x.copy()
+    result[idx] = values
+    return result
+
+
+def launch(kernel: CudaKernel, n_blocks: int, arguments: Sequence[Any]) -> None:
+    contiguous = (cupy.ascontiguousarray(v) if isinstance(v, cupy.ndarray) else v for v in arguments)
+    _compile(kernel.source, kernel.name)((n_blocks,), (kernel.n_threads,), tuple(contiguous))
+
+
+@cache
+def _compile(source: str, name: str) -> Any:
+    return cupy.RawKernel(source, name)
 
 
 def segment_sum(values: Gpu, segments: Gpu, n: int) -> Gpu:

@@ -1,4 +1,4 @@
-"""CuPy bodies of the walks down trees: a thread for each row, one launch for all levels."""
+"""CuPy body of the walks down trees: a thread for each row, one launch for all levels of all trees."""
 
 from __future__ import annotations
 
@@ -8,119 +8,77 @@ import cupy
 
 Gpu = Any
 
-__all__ = ["follow_thresholds", "sum_leaves", "sum_shares"]
+__all__ = ["walk_trees"]
 
-# Threads that fill a GPU; fewer rows than this share the trees of a forest among several threads.
+# Threads that fill a GPU; fewer rows than this share the trees among several threads.
 _THREADS = 1 << 16
 
-_follow = cupy.ElementwiseKernel(
-    "raw T x, raw int64 feature, raw U threshold, raw int64 child, raw int64 side, int64 d, bool has_side",
-    "int64 leaf",
+# A thread takes one row and some trees of one output. `width` is that of the table, 0 where `found` takes the
+# leaves themselves; otherwise it takes sums. See `PackedTrees` for the fields of a record.
+_walk = cupy.ElementwiseKernel(
+    "raw B rows, raw int64 record, raw C cut, raw bool goes_right, raw int32 table, raw int64 root, int64 n, "
+    "int64 per_row, int64 per_feature, int64 n_trees, int64 n_outputs, int64 n_parts, int64 width, "
+    "int64 feature_bits, int64 child_shift, int64 missing_bin, int64 n_bins, bool over_bins",
+    "raw int64 found",
     """
-    long long node = 0;
-    while (child[node] != node) {
-        T value = x[i * d + feature[node]];
-        bool right = value > threshold[node];
-        if (has_side && value != value) right = side[node] != 0;
-        node = child[node] + (right ? 1 : 0);
-    }
-    leaf = node;
-    """,
-    "arraylearn_follow_thresholds",
-)
-
-
-def follow_thresholds(
-    x: Gpu, feature: Gpu, threshold: Gpu, child: Gpu, n_levels: int, default: Gpu | None
-) -> Gpu:
-    n, d = x.shape
-    leaf = cupy.zeros(n, dtype=cupy.int64)
-    if d == 0 or n_levels == 0 or n == 0:
-        return leaf
-    feature, child = feature.astype(cupy.int64, copy=False), child.astype(cupy.int64, copy=False)
-    side = child if default is None else default.astype(cupy.int64)
-    return _follow(cupy.ascontiguousarray(x), feature, threshold, child, side, d, default is not None, leaf)
-
-
-_shares = cupy.ElementwiseKernel(
-    "raw B bins, raw int64 record, raw int32 shares, raw int64 root, int64 n, int64 n_trees, "
-    "int64 per_thread, int64 n_classes, int64 column_bits, int64 bin_shift, int64 child_shift",
-    "raw int64 sums",
-    """
-    long long row = i % n, first = (i / n) * per_thread;
-    long long last = first + per_thread < n_trees ? first + per_thread : n_trees;
-    long long column_mask = (1LL << column_bits) - 1, leaf_bit = 1LL << column_bits;
-    for (long long tree = first; tree < last; ++tree) {
-        long long here = record[root[tree]];
-        while (!(here & leaf_bit)) {
-            long long bin = (long long)bins[(here & column_mask) * n + row];
-            here = record[(here + (bin << bin_shift)) >> child_shift];
+    long long row = i % n, part = i / n;
+    long long mask = (1LL << feature_bits) - 1, leaf = 1LL << feature_bits, cut_shift = feature_bits + 3;
+    for (long long tree = part; tree < n_trees; tree += n_parts) {
+        long long node = root[tree], here = record[node];
+        while (!(here & leaf)) {
+            B value = rows[row * per_row + (here & mask) * per_feature];
+            bool is_right;
+            if (!over_bins) {
+                is_right = value == value ? value > cut[node] : (here & (leaf << 1)) != 0;
+            } else {
+                long long bin = (long long)value;
+                long long field = (here >> cut_shift) & ((1LL << (child_shift - cut_shift)) - 1);
+                if (here & (leaf << 2)) is_right = goes_right[field * n_bins + bin];
+                else if (bin == missing_bin && (here & (leaf << 1))) is_right = false;
+                else is_right = bin + field >= (1LL << (child_shift - cut_shift));
+            }
+            node = (here >> child_shift) + (is_right ? 1 : 0);
+            here = record[node];
         }
-        long long leaf = here >> child_shift;
-        for (long long c = 0; c < n_classes; ++c) sums[i * n_classes + c] += shares[leaf * n_classes + c];
+        if (!width) found[tree * n + row] = node;
+        for (long long c = 0; c < width; ++c) found[(part * width + c) * n + row] += table[node * width + c];
     }
     """,
-    "arraylearn_sum_shares",
+    "arraylearn_walk_trees",
 )
 
 
-def sum_shares(bins: Gpu, walk: Any) -> Gpu:
-    n, n_trees, n_classes = bins.shape[1], walk.root.shape[0], walk.shares.shape[1]
-    if n == 0:
-        return cupy.zeros((0, n_classes), dtype=cupy.int64)
-    n_parts = max(1, min(n_trees, _THREADS // n))
-    per_thread = -(-n_trees // n_parts)
-    n_parts = -(-n_trees // per_thread)
-    sums = cupy.zeros((n_parts, n, n_classes), dtype=cupy.int64)
-    shape = (n, n_trees, per_thread, n_classes, walk.column_bits, walk.bin_shift, walk.child_shift)
-    arrays = (cupy.ascontiguousarray(bins), walk.record, cupy.ascontiguousarray(walk.shares), walk.root)
-    _shares(*arrays, *shape, sums, size=n_parts * n)
-    return sums[0] if n_parts == 1 else sums.sum(axis=0)
-
-
-_leaves = cupy.ElementwiseKernel(
-    "raw B bins, raw int32 feature, raw int32 threshold, raw bool is_missing_right, raw int32 subset, "
-    "raw bool goes_right, raw int32 left, raw int32 right, raw int32 value, raw int32 root, int64 n, "
-    "int64 n_trees, int64 n_outputs, int64 n_bins",
-    "int32 total",
-    """
-    long long row = i % n;
-    int sum = 0;
-    for (long long tree = i / n; tree < n_trees; tree += n_outputs) {
-        long long node = root[tree];
-        while (left[node] != right[node]) {
-            int bin = (int)bins[feature[node] * n + row];
-            bool is_right = bin > threshold[node];
-            if (bin == n_bins - 1) is_right = is_missing_right[node];
-            if (subset[node] >= 0) is_right = goes_right[subset[node] * n_bins + bin];
-            node = is_right ? right[node] : left[node];
-        }
-        sum += value[node];
-    }
-    total = sum;
-    """,
-    "arraylearn_sum_leaves",
-)
-
-
-def sum_leaves(bins: Gpu, trees: Any, n_outputs: int) -> Gpu:
-    n = bins.shape[1]
-    total = cupy.zeros((n_outputs, n), dtype=cupy.int32)
-    if n == 0:
-        return total
-    goes_right = trees.goes_right
-    n_bins = goes_right.shape[1]
-    if not goes_right.shape[0]:
-        goes_right = trees.is_missing_right  # never read
-    arrays = (
-        trees.feature,
-        trees.threshold,
-        trees.is_missing_right,
-        trees.subset,
-        goes_right,
-        trees.left,
-        trees.right,
-        trees.value,
-        trees.root,
-    )
-    return _leaves(cupy.ascontiguousarray(bins), *arrays, n, trees.root.shape[0], n_outputs, n_bins, total)
+def walk_trees(rows: Gpu, trees: Any, table: Gpu | None, n_outputs: int) -> Gpu:
+    over_bins = trees.cut is None
+    n, n_trees = rows.shape[1 if over_bins else 0], trees.root.shape[0]
+    width = 0 if table is None else table.shape[1]
+    # a part takes every n_parts-th tree, all of one output
+    n_parts = n_outputs * max(1, min(n_trees // n_outputs, _THREADS // max(1, n * n_outputs)))
+    shape = (n_trees, n) if table is None else (n_parts // n_outputs, n_outputs * width, n)
+    found = cupy.zeros(shape, dtype=cupy.int64)
+    if n:
+        subsets = trees.goes_right
+        _walk(
+            cupy.ascontiguousarray(rows),
+            trees.record,
+            trees.record if over_bins else trees.cut,
+            cupy.zeros((1, 1), dtype=bool) if subsets is None else cupy.ascontiguousarray(subsets),
+            cupy.zeros((1, 1), dtype=cupy.int32) if table is None else cupy.ascontiguousarray(table),
+            trees.root,
+            n,
+            *((1, n) if over_bins else (rows.shape[1], 1)),
+            n_trees,
+            n_outputs,
+            n_parts,
+            width,
+            trees.feature_bits,
+            trees.child_shift,
+            -1 if trees.missing_bin is None else trees.missing_bin,
+            1 if subsets is None else subsets.shape[1],
+            over_bins,
+            found,
+            size=n_parts * n,
+        )
+    if table is None:
+        return found
+    return found[0] if len(found) == 1 else found.sum(axis=0)

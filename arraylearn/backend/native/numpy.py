@@ -9,36 +9,19 @@ import numpy as np
 from scipy import linalg
 
 from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
-from arraylearn.backend.native.numpy_bins import gini_bins  # noqa: F401
-from arraylearn.backend.native.numpy_boosting import (  # noqa: F401
-    add_to_sides,
-    block_histograms,
-    histogram_cells,
-    split_blocks,
-)
-from arraylearn.backend.native.numpy_cuts import best_cuts, divide_rows  # noqa: F401
-from arraylearn.backend.native.numpy_descent import follow_thresholds  # noqa: F401
 from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     diagonal_squares,
     gaussian_gram,
     whitened_exponents,
 )
-from arraylearn.backend.native.numpy_gini_split import gini_split, split_lists_at  # noqa: F401
-from arraylearn.backend.native.numpy_gradients import log_loss_gradients  # noqa: F401
-from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
-from arraylearn.backend.native.numpy_planes import sum_leaves  # noqa: F401
-from arraylearn.backend.native.numpy_quadratic import (  # noqa: F401
+from arraylearn.backend.native.numpy_gather import (  # noqa: F401
     combine_rows,
     gather_block,
-    inverse_curvature_roots,
     inverse_definite,
     put,
-    solve_box_block,
 )
+from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
-from arraylearn.backend.native.numpy_smoothed import minimize_smoothed  # noqa: F401
-from arraylearn.backend.native.numpy_splits import search_splits  # noqa: F401
-from arraylearn.backend.native.numpy_walks import prepare_walk, reach_leaves, sum_shares  # noqa: F401
 from arraylearn.backend.threads import parallel_map
 from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401
 

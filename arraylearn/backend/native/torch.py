@@ -7,14 +7,6 @@ from typing import Any
 
 import torch
 
-from arraylearn.backend.native.torch_quadratic import minimize_smoothed, put, solve_box_block  # noqa: F401
-from arraylearn.backend.native.torch_walks import (  # noqa: F401
-    follow_thresholds,
-    prepare_walk,
-    sum_leaves,
-    sum_shares,
-)
-
 Tensor = Any
 
 
@@ -22,6 +14,10 @@ def _accumulating(values: Tensor) -> Tensor:
     if not values.is_floating_point():
         return values.to(torch.int64)
     return values if values.device.type == "mps" else values.to(torch.float64)
+
+
+def put(x: Tensor, idx: Tensor, values: Tensor) -> Tensor:
+    return x.index_copy(0, idx, values)
 
 
 def segment_sum(values: Tensor, segments: Tensor, n: int) -> Tensor:

@@ -16,13 +16,13 @@ from sklearn.base import clone
 
 from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
-from arraylearn.bayes.classifier import BayesClassifier
 from arraylearn.bayes.folds.full_without_one import FullRules, full_without_one
 from arraylearn.bayes.folds.k_folds import open_bayes
 from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, WithoutOne, naive_without_one
 from arraylearn.bayes.naive import NaiveStatistics
 from arraylearn.bayes.naive_classifier import _value_priors
 from arraylearn.bayes.posterior import log_posterior, settle
+from arraylearn.bayes.shared_classifier import BayesClassifier
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, LabelledRows
 from arraylearn.table.subsets import take_rows

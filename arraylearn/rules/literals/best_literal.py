@@ -12,6 +12,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.transfer import read_together
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.rules.literals.candidates import Candidates, choose_threshold, is_single_precision
 from arraylearn.rules.literals.gains import Scoring, rounding_error
 from arraylearn.rules.literals.live_rows import LiveRows
@@ -34,8 +35,6 @@ from arraylearn.rules.rule import Condition, Relation
 
 __all__ = ["ScoredLiteral", "best_literal"]
 
-# How many blocks are searched at first.
-_FIRST_BLOCKS = 128
 # Position of a column in ``candidates.idx``, and the summary (see `score_literals`) of its best literal.
 Entry = tuple[int, list[float]]
 
@@ -131,7 +130,7 @@ def _search_blocks(
     flags = _flags(xp, live, blocks.target)
     # differences of sums of float weights are less exact than the sums
     tolerance = candidates.tolerance if blocks.target.weights is None else 1e-9
-    n_searched = min(_FIRST_BLOCKS, n_blocks)
+    n_searched = min(get_tuning().rule_first_blocks, n_blocks)
     while True:
         # one more than is searched: its bound is the largest of the blocks left out
         bound, idx = top_k(xp, bounds, min(n_searched + 1, n_blocks))

@@ -18,6 +18,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.rules.literals.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
@@ -31,9 +32,6 @@ __all__ = [
     "satisfies",
     "satisfies_all",
 ]
-
-# A numeric column with at most this many distinct values is counted by value rather than kept sorted.
-MOST_CELLS = 255
 
 
 class CountedColumns(NamedTuple):
@@ -92,8 +90,9 @@ def prepare(place: Place, table: Table) -> Candidates:
         counted.append(_count_nominal(place, table.codes, group, schema.n_values))
         idx += [schema.nominal_idx[j] for j in group]
         n_values += [schema.n_values[j] for j in group]
-    wide = [j for j, count in enumerate(ranked.n_distinct) if count > MOST_CELLS]
-    for group in _group_by_size([count if count <= MOST_CELLS else -1 for count in ranked.n_distinct]):
+    most = get_tuning().rule_counted_values
+    wide = [j for j, count in enumerate(ranked.n_distinct) if count > most]
+    for group in _group_by_size([count if count <= most else -1 for count in ranked.n_distinct]):
         counted.append(_count_numeric(place, ranked, group))
         idx += [schema.numeric_idx[j] for j in group]
         n_values += [ranked.n_distinct[j] for j in group]

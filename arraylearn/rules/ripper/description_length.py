@@ -80,7 +80,7 @@ def data_bits(share: float, covered: float, uncovered: float, false_pos: float, 
     return bits
 
 
-class _Running:
+class _RunningSums:
     """Sums over the rules that are not deleted."""
 
     def __init__(self, setting: Setting, counts: Sequence[Counts]) -> None:
@@ -116,7 +116,7 @@ def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[
 
     `counts` is what each rule covers of the rows that no earlier rule covers, `sizes` its number of literals.
     """
-    running = _Running(setting, counts)
+    running = _RunningSums(setting, counts)
     saved = 0.0
     for k in range(first, len(counts)):
         saved += running.delete_if_needless(counts[k], sizes[k]) or 0.0
@@ -152,7 +152,7 @@ def relative_bits(
 
 def find_needless(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int]) -> list[int]:
     """Return the positions of the rules whose deletion saves bits, from the last rule to the first."""
-    running = _Running(setting, counts)
+    running = _RunningSums(setting, counts)
     return [
         k for k in reversed(range(len(counts))) if running.delete_if_needless(counts[k], sizes[k]) is not None
     ]

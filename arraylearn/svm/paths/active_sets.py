@@ -285,14 +285,14 @@ def _rounded(
     moved = (inside != beta).nonzero()[0]
     if moved.shape[0]:
         product = product + (yield Request(free[moved], (inside - beta)[moved]))
-    whole = np.where(is_high, sign * bound, 0.0)
-    whole[free] = inside
+    multipliers = np.where(is_high, sign * bound, 0.0)
+    multipliers[free] = inside
     lower, upper = np.where(sign < 0, -bound, 0.0), np.where(sign > 0, bound, 0.0)
     gradient = sign - product
-    highest = np.where(whole < upper, gradient, -math.inf).max()
-    lowest = np.where(whole > lower, gradient, math.inf).min()
+    highest = np.where(multipliers < upper, gradient, -math.inf).max()
+    lowest = np.where(multipliers > lower, gradient, math.inf).min()
     if highest - lowest > problem.tol:
         return None
-    is_free = (whole > lower) & (whole < upper)
+    is_free = (multipliers > lower) & (multipliers < upper)
     offset = gradient[is_free].mean() if is_free.any() else 0.5 * (highest + lowest)
-    return Point(whole, product, float(offset))
+    return Point(multipliers, product, float(offset))

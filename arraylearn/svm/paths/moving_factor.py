@@ -22,6 +22,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]
@@ -33,8 +34,6 @@ _RIDGE_NARROW, _RIDGE_WIDE = 1e-6, 1e-9
 # Costs in units of one operation of a factorization: moving a number in memory, and an operation of the small
 # systems in float64.
 _MOVE, _SMALL = 40.0, 6.0
-# A new factor also serves the next sets of rows: it may cost this many times as much as a border.
-_WORTH = 2.0
 
 
 class Base(NamedTuple):
@@ -63,10 +62,10 @@ class Solver(NamedTuple):
         xp, place = self.place.xp, self.place
         dtype, wide = self.base.factor.dtype, accumulator_dtype(place)
         n_base = self.base.rows.shape[0]
-        whole = np.zeros((n_base, right.shape[1]))
-        whole[self.kept_base] = right[self.kept]
+        right_base = np.zeros((n_base, right.shape[1]))
+        right_base[self.kept_base] = right[self.kept]
         upper = xp.matrix_transpose(self.base.factor)
-        z = solve_triangular(xp, self.base.factor, from_host(whole, place, dtype))
+        z = solve_triangular(xp, self.base.factor, from_host(right_base, place, dtype))
         result = np.empty(right.shape)
         if self.small is not None and self.columns is not None:
             came, went = self.columns
@@ -130,7 +129,7 @@ class MovingFactor:
         n_all = len(self.joined_column) + len(self.left_column) + n_new
         update = n_new * n_base * (n_base + 2 * n_all + _MOVE) + _MOVE * n_all * (n_base / 2 + n_all)
         small = _SMALL * k**3 / 3 + 3 * _MOVE * k**2
-        return bool(_WORTH * (update + small) < anew)
+        return bool(get_tuning().svm_refactor_cost * (update + small) < anew)
 
     def _refactor(self, free: Host) -> Solver | None:
         """Factor the matrix between the rows, in the store's precision or else in the widest."""

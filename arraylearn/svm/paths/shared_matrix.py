@@ -6,7 +6,7 @@ from typing import Any
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.kernel_matrix import WholeMatrix
+from arraylearn.svm.kernel_matrix import FullMatrix
 
 __all__ = ["CHUNK_ROWS", "SharedMatrix"]
 
@@ -15,7 +15,7 @@ Host = Any  # a NumPy array
 CHUNK_ROWS = 32  # rows that stay in the cache while they are used
 
 
-class SharedMatrix(WholeMatrix):
+class SharedMatrix(FullMatrix):
     """All rows of a kernel matrix; exact products widen a few rows at a time, never the whole of it."""
 
     def exact_product(self, row_idx: Array | None, column_idx: Array, weights: Array) -> Array:

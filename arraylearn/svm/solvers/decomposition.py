@@ -4,7 +4,7 @@ Each outer step
 
 1. chooses the rows that violate optimality most, and part of the last working set;
 2. fetches their kernel rows, computed or cached;
-3. improves the small problem between them (`arraylearn.backend.ops.quadratic.solve_box_block`);
+3. improves the small problem between them (`arraylearn.svm.solvers.pairs.solve_block`);
 4. updates the gradient of all rows.
 
 The host reads one packed array per outer step, from which it chooses the next working set.
@@ -19,9 +19,9 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.arrays.order import top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.backend.ops.quadratic import solve_box_block
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.pairs import Block, solve_block
 from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["decompose", "make_rows"]
@@ -190,13 +190,11 @@ class _Decomposition:
             for values in (self.beta, self.gradient, problem.lower, problem.upper)
         )
         tol = max(0.5 * self.settings.tol, self.share * gap)
-        after, n_steps = solve_box_block(
+        after, n_steps = solve_block(
             xp,
-            block[None, :, :],
+            Block(block[None, :, :], lower, upper),
             gradient,
             before,
-            lower,
-            upper,
             tol=tol,
             max_steps=int(_PAIRS_PER_ROW * len(chosen)),
         )

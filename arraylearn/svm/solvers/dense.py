@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops.quadratic import inverse_curvature_roots, solve_box_block
 from arraylearn.svm.kernel_matrix import KernelMatrix
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.svm.solvers.pairs import Block, make_block, solve_block
 from arraylearn.svm.solvers.stopping import Settings, StallRule
 
-__all__ = ["StepMatrix", "solve_blocks", "solve_dense"]
+__all__ = ["solve_dense"]
 
-# Rounds after which steps from narrow matrices have reached what their precision allows.
-_NARROW_ROUNDS = 8
 # Rounds without an improvement after which a problem counts as stalled by rounding.
 _PATIENCE = 20
-
-
-class StepMatrix(NamedTuple):
-    """The matrices from which steps are computed; their dtype may be narrower than that of the gaps."""
-
-    matrix: Array  # (b, m, m): kernel values
-    roots: Array  # (b, m, m): inverse square roots of the curvatures of all pairs
 
 
 def solve_dense(
@@ -57,21 +46,14 @@ def solve_dense(
         blocks = [_padded(xp, wide.block(members[k], members[k]), m) for k in some]
         batch = [DualProblem(*(_padded(xp, part, m) for part in problems[k])) for k in some]
         stacked = DualProblem(*(xp.stack(list(parts)) for parts in zip(*batch, strict=True)))
-        found = solve_blocks(matrix.place, xp.stack(blocks), stacked, settings)
+        found = _solve_batch(matrix.place, xp.stack(blocks), stacked, settings)
         for k, solution in zip(some, found, strict=True):
             n = members[k].shape[0]
             solutions.append(solution._replace(beta=solution.beta[:n], gradient=solution.gradient[:n]))
     return solutions
 
 
-def solve_blocks(
-    place: Place,
-    matrix: Array,
-    problem: DualProblem,
-    settings: Settings,
-    *,
-    narrow: StepMatrix | None = None,
-) -> list[DualSolution]:
+def _solve_batch(place: Place, matrix: Array, problem: DualProblem, settings: Settings) -> list[DualSolution]:
     """Solve a batch of dual problems; solved ones leave the batch. One sync per round, for all problems.
 
     Parameters
@@ -84,9 +66,6 @@ def solve_blocks(
         Arrays of shape (b, m).
     settings : Settings
         When to stop.
-    narrow : StepMatrix, optional
-        The same matrices in a narrower dtype, for the steps of the first rounds. Gaps are always measured
-        with `matrix`.
     """
     xp = place.xp
     solutions: dict[int, DualSolution] = {}
@@ -96,10 +75,9 @@ def solve_blocks(
     before: list[int | None] = [None] * len(active)  # steps after the round before
     stall_rules = [StallRule(_PATIENCE) for _ in active]
     limit = settings.step_limit(beta.shape[1])
-    is_narrow = narrow is not None
-    step_matrix = narrow or StepMatrix(matrix, inverse_curvature_roots(xp, matrix))
-    for n_rounds in itertools.count():
-        gradient = problem.linear - xp.matmul(matrix, beta[..., None])[..., 0]
+    block = make_block(xp, matrix, problem.lower, problem.upper)
+    while True:
+        gradient = problem.linear - xp.matmul(block.matrix, beta[..., None])[..., 0]
         highest, lowest = extremes(xp, beta, gradient, problem)
         value = objective(xp, beta, gradient, problem)
         gaps, objectives, taken = _read(place, highest - lowest, value, n_steps)
@@ -109,8 +87,7 @@ def solve_blocks(
         is_open = []
         for k, which in enumerate(active):
             is_converged = not gaps[k] > settings.tol
-            has_stopped = taken[k] == before[k] and not is_narrow
-            is_stalled = stall_rules[which].is_stalled(gaps[k], objectives[k]) or has_stopped
+            is_stalled = stall_rules[which].is_stalled(gaps[k], objectives[k]) or taken[k] == before[k]
             if not (is_converged or is_stalled or taken[k] >= limit):
                 is_open.append(k)
                 continue
@@ -122,20 +99,14 @@ def solve_blocks(
         if len(is_open) < len(active):
             idx = from_host(is_open, place, xp.int64)
             active, taken = ([some[k] for k in is_open] for some in (active, taken))
-            before = [before[k] for k in is_open]
-            matrix, beta, gradient, n_steps, *rest = (
-                xp.take(values, idx, axis=0)
-                for values in (matrix, beta, gradient, n_steps, *problem, *step_matrix)
+            beta, gradient, n_steps, *rest = (
+                None if values is None else xp.take(values, idx, axis=0)
+                for values in (beta, gradient, n_steps, *problem, block.matrix, block.roots)
             )
-            problem, step_matrix = DualProblem(*rest[:4]), StepMatrix(*rest[4:])
-        has_stopped = any(now == then for now, then in zip(taken, before, strict=True))
-        if is_narrow and (n_rounds >= _NARROW_ROUNDS or has_stopped):
-            step_matrix, is_narrow = StepMatrix(matrix, inverse_curvature_roots(xp, matrix)), False
+            problem = DualProblem(*rest[:4])
+            block = Block(rest[4], problem.lower, problem.upper, rest[5])
         before = [*taken]
-        beta, more = solve_box_block(
-            xp, step_matrix.matrix, gradient, beta, problem.lower, problem.upper,
-            tol=0.9 * settings.tol, max_steps=beta.shape[1], roots=step_matrix.roots,
-        )  # fmt: skip
+        beta, more = solve_block(xp, block, gradient, beta, tol=0.9 * settings.tol, max_steps=beta.shape[1])
         n_steps = n_steps + more
     return [solutions[k] for k in sorted(solutions)]
 

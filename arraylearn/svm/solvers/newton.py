@@ -20,8 +20,8 @@ import array_api_compat
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.ops.smoothed import minimize_smoothed
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, find_offset
+from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["solve_newton"]
@@ -122,9 +122,8 @@ class _NewtonSolve:
         """Move the point by Newton steps with one width of the band, and read the outcome: one sync."""
         xp, problem = self.place.xp, self.problem
         ridge = band / self.width
-        self.point, n_steps, is_settled = minimize_smoothed(
-            xp, *active[:5], self.point, ridge=ridge, max_steps=max_steps
-        )
+        primal = SmoothedPrimal(*active[:5], ridge)
+        self.point, n_steps, is_settled = minimize_smoothed(xp, primal, self.point, max_steps=max_steps)
         beta, residual = self._beta(band)
         near = _NEAR * band
         is_near = (residual + near > (following / self.width) * problem.lower) & (
@@ -139,10 +138,13 @@ class _NewtonSolve:
         return _Visit(int(read[0]), bool(read[1]), read[2 : n + 2] > 0, not read[n + 2 :].any())
 
     def _near(self, is_near: Host, band: float) -> _ActiveRows:
-        """Return the rows near a band as the active ones; the others keep the bound they are at."""
+        """Return the rows near a band as the active ones; the others keep the bound they are at.
+
+        All rows are active where none, or nearly all, are near.
+        """
         xp, problem = self.place.xp, self.problem
         positions = is_near.nonzero()[0]
-        if positions.shape[0] > _MOST_ACTIVE * is_near.shape[0]:
+        if not 0 < positions.shape[0] <= _MOST_ACTIVE * is_near.shape[0]:
             return self.all_rows
         idx = from_host(positions, self.place, xp.int64)
         beta, _ = self._beta(band)

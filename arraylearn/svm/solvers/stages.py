@@ -3,8 +3,7 @@
 =======================  ===============================================================================
 up to `DENSE_ROWS` rows  pairs on whole matrices, as one batch with a limit of steps; problems that are left:
                          Newton (for a nonlinear kernel on a low-rank factor), then pairs
-linear, d < n            Newton, interior point, pairs; where Newton steps are expensive, a short trial of
-                         pairs before them
+linear, d < n            Newton, pairs; where Newton steps are expensive, a short trial of pairs before them
 other                    pairs with a limit of steps, Newton on a low-rank factor, pairs
 =======================  ===============================================================================
 
@@ -15,24 +14,23 @@ All bounds must be finite; see `arraylearn.svm.margins` for hard margins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import put
-from arraylearn.backend.namespace import from_host, to_host
+from arraylearn.backend.namespace import to_host
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
 from arraylearn.svm.solvers.decomposition import decompose, make_rows
 from arraylearn.svm.solvers.dense import solve_dense
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, objective
-from arraylearn.svm.solvers.interior import solve_linear
 from arraylearn.svm.solvers.low_rank import solve_low_rank
 from arraylearn.svm.solvers.newton import solve_newton
 from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["DENSE_ROWS", "SOLVERS", "SolverName", "solve_large", "solve_small"]
 
-SolverName = Literal["auto", "decomposition", "newton", "interior", "dense"]
+SolverName = Literal["auto", "decomposition", "newton", "dense"]
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
 
 # Up to this many rows the whole kernel matrix of a problem is one block.
@@ -46,7 +44,41 @@ _LINEAR_PAIRS_PER_ROW = 2
 _TRIAL_WORTH = 1e8
 _TRIAL_STEPS = 1500
 
-Stage = Callable[[DualProblem, Settings], DualSolution]
+
+class _Source:
+    """The kernel matrix of a problem, and its cache of rows, which is made when it is first needed."""
+
+    def __init__(self, matrix: KernelMatrix, store: KernelRows | None = None) -> None:
+        self.matrix, self.store = matrix, store
+
+
+Stage = Callable[[_Source, DualProblem, Settings], DualSolution]
+
+
+def _pairs(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    if source.store is None:
+        source.store = make_rows(source.matrix, _widest_box(problem), settings)
+    return decompose(source.store, problem, settings)
+
+
+def _pairs_on_trial(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    return _pairs(source, problem, settings.at_most(_TRIAL_STEPS))
+
+
+def _limited_pairs(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    return _pairs(source, problem, settings.at_most(_PAIRS_PER_ROW * source.matrix.n))
+
+
+def _dense(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    return solve_dense(source.matrix, [source.matrix.all_rows()], [problem], settings)[0]
+
+
+def _newton(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    return solve_newton(source.matrix.place, source.matrix.x, problem, settings)
+
+
+def _low_rank(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
+    return solve_low_rank(source.matrix, problem, settings)
 
 
 def solve_large(
@@ -62,36 +94,18 @@ def solve_large(
 
     `store` holds kernel rows that problems on the same matrix share; without it, one is made when needed.
     """
-    kept = store
-
-    def by_pairs(stated: DualProblem, limits: Settings) -> DualSolution:
-        nonlocal kept
-        kept = kept or make_rows(matrix, _widest_box(problem), settings)
-        return decompose(kept, stated, limits)
-
-    def by_newton(stated: DualProblem, limits: Settings) -> DualSolution:
-        return solve_newton(matrix.place, matrix.x, stated, limits)
-
-    def by_interior(stated: DualProblem, limits: Settings) -> DualSolution:
-        return _solve_interior(matrix, stated, limits)
-
-    def by_factor(stated: DualProblem, limits: Settings) -> DualSolution:
-        return solve_low_rank(matrix, stated, limits)
-
     n, d = matrix.n, matrix.x.shape[1]
     stages: list[Stage]
     if solver == "newton":
-        stages = [by_newton, by_pairs]
-    elif solver == "interior":
-        stages = [by_interior, by_pairs]
+        stages = [_newton, _pairs]
     elif solver == "decomposition":
-        stages = [by_pairs]
+        stages = [_pairs]
     elif is_linear and d < n:
-        trial = [_at_most(_TRIAL_STEPS, by_pairs)] if n * d**2 > _TRIAL_WORTH else []
-        stages = [*trial, by_newton, by_interior, by_pairs]
+        trial = [_pairs_on_trial] if n * d**2 > _TRIAL_WORTH else []
+        stages = [*trial, _newton, _pairs]
     else:
-        stages = [_at_most(_PAIRS_PER_ROW * n, by_pairs), by_factor, by_pairs]
-    return _in_turn(matrix, problem, settings, stages)
+        stages = [_limited_pairs, _low_rank, _pairs]
+    return _in_turn(_Source(matrix, store), problem, settings, stages)
 
 
 def solve_small(
@@ -113,48 +127,28 @@ def solve_small(
         return solutions
     for k, solution in enumerate(solutions):
         if not solution.is_converged and not solution.is_stalled:
-            solutions[k] = _resume(matrix.subset(members[k]), problems[k], solution, settings, is_linear)
+            begun = problems[k]._replace(start=solution.beta)
+            source, left = _Source(matrix.subset(members[k])), settings.after(solution.n_iter)
+            found = _in_turn(source, begun, left, [_newton if is_linear else _low_rank, _dense])
+            solutions[k] = found._replace(n_iter=solution.n_iter + found.n_iter)
     return solutions
 
 
-def _resume(
-    part: KernelMatrix, problem: DualProblem, found: DualSolution, settings: Settings, is_linear: bool
-) -> DualSolution:
-    """Continue a problem from the point at which a batch left it."""
-
-    def by_newton(stated: DualProblem, limits: Settings) -> DualSolution:
-        if is_linear:
-            return solve_newton(part.place, part.x, stated, limits)
-        return solve_low_rank(part, stated, limits)
-
-    def by_block(stated: DualProblem, limits: Settings) -> DualSolution:
-        return solve_dense(part, [part.all_rows()], [stated], limits)[0]
-
-    begun = problem._replace(start=found.beta)
-    solution = _in_turn(part, begun, settings.after(found.n_iter), [by_newton, by_block])
-    return solution._replace(n_iter=solution.n_iter + found.n_iter)
-
-
-def _at_most(n_steps: int, stage: Stage) -> Stage:
-    """Give a stage a limit of steps."""
-    return lambda problem, settings: stage(problem, settings.at_most(n_steps))
-
-
 def _in_turn(
-    matrix: KernelMatrix, problem: DualProblem, settings: Settings, stages: Sequence[Stage]
+    source: _Source, problem: DualProblem, settings: Settings, stages: Sequence[Stage]
 ) -> DualSolution:
     """Run the stages until one converges; each begins at the best point so far, none exceeds the limit."""
-    xp = matrix.place.xp
-    n_iter, highest = 0, -float("inf")
+    xp = source.matrix.place.xp
+    n_iter, highest = 0, -math.inf
     begun = problem
     for k, stage in enumerate(stages):
-        found = stage(begun, settings.after(n_iter))
+        found = stage(source, begun, settings.after(n_iter))
         n_iter += found.n_iter
         is_last = k + 1 == len(stages) or (settings.is_limited and n_iter >= settings.max_iter)
         if found.is_converged or is_last:
             return found._replace(n_iter=n_iter)
         value = float(objective(xp, found.beta, found.gradient, problem))
-        if value > highest and found.gap < float("inf"):
+        if value > highest and found.gap < math.inf:
             begun, highest = problem._replace(start=found.beta), value
     raise ValueError("`stages` must not be empty.")
 
@@ -162,17 +156,3 @@ def _in_turn(
 def _widest_box(problem: DualProblem) -> float:
     """Return the largest distance between the bounds of a multiplier; one sync."""
     return float(to_host(problem.upper - problem.lower).max())
-
-
-def _solve_interior(matrix: KernelMatrix, problem: DualProblem, settings: Settings) -> DualSolution:
-    """Solve for the multipliers whose bounds differ; the others keep their only value, 0."""
-    xp, place = matrix.place.xp, matrix.place
-    is_open = to_host(problem.upper > problem.lower)
-    if is_open.all():
-        return solve_linear(place, matrix.x, problem, settings)
-    idx = from_host(is_open.nonzero()[0], place, xp.int64)
-    inner = DualProblem(*(xp.take(values, idx, axis=0) for values in problem))
-    x = xp.astype(matrix.x, problem.linear.dtype, copy=False)
-    found = solve_linear(place, xp.take(x, idx, axis=0), inner, settings)
-    beta = put(xp, xp.zeros_like(problem.linear), idx, found.beta)
-    return found._replace(beta=beta, gradient=problem.linear - x @ (beta @ x))

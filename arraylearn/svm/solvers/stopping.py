@@ -17,7 +17,7 @@ class Settings(NamedTuple):
     """Stopping rule, cache size and progress callback: what every solver is given."""
 
     tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # steps (of pairs, of Newton or of the interior point); negative: no limit
+    max_iter: int = -1  # steps (of pairs, or of Newton); negative: no limit
     cache_bytes: int = 200 << 20  # memory for kernel values
     report: Callable[[int, float], None] | None = None  # called with the steps so far and the gap
 

@@ -18,9 +18,10 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.table import Schema, Table
-from arraylearn.tree.nodes import Tree, tree_on_host
-from arraylearn.tree.predict import find_leaves, find_missing, leaf_shares, make_walker
+from arraylearn.tree.nodes import Tree, tree_at, tree_on_host
+from arraylearn.tree.predict import leaves_of, make_walker, shares_of
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
+from arraylearn.walk.spread import find_missing
 from arraylearn.weights import read_weights
 
 __all__ = ["Sample", "class_codes", "count_held_out", "node_counts", "read_sample"]
@@ -41,21 +42,21 @@ def node_counts(tree: Tree, sample: Sample) -> Array:
     place, table, codes = sample.place, sample.table, sample.codes
     xp, c = place.xp, tree.n_classes
     walker = make_walker(place, tree_on_host(tree), sample.schema)
-    node = find_leaves(place, walker, table, not walker.spreads)
+    node = leaves_of(place, walker, table)
     dtype = accumulator_dtype(place)
     weight = np.ones(codes.shape[0]) if sample.weights is None else np.astype(sample.weights, np.float64)
     key = node * c + from_host(codes, place, xp.int64)
-    spreads = to_host(find_missing(place, table)) if walker.spreads else np.zeros(codes.shape[0], np.bool)
+    spreads = to_host(find_missing(xp, table)) if walker.spreads else np.zeros(codes.shape[0], np.bool)
     at_one_leaf = np.where(spreads, 0.0, weight)
     counts = histogram(xp, key, tree.n_nodes * c, from_host(at_one_leaf, place, dtype))
     if bool(np.any(spreads)):
         rows = np.nonzero(spreads)[0]
-        entry, leaf, share = leaf_shares(place, walker, table, rows)
+        entry, leaf, share = shares_of(place, walker, table, rows)
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
         counts = counts + histogram(xp, key, tree.n_nodes * c, part)
     counts = xp.reshape(counts, (tree.n_nodes, c))
-    return sum_upward(xp, walker.tree, read_bounds(tree), counts)
+    return sum_upward(xp, tree_at(tree, place), read_bounds(tree), counts)
 
 
 def class_codes(classes: Any, y: Any) -> Any:

@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.cut import count_errors
 from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
-from arraylearn.tree.predict import Walker, make_walker
+from arraylearn.tree.predict import make_branching
 from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.levels import TIE
 from arraylearn.tree.pruning.pruning_report import PruningStep, size_of_shape
@@ -24,6 +24,7 @@ from arraylearn.tree.pruning.tree_shape import (
     shape_of,
     sum_children_of,
 )
+from arraylearn.walk.spread import BranchingTree
 
 __all__ = ["Estimate", "prune_and_raise"]
 
@@ -98,7 +99,7 @@ class _Work:
         self.counts = np.zeros((n, tree.n_classes))  # training rows at each node by now
         self.wrong = np.zeros(n)  # held-out rows that each node as a leaf gets wrong
         self.cost = np.zeros(n)  # errors expected of the subtree of each node
-        self._walker: Walker | None = None  # of the present shape, once rows are sent down it
+        self._walker: BranchingTree | None = None  # of the present shape, once rows are sent down it
 
     def run(self) -> list[PruningStep]:
         """Prune all levels; the stack holds frames whose raised subtrees are to be pruned first."""
@@ -196,7 +197,7 @@ class _Work:
             cost[inner] = sum_children_of(self.shape, inner, cost)
         return cost[largest]
 
-    def _walk(self) -> Walker:
+    def _walk(self) -> BranchingTree:
         """Return the tree of the present shape, prepared for sending rows down."""
         if self._walker is None:
             shape, tree = self.shape, self.tree
@@ -210,5 +211,5 @@ class _Work:
                 map_start=tree.map_start[shape.split_of],
                 default_branch=tree.default_branch[shape.split_of],
             )
-            self._walker = make_walker(self.place, moved, self.samples[0].schema)
+            self._walker = make_branching(self.place, moved, self.samples[0].schema)
         return self._walker

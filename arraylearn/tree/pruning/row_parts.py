@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
-from arraylearn.tree.predict import Walker, branch_of
 from arraylearn.tree.pruning.held_out import Sample
+from arraylearn.walk.spread import BranchingTree, copy_rows, route
 
 __all__ = ["RowParts", "keep_at", "send_down", "start_at_root", "tally"]
 
@@ -56,7 +55,9 @@ def keep_at(place: Place, parts: RowParts, nodes: Any, goes_to: Any, n_nodes: in
     return RowParts(*(compress(xp, field, stays, size) for field in moved))
 
 
-def send_down(place: Place, walker: Walker, samples: list[tuple[Table, RowParts]]) -> list[list[RowParts]]:
+def send_down(
+    place: Place, tree: BranchingTree, samples: list[tuple[Table, RowParts]]
+) -> list[list[RowParts]]:
     """Send training rows, and rows that follow their shares, down level by level.
 
     Parameters
@@ -74,36 +75,28 @@ def send_down(place: Place, walker: Walker, samples: list[tuple[Table, RowParts]
     while any(levels[-1].row.shape[0] for levels in arrivals):
         known: tuple[Array, Array] | None = None
         for i, (table, _) in enumerate(samples):
-            made, known = _step(place, walker, table, arrivals[i][-1], known)
+            made, known = _step(place, tree, table, arrivals[i][-1], known)
             arrivals[i].append(made)
     return arrivals
 
 
 def _step(
-    place: Place, walker: Walker, table: Table, parts: RowParts, known: tuple[Array, Array] | None
+    place: Place, tree: BranchingTree, table: Table, parts: RowParts, known: tuple[Array, Array] | None
 ) -> tuple[RowParts, tuple[Array, Array]]:
     """Go one level down; also return the known weight by child and by node, computed if None."""
-    xp, tree = place.xp, walker.tree
+    xp = place.xp
     here, rows = xp.astype(parts.node, xp.int64), xp.astype(parts.row, xp.int64)
-    branch, is_missing = branch_of(place, walker, table, here, rows)
-    default = xp.astype(xp.take(tree.default_branch, here, axis=0), xp.int64)
-    spreads = is_missing & (default < 0)
-    branch = xp.where(is_missing & ~spreads, default, branch)
-    first = xp.take(walker.child, here, axis=0)
+    target, spreads = route(xp, tree, table, here, rows)
     n_branches = xp.astype(xp.take(tree.n_branches, here, axis=0), xp.int64)
     if known is None:
         weight = xp.where(spreads, 0.0, parts.weight)
-        t = walker.slot.shape[0]
-        by_child = histogram(xp, xp.where(spreads, first, first + branch), t, weight)
+        t = tree.child.shape[0]
+        by_child = histogram(xp, target, t, weight)
         known = by_child, histogram(xp, here, t, weight)
     copies = xp.where(n_branches > 0, xp.where(spreads, n_branches, 1), 0)
-    total = int(to_host(xp.sum(copies)))
-    origin = block_index(xp, copies, total)
-    start = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
-    copy = xp.arange(total, dtype=xp.int64, device=place.device) - start
+    origin, child = copy_rows(xp, target, copies, int(to_host(xp.sum(copies))))
     row, node, weight = (xp.take(field, origin, axis=0) for field in parts)
     is_copy = xp.take(spreads, origin, axis=0)
-    child = xp.take(first, origin, axis=0) + xp.where(is_copy, copy, xp.take(branch, origin, axis=0))
     at_node = xp.take(known[1], node, axis=0)
     # where no value is known, all branches get equal shares
     even = 1 / xp.astype(xp.take(n_branches, origin, axis=0), weight.dtype)

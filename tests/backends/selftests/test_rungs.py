@@ -93,7 +93,7 @@ def test_forbid_syncs_lets_a_good_program_pass(rung, xp, device, dtype, no_sync)
     assert_close(total, [6.0, 8.0], dtype=dtype)
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("launches")
 def test_counts(rung, xp):
     x = rung.from_host(np.ones(4, dtype="float32"))
     before = rung.counts()
@@ -104,6 +104,25 @@ def test_counts(rung, xp):
     assert between["launches"] - before["launches"] == 2
     assert between["syncs"] == before["syncs"]
     assert after["syncs"] - between["syncs"] == 1
+
+
+@pytest.mark.rungs("strict", "strict_float32")
+@pytest.mark.parametrize(
+    ("program", "n_syncs"),
+    [
+        (lambda rung, xp, x: bool(xp.any(x > 1)), 1),
+        (lambda rung, xp, x: rung.to_host(x), 1),
+        (lambda rung, xp, x: x[x > 1], 1),
+        (lambda rung, xp, x: xp.unique_values(x), 1),
+        (lambda rung, xp, x: xp.where(x > 1, x, x)[1:], 0),
+        (lambda rung, xp, x: x.to_device(x.device), 0),
+    ],
+)
+def test_syncs_of_the_strict_device_are_counted(rung, xp, program, n_syncs):
+    x = rung.from_host(np.arange(4, dtype="float32"))
+    before = rung.counts()["syncs"]
+    program(rung, xp, x)
+    assert rung.counts()["syncs"] - before == n_syncs
 
 
 @pytest.mark.rungs("strict", "strict_float32", "fake_cuda")  # whose device is not the default one

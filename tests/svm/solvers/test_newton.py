@@ -9,10 +9,10 @@ from sklearn import svm as libsvm
 
 import arraylearn as al
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.smoothed import minimize_smoothed
+from arraylearn.svm.solvers import newton
 from arraylearn.svm.solvers.dual import DualProblem, classification_problem
 from arraylearn.svm.solvers.newton import solve_newton
+from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_by_arrays, minimize_smoothed
 from arraylearn.svm.solvers.stopping import Settings
 from tests.svm.problems import TWO_CLASS_NAMES, two_class_data
 
@@ -32,26 +32,15 @@ def smooth_value(v, rows, target, lower, upper, pull, ridge):
     return 0.5 * v[:-1] @ v[:-1] + pull @ v + beta @ (residual - 0.5 * ridge * beta)
 
 
-@pytest.mark.parametrize("is_portable", [False, True])
+@pytest.mark.parametrize("minimize", [minimize_smoothed, minimize_by_arrays])
 @pytest.mark.parametrize("ridge", [1.0, 0.05])
-def test_the_minimum_is_found(rung, xp, is_portable, ridge):
+def test_the_minimum_is_found(rung, xp, minimize, ridge):
     arrays = smooth_problem(0)
     dtype = getattr(xp, rung.float_dtypes[-1])
-    rows, target, lower, upper, pull = (rung.from_host(values, dtype) for values in arrays)
-    point = xp.zeros_like(pull)
-
-    def run(point):
-        for _ in range(6):
-            point, _, is_settled = minimize_smoothed(
-                xp, rows, target, lower, upper, pull, point, ridge=ridge, max_steps=50
-            )
-        return point, is_settled
-
-    if is_portable:
-        with portable_only():
-            point, is_settled = run(point)
-    else:
-        point, is_settled = run(point)
+    primal = SmoothedPrimal(*(rung.from_host(values, dtype) for values in arrays), ridge)
+    point = xp.zeros_like(primal.pull)
+    for _ in range(6):
+        point, _, is_settled = minimize(xp, primal, point, max_steps=50)
     if "float64" in rung.float_dtypes:
         assert bool(rung.to_host(is_settled))
     wanted = optimize.minimize(smooth_value, np.zeros(4), args=(*arrays, ridge), method="BFGS", tol=1e-10)
@@ -63,9 +52,9 @@ def test_the_minimum_is_found(rung, xp, is_portable, ridge):
 
 @pytest.mark.rungs("guarded")
 def test_the_primitive_does_not_wait(rung, xp, dtype, no_sync):
-    rows, target, lower, upper, pull = (rung.from_host(values, dtype) for values in smooth_problem(1))
+    primal = SmoothedPrimal(*(rung.from_host(values, dtype) for values in smooth_problem(1)), ridge=0.1)
     with no_sync():
-        minimize_smoothed(xp, rows, target, lower, upper, pull, xp.zeros_like(pull), ridge=0.1, max_steps=20)
+        minimize_smoothed(xp, primal, xp.zeros_like(primal.pull), max_steps=20)
 
 
 def stated(rung, X, y, C):
@@ -95,7 +84,15 @@ def test_a_linear_machine_on_every_rung(rung, C):
     assert gap <= 1.1 * tol
 
 
-@pytest.mark.rungs("counting")
+def test_a_band_with_no_row_near_it(rung):
+    """Newton steps need a row: with none near the band, all are active, and nothing is left out."""
+    X, y = two_class_data("overlapping")
+    solve = newton._NewtonSolve(*stated(rung, X[:20], y[:20], 1.0), Settings())
+    assert solve._near(np.zeros(20, dtype=bool), 0.1) is solve.all_rows
+    assert solve._near(np.arange(20) < 3, 0.1).rows.shape[0] == 3
+
+
+@pytest.mark.rungs("syncs")
 def test_waits_per_visit(rung):
     X, y = two_class_data("overlapping")
     place, x, problem = stated(rung, X[:200], y[:200], 1.0)
@@ -108,13 +105,22 @@ def test_waits_per_visit(rung):
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 1e4])
 @pytest.mark.parametrize("name", TWO_CLASS_NAMES)
-def test_newton_agrees_with_the_interior_point(name, C):
+def test_primal_and_dual_objective_meet(name, C):
+    """Their difference bounds the distance of either from the optimum: an oracle without another solver."""
     X, y = two_class_data(name)
-    newton = al.SVC(kernel="linear", solver="newton", C=C, tol=1e-4).fit(X, y)
-    interior = al.SVC(kernel="linear", solver="interior", C=C, tol=1e-4).fit(X, y)
-    assert newton.converged_.all()
-    np.testing.assert_allclose(newton.objective_, interior.objective_, rtol=1e-5)
-    np.testing.assert_allclose(newton.coef_, interior.coef_, atol=1e-2 * np.abs(interior.coef_).max())
+    clf = al.SVC(kernel="linear", solver="newton", C=C, tol=1e-4).fit(X, y)
+    assert clf.converged_.all()
+    w, sign = clf.coef_[0], 2.0 * (y == clf.classes_[1]) - 1.0
+    slack = np.maximum(1.0 - sign * (X @ w + clf.intercept_[0]), 0.0)
+    primal = 0.5 * w @ w + C * slack.sum()
+    beta = np.zeros(len(y))
+    beta[clf.support_] = clf.dual_coef_[0]
+    np.testing.assert_allclose(beta @ X, w, rtol=1e-6, atol=1e-8 * np.abs(w).max())
+    dual = sign @ beta - 0.5 * w @ w
+    assert abs(beta.sum()) <= 1e-8 * C * len(y)
+    assert np.all((beta * sign >= 0) & (beta * sign <= C))
+    assert clf.objective_[0] == pytest.approx(dual, rel=1e-6)
+    assert dual - 1e-7 * abs(primal) <= primal <= dual + 1e-4 * C * len(y)
 
 
 def test_a_sum_other_than_zero_and_fixed_rows():

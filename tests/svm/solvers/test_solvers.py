@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import array_api_strict
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
 import arraylearn as al
-from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
-from arraylearn.backend.arrays.scratch import scratch
-from arraylearn.backend.namespace import Place
+from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.native import portable_only
-from arraylearn.backend.ops.quadratic import inverse_curvature_roots, pair_steps, project, solve_box_block
 from arraylearn.kernels import Gaussian, Linear
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows, product
-from arraylearn.svm.solvers import interior
+from arraylearn.svm.solvers import pairs_cpu
 from arraylearn.svm.solvers.decomposition import decompose, make_rows
 from arraylearn.svm.solvers.dual import classification_problem
-from arraylearn.svm.solvers.interior import solve_linear
+from arraylearn.svm.solvers.pairs import (
+    Block,
+    choose_body,
+    inverse_curvature_roots,
+    make_block,
+    pair_steps,
+    project,
+    solve_block,
+    solve_block_by_arrays,
+)
 from arraylearn.svm.solvers.stopping import Settings
 from tests.backends.assertions import assert_close
 
@@ -39,25 +47,17 @@ def gap_of(matrix, linear, point, lower, upper):
     return highest - np.where(point > lower, gradient, np.inf).min(axis=1)
 
 
-def solve_fully(rung, arrays, dtype, rounds):
-    xp = rung.load()
-    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
-    point = xp.zeros_like(linear)
-    for _ in range(rounds):
-        gradient = linear - xp.matmul(matrix, point[..., None])[..., 0]
-        point, _ = solve_box_block(xp, matrix, gradient, point, lower, upper, tol=1e-4, max_steps=48)
-    return point
-
-
 @pytest.mark.parametrize("bound", [0.25, 8.0, float("inf")])
-@pytest.mark.parametrize("is_portable", [False, True])
-def test_box_block_reaches_optimality(rung, xp, dtype, bound, is_portable):
+@pytest.mark.parametrize("solve", [solve_block, solve_block_by_arrays])
+def test_a_block_reaches_optimality(rung, xp, dtype, bound, solve):
     arrays = block_problem(1, bound=bound)
-    if is_portable:
-        with portable_only():
-            point = rung.to_host(solve_fully(rung, arrays, dtype, 5))
-    else:
-        point = rung.to_host(solve_fully(rung, arrays, dtype, 5))
+    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
+    block = make_block(xp, matrix, lower, upper)
+    point = xp.zeros_like(linear)
+    for _ in range(5):
+        gradient = linear - xp.matmul(matrix, point[..., None])[..., 0]
+        point, _ = solve(xp, block, gradient, point, tol=1e-4, max_steps=48)
+    point = rung.to_host(point)
     matrix, linear, lower, upper = arrays
     assert np.all((point >= lower) & (point <= upper))
     scale = max(1.0, np.abs(point).max())
@@ -66,10 +66,40 @@ def test_box_block_reaches_optimality(rung, xp, dtype, bound, is_portable):
 
 
 @pytest.mark.rungs("guarded")
-def test_box_block_does_not_wait(rung, xp, dtype, no_sync):
+def test_a_block_is_solved_without_a_sync(rung, xp, dtype, no_sync):
     matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in block_problem(2))
     with no_sync():
-        solve_box_block(xp, matrix, linear, xp.zeros_like(linear), lower, upper, tol=1e-3, max_steps=8)
+        solve_block(xp, Block(matrix, lower, upper), linear, xp.zeros_like(linear), tol=1e-3, max_steps=8)
+
+
+def test_which_body_solves_a_block():
+    assert choose_body(array_api_strict, 10**6) == "not on a CPU of NumPy"
+    with use_compiled("auto"):
+        small, large = (choose_body(HOST.xp, m * m) for m in (200, 250))
+    assert (small.solve, large.solve) == (pairs_cpu.solve, pairs_cpu.solve_compiled)
+    with use_compiled("never"):
+        assert choose_body(HOST.xp, 10**6) == small
+    with use_compiled("always"):
+        assert choose_body(HOST.xp, 1) == large
+
+
+@pytest.mark.parametrize("float_dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [1, 5, 64, 65, 150, 200])
+def test_numpy_and_numba_take_the_same_pair_steps(float_dtype, m):
+    """Both run `climb`: the first steps are the same up to rounding, and both end at the optimum."""
+    matrix, linear, lower, upper = (part[:1, ..., :m] for part in block_problem(4, 1, max(m, 5), bound=3.0))
+    matrix = np.ascontiguousarray(matrix[:, :m]).astype(float_dtype)
+    block = make_block(HOST.xp, matrix, lower, upper)
+    one = Block(*(part[0] for part in block))
+    few = [
+        steps(one, linear[0], np.zeros(m), 1e-3, 3) for steps in (pairs_cpu._steps, pairs_cpu._compiled_steps)
+    ]
+    assert few[0][1] == few[1][1]
+    np.testing.assert_allclose(few[0][0], few[1][0], rtol=1e-4, atol=1e-5)
+    for solve in (pairs_cpu.solve, pairs_cpu.solve_compiled):
+        point, _ = solve(block, linear, np.zeros((1, m)), 1e-3, 10 * m)
+        assert gap_of(matrix, linear, point, lower, upper).max() <= 2e-3 or m == 1
+        assert abs(point.sum()) < 1e-5
 
 
 def both_bodies(rung, run):
@@ -85,10 +115,9 @@ def both_bodies(rung, run):
 def test_pair_steps_of_both_bodies(rung, xp, dtype, b, m, n_steps):
     arrays = block_problem(3, b, m)
     matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
-    given = (linear, xp.zeros_like(linear), lower, upper)
-    roots = inverse_curvature_roots(xp, matrix)
+    block = Block(matrix, lower, upper, inverse_curvature_roots(xp, matrix))
     found, expected = both_bodies(
-        rung, lambda: pair_steps(xp, matrix, roots, *given, tol=1e-2, n_steps=n_steps)
+        rung, lambda: pair_steps(xp, block, linear, xp.zeros_like(linear), tol=1e-2, n_steps=n_steps)
     )
     if n_steps == 2:  # later the rows of a pair are level, and rounding decides which comes first
         for one, other in zip(found, expected, strict=True):
@@ -102,9 +131,8 @@ def test_pair_steps_of_both_bodies(rung, xp, dtype, b, m, n_steps):
 
 def test_pair_steps_end_at_once_where_nothing_violates(rung, xp, dtype):
     matrix, _, lower, upper = (rung.from_host(v, dtype) for v in block_problem(3))
-    arrays = (xp.zeros_like(lower), xp.zeros_like(lower), lower, upper)
-    roots = inverse_curvature_roots(xp, matrix)
-    point, _, n_steps = pair_steps(xp, matrix, roots, *arrays, tol=1e-3, n_steps=20)
+    block, zero = Block(matrix, lower, upper, inverse_curvature_roots(xp, matrix)), xp.zeros_like(lower)
+    point, _, n_steps = pair_steps(xp, block, zero, zero, tol=1e-3, n_steps=20)
     assert_close(n_steps, np.zeros(3, dtype=np.int64))
     assert_close(point, np.zeros(lower.shape), dtype=dtype)
 
@@ -125,33 +153,6 @@ def test_a_projection_keeps_the_sum_and_the_box(rung, xp, dtype):
     np.testing.assert_array_equal(
         found[:, ~is_free], np.broadcast_to(point.astype(found.dtype), found.shape)[:, ~is_free]
     )
-
-
-@pytest.mark.parametrize("is_portable", [False, True])
-def test_put_gather_combine(rung, xp, dtype, is_portable):
-    rng = np.random.default_rng(0)
-    rows, weights = rng.normal(size=(7, 11)), rng.normal(size=3)
-    slots, columns = np.array([5, 0, 3]), np.array([10, 2, 2, 7])
-    store, some, at = rung.from_host(rows, dtype), rung.from_host(slots), rung.from_host(columns)
-    values = rung.from_host(weights, dtype)
-
-    def run():
-        return (
-            gather_block(xp, store, some, at),
-            combine_rows(xp, store, some, values),
-            put(xp, rung.from_host(rows[:, 0], dtype), some, values),
-        )
-
-    if is_portable:
-        with portable_only():
-            block, combined, changed = run()
-    else:
-        block, combined, changed = run()
-    expected = rows[:, 0].copy()
-    expected[slots] = weights
-    assert_close(block, rows[slots][:, columns], dtype=dtype)
-    assert_close(combined, weights @ rows[slots], dtype=dtype, rtol=1e-5, atol=1e-6)
-    assert_close(changed, expected, dtype=dtype)
 
 
 def problem_on(rung, n=500, bound=1.0, d=5, dtype=None):
@@ -191,66 +192,6 @@ def test_decomposition(rung, cache_rows):
     assert_optimal(rung, X, y, solution, al.kernels.gram(X, kernel=Gaussian(0.2)), 1.0, 2e-3)
 
 
-def test_interior_point(rung):
-    X, y, place, x, problem = problem_on(rung, n=400)
-    tol = 1e-3 if "float64" in rung.float_dtypes else 2e-2  # float32 ends near the square root of its eps
-    solution = solve_linear(place, x, problem, Settings(tol=tol))
-    assert_optimal(rung, X, y, solution, X @ X.T, 1.0, 1.1 * tol)
-
-
-def test_interior_point_ends_where_rounding_ends_it(rung, xp, dtype):
-    X, y, place, x, problem = problem_on(rung, n=400, dtype=dtype)
-    solution = solve_linear(place, x, problem, Settings(tol=0.0))
-    eps = float(xp.finfo(dtype).eps)
-    reached = 30 * eps**0.5  # the gap of a point whose products of slack and multiplier are near eps
-    assert 0 < solution.gap < reached
-    assert_optimal(rung, X, y, solution._replace(is_converged=True), X @ X.T, 1.0, reached)
-
-
-# what of an iterate has collapsed, and to what
-COLLAPSES = [
-    {"above": 0.0},
-    {"below": 0.0},
-    {"above": 0.0, "below": 0.0},
-    {"push_up": 0.0},
-    {"push_down": 0.0},
-    {"push_up": 0.0, "push_down": 0.0},  # no barrier, and products that add up to nothing
-    {"above": 1e-30, "push_up": 1e-30},
-    {"above": -1e-3},
-    {"offset": float("nan")},
-]
-
-
-@pytest.mark.parametrize("n_rows", [1, 40])
-@pytest.mark.parametrize(
-    "collapse", COLLAPSES, ids=lambda each: "-".join(f"{k}={v}" for k, v in each.items())
-)
-def test_interior_point_has_no_step_from_a_collapsed_iterate(
-    rung, xp, float_dtype_name, dtype, no_sync, collapse, n_rows
-):
-    if float_dtype_name == "float64":  # whose least normal number is 1e-308
-        collapse = {name: value**9 for name, value in collapse.items()}
-    _, _, _, x, problem = problem_on(rung, n=40, dtype=dtype)
-    iterate = interior._first_iterate(xp, x, problem)
-    spoilt = xp.arange(40, device=rung.device) < n_rows
-    values = iterate._asdict()
-    for name, value in collapse.items():
-        values[name] = xp.where(xp.any(spoilt) if name == "offset" else spoilt, value, values[name])
-    with no_sync():
-        step = interior._advance(xp, x, problem, interior._Iterate(**values), xp.sum(problem.start)).step
-    assert_close(step, 0.0, dtype=dtype)
-
-
-def test_interior_point_steps_from_a_sound_iterate(rung, xp, dtype, no_sync):
-    _, _, _, x, problem = problem_on(rung, n=40, dtype=dtype)
-    iterate = interior._first_iterate(xp, x, problem)
-    with no_sync():
-        moved = interior._advance(xp, x, problem, iterate, xp.sum(problem.start))
-    assert 0 < float(moved.step) <= 1
-    for values in moved[:4]:
-        assert float(xp.min(values)) > 0
-
-
 def test_ring_recomputes_what_it_overwrites(rung, xp):
     X, _, place, x, _ = problem_on(rung, n=60)
     rows = KernelRows(KernelMatrix(place, x, Linear().gram), x.dtype, 10)
@@ -273,19 +214,7 @@ def test_product_in_strips(rung, xp):
     assert_close(found, X @ X[columns].T @ weights, dtype=x.dtype, rtol=1e-4, atol=1e-4)
 
 
-def test_warm_memory_is_lent_once(rung, xp, dtype):
-    first = scratch(xp, (40, 50), dtype, rung.device)
-    second = scratch(xp, (40, 50), dtype, rung.device)
-    first[:, :] = 1.0
-    second[:, :] = 2.0
-    assert_close(first, np.ones((40, 50)), dtype=dtype)
-    del first, second
-    third = scratch(xp, (10, 3), dtype, rung.device)
-    third[:, :] = 3.0
-    assert_close(third, np.full((10, 3), 3.0), dtype=dtype)
-
-
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_waits_per_outer_step(rung):
     _, _, place, x, problem = problem_on(rung)
     matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
@@ -298,7 +227,7 @@ def test_waits_per_outer_step(rung):
     assert np.median(waits) == 1
 
 
-@pytest.mark.rungs("counting")
+@pytest.mark.rungs("syncs")
 def test_predict_waits_once(rung):
     X, y, *_ = problem_on(rung, n=60)
     clf = al.SVC().fit(rung.from_host(X), y)

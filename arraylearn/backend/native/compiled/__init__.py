@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from arraylearn.backend.compiling import MANY_VALUES, get_compiled, is_worth_compiling
+from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 
 __all__ = ["BODIES", "choose_body", "load_body", "module_of"]
 
@@ -18,39 +18,17 @@ Body = Callable[..., Any]
 
 # primitive -> module of this room, or of `backend.arrays`, that holds its compiled body
 BODIES: dict[str, str] = {
-    "add_to_sides": "boosting",
     "argsort_rows": "arrays.order_cpu",
     "bin_columns": "arrays.bins_cpu",
-    "block_histograms": "boosting",
-    "follow_thresholds": "descent",
-    "gather_block": "quadratic",
-    "gini_split": "gini_split",
-    "grow_bins": "grow_bins",
-    "grow_boosted_trees": "grow_boosted",
-    "grow_lists": "grow_lists",
-    "grow_whole_trees": "forest",
-    "histogram_cells": "boosting",
-    "log_loss_gradients": "gradients",
+    "gather_block": "arrays.gather_cpu",
     "number_values": "arrays.bins_cpu",
     "paired_histogram": "arrays.segments_cpu",
-    "prepare_walk": "walks",
-    "reach_leaves": "walks",
-    "search_splits": "splits",
-    "solve_box_block": "quadratic",
-    "split_blocks": "boosting",
-    "split_lists": "split_lists",
-    "split_lists_at": "split_lists",
-    "sum_leaves": "planes",
-    "sum_shares": "walks",
-    "weighted_splits": "weighted",
+    "split_lists": "arrays.blocks_cpu",
 }
 
-# Values of a call from which on it runs the compiled body, where that is not `MANY_VALUES`.
+# Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
 _LEAST_VALUES = {
     "gather_block": 100_000,
-    "grow_whole_trees": 0,  # the caller chooses: see `is_grown_whole`
-    "histogram_cells": MANY_VALUES // 2,  # `grow_boosted_trees` is called with bins and as many cells
-    "solve_box_block": 100_000,  # two matrices of a working set
 }
 
 
@@ -62,7 +40,7 @@ def choose_body(name: str, plain: Body | None) -> Body | None:
     mode = get_compiled()
     if name not in BODIES or mode == "never":
         return plain
-    if mode == "always":
+    if mode == "always" or _LEAST_VALUES.get(name) == 0:
         return load_body(name)
     return _by_size(name, plain)
 
@@ -84,7 +62,7 @@ def load_body(name: str) -> Body:
 @cache
 def _by_size(name: str, plain: Body | None) -> Body:
     """Return a body that runs the compiled one where the arguments hold many values."""
-    least = _LEAST_VALUES.get(name, MANY_VALUES)
+    least = _LEAST_VALUES.get(name)
 
     def call(*arguments: Any) -> Any:
         if is_worth_compiling(_count_values(arguments), least):

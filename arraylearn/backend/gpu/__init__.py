@@ -1,0 +1,1 @@
+"""CUDA C on the arrays and the stream of a library."""

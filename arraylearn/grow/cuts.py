@@ -1,0 +1,337 @@
+"""The best cuts of many nodes of many trees at once, each among columns of its own, and their rows sent on.
+
+The rows of a node lie side by side, node after node. An entry is one integer for a row in a tree:
+``row << payload_bits | weight << class_bits | class``, where the weight is how often the row was drawn.
+Sorting packed keys node | bin | payload orders all rows of all nodes by one column each, with everything that
+a scan needs inside the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block, scatter
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.memory import row_chunks
+from arraylearn.grow.formulas import NO_GAIN, draw_position, gini_of_two, gini_squares, group_bits
+
+__all__ = ["CutRules", "Draws", "best_cuts", "divide_rows"]
+
+
+class CutRules(NamedTuple):
+    """What entries are made of, and which cuts are allowed."""
+
+    n_bins: int
+    class_bits: int
+    payload_bits: int  # of weight and class together
+    min_side: int = 1  # least weight of a side
+    large: int = 1 << 62  # nodes of so many rows look at groups of bins
+
+
+class Draws(NamedTuple):
+    """Random numbers from which the cut of each column follows."""
+
+    numbers: Array  # (k, f) int64 of range(2**32): one for each column of each node
+    positions: Array  # (d * n_bins,) int64: where bins lie, ascending through all columns
+
+
+class _Blocks(NamedTuple):
+    """Nodes and their rows."""
+
+    entries: Array  # (m,) int64
+    size: Array  # (k,) int64
+    start: Array  # (k,) int64
+    node: Array  # (m,) int64: the node of each row
+    counts: Array  # (k, c) int64
+
+
+def best_cuts(
+    xp: Namespace,
+    bins: Array,
+    entries: Array,
+    sizes: Sequence[int],
+    features: Array,
+    counts: Array,
+    rules: CutRules,
+    draws: Draws | None = None,
+) -> tuple[Array, Array, Array, Array, Array]:
+    r"""Find the cut of each node with the purest sides, among some columns of its own.
+
+    .. math:: (M l_1 - m L_1)^2 / (m (M - m)) \quad\text{or}\quad \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m),
+
+    for two classes or more: of the weights :math:`L_c` of the classes, together :math:`M`, the left side has
+    :math:`l_c`, together :math:`m`, and the right side :math:`r_c`. Both are largest where the Gini gain is;
+    they are made of integers, each rounded to float32 once, so that all backends find the same cuts.
+
+    A node of ``rules.large`` rows or more looks at cuts between groups of bins only: equal runs of bins from
+    its least bin on, as short as their number allows (up to 256, of four rows or more on average).
+
+    Parameters
+    ----------
+    bins : integer array (n, d)
+        Row-major bins in ``range(n_bins)``.
+    entries : int64 array (m,)
+        Rows with weight and class, the rows of each node side by side.
+    sizes : sequence of k int
+        Rows of each node, one at least.
+    features : int64 array (k, f)
+        The columns that each node looks at.
+    counts : int64 array (k, c)
+        Weight of each class in each node.
+    rules : CutRules
+        How entries are packed, and what is allowed.
+    draws : Draws, optional
+        Each column offers one cut only: between the positions of the least and the greatest bin of the node,
+        ``low`` and ``high``, the last bin whose position is at most ``low + ((high - low) * number >> 32)``.
+
+    Returns
+    -------
+    score : float32 array (k,)
+        The formula, plus `NO_GAIN` for two classes; 0 where no cut is allowed.
+    choice : int64 array (k,)
+        Which of the columns; the first of the best.
+    cut : int64 array (k,)
+        Bins above it go right: halfway between the last bin (group) on the left and the first on the right.
+    n_left : int64 array (k,)
+        Number of rows on the left.
+    left : int64 array (k, c)
+        Weight of each class on the left.
+
+    Where the score is 0 the other results mean nothing.
+    """
+    device = array_api_compat.device(entries)
+    m, (k, f), n_classes = entries.shape[0], features.shape, counts.shape[1]
+    size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
+    nodes = _Blocks(entries, size, xp.cumulative_sum(size) - size, block_index(xp, size, m), counts)
+    widths = xp.asarray([_group_bits(rows, rules) for rows in sizes], dtype=xp.int64, device=device)
+    found = []
+    for some in row_chunks(f, 240 * m):
+        if draws is None:
+            found.append(_cut_columns(xp, bins, nodes, features[:, some], rules, widths))
+        else:
+            part = draws._replace(numbers=draws.numbers[:, some])
+            found.append(_score_draws(xp, bins, nodes, features[:, some], rules, part))
+    best, cuts = (xp.concat([part[i] for part in found], axis=0) for i in (0, 1))
+    choice = xp.astype(xp.argmax(best, axis=0), xp.int64)
+    node = xp.arange(k, dtype=xp.int64, device=device)
+    score, cut = (xp.take(xp.reshape(part, (-1,)), choice * k + node, axis=0) for part in (best, cuts))
+    feature = xp.take(xp.reshape(features, (-1,)), node * f + choice, axis=0)
+    is_left = ~_goes_right(xp, bins, entries, nodes.node, xp.stack((feature, cut)), rules.payload_bits)
+    n_left = histogram(xp, nodes.node, k, xp.astype(is_left, xp.int64))
+    code, weight = _unpack(entries, rules)
+    weight = xp.where(is_left, weight, xp.zeros_like(weight))
+    left = histogram(xp, nodes.node * n_classes + code, k * n_classes, weight)
+    return score, choice, cut, n_left, xp.reshape(left, (k, n_classes))
+
+
+def _group_bits(size: int, rules: CutRules) -> int:
+    """Return the bits of the number of a group in a node of so many rows; in small ones a group is a bin."""
+    bin_bits = rules.n_bins.bit_length()
+    return bin_bits if size < rules.large else group_bits(size.bit_length(), bin_bits)
+
+
+def _unpack(entries: Array, rules: CutRules) -> tuple[Array, Array]:
+    """Return classes and weights of entries or of keys that end like them."""
+    weight = (entries & ((1 << rules.payload_bits) - 1)) >> rules.class_bits
+    return entries & ((1 << rules.class_bits) - 1), weight
+
+
+def _gather_bins(xp: Namespace, bins: Array, entries: Array, columns: Array, payload_bits: int) -> Array:
+    """Return the bins, as int64, of the rows of entries in columns (..., m)."""
+    cell = (entries >> payload_bits) * bins.shape[1] + columns
+    found = xp.take(xp.reshape(bins, (-1,)), xp.reshape(cell, (-1,)), axis=0)
+    return xp.reshape(xp.astype(found, xp.int64), columns.shape)
+
+
+def _cut_columns(
+    xp: Namespace, bins: Array, nodes: _Blocks, features: Array, rules: CutRules, widths: Array
+) -> tuple[Array, Array]:
+    """Return best score and cut (f, k) of each node in each column; `widths` (k,): see `_group_bits`."""
+    device = array_api_compat.device(bins)
+    m, (k, f) = nodes.entries.shape[0], features.shape
+    bin_bits, low_bits = rules.n_bins.bit_length(), rules.payload_bits
+    columns = xp.take(xp.permute_dims(features, (1, 0)), nodes.node, axis=1)
+    key = (nodes.node << bin_bits) + _gather_bins(xp, bins, nodes.entries, columns, low_bits)
+    key = xp.sort((key << low_bits) + (nodes.entries & ((1 << low_bits) - 1)), axis=-1)
+    code, weight = _unpack(key, rules)
+    bin_at = (key >> low_bits) & ((1 << bin_bits) - 1)
+    # the node of a position is the same in every sorted line
+    low = xp.take(bin_at, nodes.start, axis=1)
+    spread = xp.take(bin_at, nodes.start + nodes.size - 1, axis=1) - low
+    spread_bits = xp.astype(spread > 0, xp.int64)
+    for bit in range(1, bin_bits):
+        spread_bits = spread_bits + xp.astype((spread >> bit) > 0, xp.int64)
+    shift = xp.maximum(spread_bits - widths, xp.zeros_like(spread_bits))
+    group = (bin_at - xp.take(low, nodes.node, axis=1)) >> xp.take(shift, nodes.node, axis=1)
+    scores = _score_positions(xp, code, weight, nodes, rules.min_side)
+    last = xp.zeros((f, 1), dtype=xp.bool, device=device)
+    is_end = xp.concat((group[:, 1:] != group[:, :-1], last), axis=1)
+    scores = xp.where(is_end, scores, xp.zeros_like(scores))
+    best = block_max(xp, scores, nodes.start, nodes.node)
+    first = first_in_block(xp, scores == xp.take(best, nodes.node, axis=1), nodes.start, nodes.node)
+    line = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
+    here = xp.maximum(first, xp.zeros_like(first))
+    after = xp.minimum(here + 1, xp.full_like(here, m - 1))
+    sides = [
+        xp.reshape(xp.take(xp.reshape(group, (-1,)), xp.reshape(line + at, (-1,)), axis=0), (f, k))
+        for at in (here, after)
+    ]
+    return best, low + ((((sides[0] + sides[1]) >> 1) + 1) << shift) - 1
+
+
+def _score_positions(xp: Namespace, code: Array, weight: Array, nodes: _Blocks, min_side: int) -> Array:
+    """Score the cuts after each position of lines (f, m) in order, wherever bins change."""
+    counts, n_classes = nodes.counts, nodes.counts.shape[1]
+    n = xp.sum(counts, axis=1)
+
+    def run(values: Array, total: Array) -> Array:
+        """Return the running sums of a node, given those of whole nodes."""
+        before = xp.take(xp.cumulative_sum(total) - total, nodes.node, axis=0)
+        return xp.cumulative_sum(values, axis=-1) - before
+
+    n_left = run(weight, n)
+    if n_classes <= 2:
+        last = counts[:, -1]
+        held = run(xp.where(code == n_classes - 1, weight, xp.zeros_like(weight)), last)
+        n, last = (xp.take(part, nodes.node, axis=0) for part in (n, last))
+        return _score_pairs(xp, (n_left, held), (n, last), min_side)
+    # l_c**2 grows by w (2 l_c + w) where a row of weight w joins class c, and r_c**2 shrinks by w (2 r_c - w)
+    cell = nodes.node * n_classes + code
+    before = _class_weight_before(xp, cell, weight, xp.reshape(counts, (-1,)))
+    rest = xp.take(xp.reshape(counts, (-1,)), xp.reshape(cell, (-1,)), axis=0)
+    rest = xp.reshape(rest, cell.shape) - before
+    squares = xp.sum(counts * counts, axis=1)
+    inside = run(weight * (2 * before + weight), squares)
+    outside = xp.take(squares, nodes.node, axis=0) - run(weight * (2 * rest - weight), squares)
+    return _score_squares(xp, n_left, xp.take(n, nodes.node, axis=0), (inside, outside), min_side)
+
+
+def _class_weight_before(xp: Namespace, cell: Array, weight: Array, counts: Array) -> Array:
+    """Return the weight (f, m) of the same `cell`, a class of a node, before each position."""
+    f, m = cell.shape
+    bits, device = m.bit_length(), array_api_compat.device(cell)
+    key = xp.sort((cell << bits) + xp.arange(m, dtype=xp.int64, device=device), axis=-1)
+    line = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
+    position = xp.reshape((key & ((1 << bits) - 1)) + line, (-1,))
+    weight = xp.reshape(xp.take(xp.reshape(weight, (-1,)), position, axis=0), (f, m))
+    # cells come in the same order in every line
+    start = xp.take(xp.cumulative_sum(counts) - counts, key[0, :] >> bits, axis=0)
+    before = xp.cumulative_sum(weight, axis=-1) - weight - start
+    return xp.reshape(scatter(xp, xp.reshape(before, (-1,)), position, f * m), (f, m))
+
+
+def _score_pairs(
+    xp: Namespace, left: tuple[Array, Array], total: tuple[Array, Array], min_side: int
+) -> Array:
+    """Score cuts of two classes by the weights of both and of the second one; 0 where a side is too light."""
+    (n_left, held), (n, last) = left, total
+    n_right = n - n_left
+    is_allowed = (n_left >= min_side) & (n_right >= min_side)
+    product = xp.where(is_allowed, n_left * n_right, xp.ones_like(n_left))
+    surplus = xp.astype(held * n - n_left * last, xp.float32)
+    scores = gini_of_two(surplus, xp.astype(product, xp.float32), NO_GAIN)
+    return xp.where(is_allowed, scores, xp.zeros_like(scores))
+
+
+def _score_squares(
+    xp: Namespace, n_left: Array, n: Array, squares: tuple[Array, Array], min_side: int
+) -> Array:
+    """Score cuts by the sums of squared class weights of both sides; 0 where a side is too light."""
+    n_right = n - n_left
+    is_allowed = (n_left >= min_side) & (n_right >= min_side)
+    sides = (xp.where(is_allowed, part, xp.ones_like(part)) for part in (n_left, n_right))
+    n_left, n_right, inside, outside = (xp.astype(part, xp.float32) for part in (*sides, *squares))
+    scores = gini_squares(inside, n_left, outside, n_right)
+    return xp.where(is_allowed, scores, xp.zeros_like(scores))
+
+
+def _draw_cuts(xp: Namespace, features: Array, low: Array, high: Array, draws: Draws, n_bins: int) -> Array:
+    """Return the cuts (f, k) that `best_cuts` describes, between the bins `low` and `high` (f, k)."""
+    first = xp.permute_dims(features, (1, 0)) * n_bins
+    ends = [
+        xp.reshape(xp.take(draws.positions, xp.reshape(first + part, (-1,)), axis=0), low.shape)
+        for part in (low, high)
+    ]
+    drawn = draw_position(ends[0], ends[1], xp.permute_dims(draws.numbers, (1, 0)))
+    at = xp.searchsorted(draws.positions, xp.reshape(drawn, (-1,)), side="right")
+    cut = xp.reshape(xp.astype(at, xp.int64), low.shape) - 1 - first
+    return xp.maximum(xp.minimum(cut, high - 1), low)  # bins may share a position
+
+
+def _score_draws(
+    xp: Namespace, bins: Array, nodes: _Blocks, features: Array, rules: CutRules, draws: Draws
+) -> tuple[Array, Array]:
+    """Return score and cut (f, k) of each node in each of its columns: one drawn cut per column."""
+    (k, f), counts, n_classes = features.shape, nodes.counts, nodes.counts.shape[1]
+    columns = xp.take(xp.permute_dims(features, (1, 0)), nodes.node, axis=1)
+    bin_at = _gather_bins(xp, bins, nodes.entries, columns, rules.payload_bits)
+    low = -block_max(xp, -bin_at, nodes.start, nodes.node)
+    high = block_max(xp, bin_at, nodes.start, nodes.node)
+    cut = _draw_cuts(xp, features, low, high, draws, rules.n_bins)
+    code, weight = _unpack(nodes.entries, rules)
+    weight = xp.where(bin_at <= xp.take(cut, nodes.node, axis=1), weight, xp.zeros_like(weight))
+    cell = xp.broadcast_to(nodes.node * n_classes + code, columns.shape)
+    left = xp.reshape(histogram(xp, cell, k * n_classes, weight), (f, k, n_classes))
+    n_left, n = xp.sum(left, axis=-1), xp.sum(counts, axis=1)
+    if n_classes <= 2:
+        scores = _score_pairs(xp, (n_left, left[..., -1]), (n, counts[:, -1]), rules.min_side)
+    else:
+        squares = [xp.sum(side * side, axis=-1) for side in (left, counts - left)]
+        scores = _score_squares(xp, n_left, n, (squares[0], squares[1]), rules.min_side)
+    return xp.where(low < high, scores, xp.zeros_like(scores)), cut
+
+
+def _goes_right(
+    xp: Namespace, bins: Array, entries: Array, node: Array, cuts: Array, payload_bits: int
+) -> Array:
+    columns = xp.take(cuts[0, :], node, axis=0)
+    return _gather_bins(xp, bins, entries, columns, payload_bits) > xp.take(cuts[1, :], node, axis=0)
+
+
+def divide_rows(
+    xp: Namespace,
+    bins: Array,
+    entries: Array,
+    sizes: Sequence[int],
+    cuts: Array,
+    is_kept: Array,
+    n_kept: tuple[int, int],
+    payload_bits: int,
+) -> Array:
+    """Send the rows of each node to its two sides, and leave out the sides that are not kept.
+
+    Parameters
+    ----------
+    bins : integer array (n, d)
+        Row-major bins.
+    entries : int64 array (m,)
+        Rows with weight and class, the rows of each node side by side.
+    sizes : sequence of k int
+        Rows of each node.
+    cuts : int64 array (2, k)
+        The column of each node, and its cut: rows with larger bins go right.
+    is_kept : bool array (2, k)
+        Whether the left sides, and the right sides, are wanted.
+    n_kept : two int
+        How many rows the kept left sides have, and the right sides.
+    payload_bits : int
+        What entries hold below the row.
+
+    Returns
+    -------
+    int64 array (n_kept[0] + n_kept[1],)
+        The entries of the left sides, node after node, then those of the right sides, in their old order.
+    """
+    size = xp.asarray(list(sizes), dtype=xp.int64, device=array_api_compat.device(entries))
+    node = block_index(xp, size, entries.shape[0])
+    right = _goes_right(xp, bins, entries, node, cuts, payload_bits)
+    parts = []
+    for side in (0, 1):
+        takes = right if side else ~right
+        parts.append(compress(xp, entries, takes & xp.take(is_kept[side, :], node, axis=0), n_kept[side]))
+    return xp.concat(parts)

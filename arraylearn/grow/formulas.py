@@ -1,0 +1,113 @@
+"""The formulas of growth, once: plain functions of numbers that work on arrays and inside compiled loops.
+
+Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it: every
+backend and body does the same operations in the same order and gives the same bits. Constants that compiled
+code knows stand here, too: it is compiled anew where this file changes. No formula calls another, which
+inside compiled loops would be a plain Python function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "MOST_GROUPS",
+    "NO_GAIN",
+    "draw_position",
+    "gini_of_two",
+    "gini_pair",
+    "gini_squares",
+    "gini_surplus",
+    "group_bits",
+    "newton_gain",
+    "newton_score",
+    "newton_value",
+    "pair_gain",
+    "squares_gain",
+    "surplus_gain",
+    "unpack",
+]
+
+Number = Any  # a number, or an array of them
+
+# Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. It is lost in the
+# rounding of all others.
+NO_GAIN = 2.0**-100
+# A large node looks at up to so many groups of neighbouring bins, of four rows or more on average.
+MOST_GROUPS = 256
+
+
+def gini_pair(n_left: Number, n_right: Number, inside: Number, outside: Number) -> Number:
+    """Score a split of two classes in float64: `inside` of the left rows, `outside` of the right ones."""
+    surplus = inside * n_right - outside * n_left
+    return surplus * surplus * (1.0 / (n_left * n_right))
+
+
+def gini_surplus(squares: Number, n_left: Number, n_right: Number) -> Number:
+    """Score a split by the sum over few classes of (left n_right - right n_left)**2, in float64."""
+    return squares * (1.0 / (n_left * n_right))
+
+
+def gini_squares(left: Number, n_left: Number, right: Number, n_right: Number) -> Number:
+    """Score a split of many classes by the sums of squared counts of both sides, in float64."""
+    return left / n_left + right / n_right
+
+
+def pair_gain(score: Number, n: Number) -> Number:
+    """Turn the score of two classes into the Gini gain; `n` is the weight of the node."""
+    return score * 2.0 / (n * n)
+
+
+def surplus_gain(score: Number, n: Number) -> Number:
+    """Turn the score of few classes into the Gini gain."""
+    return score / (n * n)
+
+
+def squares_gain(score: Number, squares: Number, n: Number) -> Number:
+    """Turn the score of many classes into the Gini gain, with the sum of squared counts of the node."""
+    return (score - squares / n) / n
+
+
+def newton_score(gradient: Number, left: Number, slope: Number, area: Number) -> Number:
+    """Score a split in float32 by q**2 / area, with q = G_L - slope h_L.
+
+    `left` is the hessian h_L of the left side with the ridge, `area` its product with that of the right side,
+    1/2 at least, `slope` that of the node, G / (h_L + h_R).
+    """
+    q = gradient - slope * left
+    return q * q / area
+
+
+def unpack(packed: Number) -> tuple[Number, Number]:
+    """Return gradient and hessian of packed sums, ``(hessian << 32) + gradient``."""
+    hessian = (packed + (1 << 31)) >> 32
+    return packed - (hessian << 32), hessian
+
+
+def newton_value(gradient: Number, hessian: Number, ridge: Number) -> Number:
+    """Return the step -G / (H + ridge) that lessens the loss the most; it gains -G times that."""
+    return gradient / -(hessian + ridge)
+
+
+def newton_gain(gradient: Number, ridged: Number, value: Number) -> Number:
+    """Return what a value gains: -2 G v - h v**2, with the hessian h and its ridge."""
+    return -((gradient + gradient) + ridged * value) * value
+
+
+def gini_of_two(surplus: Number, product: Number, no_gain: Number) -> Number:
+    """Score a split of two classes in float32.
+
+    Of integer weights, n of the node and m of its left side, `surplus` is ``n left[1] - m total[1]`` and
+    `product` is ``m (n - m)``; `no_gain` is `NO_GAIN`.
+    """
+    return surplus * surplus / product + no_gain
+
+
+def group_bits(size_bits: int, bin_bits: int) -> int:
+    """Return the bits of the number of a group in a large node; `size_bits` of its number of rows."""
+    return min(8, size_bits - 3, bin_bits)
+
+
+def draw_position(low: Number, high: Number, number: Number) -> Number:
+    """Return the position between two others that a number of 32 random bits draws."""
+    return low + (((high - low) * number) >> 32)

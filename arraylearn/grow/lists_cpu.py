@@ -1,0 +1,511 @@
+"""Trees grown on presorted lists, in compiled loops: every value may be a threshold.
+
+A node has the same rows in each list, sorted by the column of that list, missing values last. A split divides
+every list in place and keeps the order; a tree grows depth first, the smaller child first, so that the lists
+of a node stay in the cache::
+
+    list of column 0     | a  b  c  d  e |          | a  c | b  d  e |
+    list of column 1     | c  a  e  b  d |   -->    | c  a | e  b  d |     cut after its second row
+                         start          stop        start  middle    stop
+
+Several threads first split the largest nodes together, some lists each; then each grows nodes of its own.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arraylearn.backend.cpu.jit import Host, Whole, entry, part
+from arraylearn.backend.cpu.unsigned import index
+from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.grow import formulas
+from arraylearn.grow.gini import FEW_CLASSES
+from arraylearn.grow.lists import SortedRows
+from arraylearn.grow.scan_cpu import (
+    BEFORE,
+    BORDERS,
+    SIDE,
+    STRIDE,
+    ListData,
+    ScanBuffers,
+    Span,
+    scan_borders,
+    scan_classes,
+)
+from arraylearn.grow.trees import LEAF, GrowthLimits, Trees
+from arraylearn.grow.trees_cpu import in_level_order
+
+__all__ = ["grow_lists", "search_lists"]
+
+# Nodes that wait on the stack: the smaller child goes first, so that their sizes double.
+_STACK = 64
+# A second thread pays from so many values on; a smaller node is no job of its own.
+_WORTH_A_THREAD = 100_000
+_JOBS_PER_THREAD = 8
+# Nodes that all threads may split together, before each has nodes of its own.
+_MOST_TOGETHER = 64
+
+# What the entry does with the jobs.
+_SEARCH, _SPLIT, _DIVIDE, _GROW = range(4)
+# Columns of a job, and of the stack.
+_NODE, _START, _STOP, _LEVELS = range(4)
+# Columns of `_Slots.ints`.
+_FEATURE, _LOW, _HIGH, _CHILD, _RIGHT = range(5)
+# Columns of `_ListFound.ints`: list, last position of the known rows on the left, whether missing rows go
+# left; the first position of the right child; which children may be split: 1 the left one, 2 the right one.
+_LIST, _POSITION, _GOES_LEFT, _MIDDLE, _OPEN = range(5)
+
+_pair_gain = part(formulas.pair_gain)
+_surplus_gain = part(formulas.surplus_gain)
+_squares_gain = part(formulas.squares_gain)
+
+
+class _Plan(NamedTuple):
+    first: int  # the first of the lists to search and divide
+    end: int  # after the last of them
+    least: int  # weight of a side, at least
+    least_to_split: int  # weight of a node that may be split, at least
+    min_gain: float
+
+
+class _Slots(NamedTuple):
+    """Nodes where they were found: the given ones first, siblings side by side, with gaps."""
+
+    ints: Host  # (5, s) int32
+    gain: Host  # (s,) float32
+    sums: Host  # (s, c) int64
+
+
+class _ListFound(NamedTuple):
+    """The best split of each job."""
+
+    ints: Host  # (k, 5) int64: see `_LIST`
+    gain: Host  # (k,) float32
+    score: Host  # (k,) float64, -1: there is none
+    left: Host  # (k, c) int64
+
+
+# ---- the best list of a node
+
+
+@part
+def _count_known(rows: Host, values: Host, start: Whole, stop: Whole) -> Any:
+    """Return the position after the last known value of a list, whose missing values come last."""
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if np.isnan(values[rows[middle]]):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@part
+def _search(
+    plan: _Plan,
+    data: ListData,
+    job: Whole,
+    jobs: Host,
+    slots: _Slots,
+    found: _ListFound,
+    buffers: ScanBuffers,
+) -> None:
+    """Find the best split of a job; the gains of lists are compared in float32."""
+    node, start, stop = jobs[job, _NODE], jobs[job, _START], jobs[job, _STOP]
+    counts, sums = slots.sums[node], buffers.sums
+    n_classes, is_weighted = counts.shape[0], data.weights.shape[0] > 0
+    total, squares = np.int64(0), np.int64(0)
+    for k in range(n_classes):
+        total += counts[k]
+        squares += counts[k] * counts[k]
+        sums[BEFORE, k] = 0
+    size = float(total)
+    feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), -1.0
+    for f in range(plan.first, plan.end):
+        if data.allowed.shape[0] > 0 and not data.allowed[f, job]:
+            continue
+        rows, values = data.lists[f], data.columns[f]
+        known = _count_known(rows, values, start, stop) if data.has_missing else stop
+        # a list whose best is no better than that of a list before it does not win
+        top, place, side = score, -1, 0
+        for turn in range(2 if known < stop else 1):  # missing rows on the right, then on the left
+            if turn == 1:
+                for i in range(index(known), index(stop)):
+                    row = rows[i]
+                    own = np.int64(0)
+                    if n_classes > FEW_CLASSES:
+                        own = np.int64(data.class_of[row])
+                    else:
+                        for k in range(n_classes - 1):
+                            own += row >= data.borders[k]
+                    sums[BEFORE, own] += data.weights[row] if is_weighted else 1
+            span = Span(start, known, total, plan.least, turn == 0 and known < stop)
+            if n_classes <= FEW_CLASSES:
+                reached, at = scan_borders(rows, values, data, span, counts, top, buffers)
+            else:
+                reached, at = scan_classes(rows, values, data, span, counts, top, buffers)
+            if at >= 0:
+                top, place, side = reached, at, turn
+        if known < stop:
+            for k in range(n_classes):
+                sums[BEFORE, k] = 0
+        if place < 0:
+            continue
+        if n_classes == 2:
+            reached = _pair_gain(top, size)
+        elif n_classes <= FEW_CLASSES:
+            reached = _surplus_gain(top, size)
+        else:
+            reached = _squares_gain(top, float(squares), size)
+        gained = np.float32(reached if reached > 0.0 else 0.0)
+        if gained > gain:
+            feature, position, goes_left, gain, score = f, place, side, gained, top
+            n_left, n_right = 0, 0
+            for k in range(n_classes):
+                found.left[job, k] = sums[SIDE, k]
+                n_left += sums[SIDE, k] > 0
+                n_right += counts[k] > sums[SIDE, k]
+            if n_left <= 1 and n_right <= 1:
+                break  # both sides hold one class: other lists are at most as good
+    ints = found.ints
+    ints[job, _LIST], ints[job, _POSITION], ints[job, _GOES_LEFT] = feature, position, goes_left
+    found.gain[job], found.score[job] = gain, score
+
+
+# ---- the children
+
+
+@part
+def _split(
+    plan: _Plan,
+    data: ListData,
+    job: Whole,
+    jobs: Host,
+    child: Whole,
+    slots: _Slots,
+    found: _ListFound,
+    buffers: ScanBuffers,
+) -> None:
+    """Write the split of a job and its children, and mark the rows that go right."""
+    node, start, stop, levels = jobs[job, _NODE], jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
+    feature, position = found.ints[job, _LIST], found.ints[job, _POSITION]
+    rows, values, ints, sums = data.lists[feature], data.columns[feature], slots.ints, slots.sums
+    known = _count_known(rows, values, start, stop) if data.has_missing else stop
+    goes_left = found.ints[job, _GOES_LEFT] > 0
+    n_left, n_right, top_left, top_right = 0, 0, 0, 0
+    for k in range(sums.shape[1]):
+        left, right = found.left[job, k], sums[node, k] - found.left[job, k]
+        sums[child, k], sums[child + 1, k] = left, right
+        n_left, n_right = n_left + left, n_right + right
+        top_left, top_right = max(top_left, left), max(top_right, right)
+    for k in range(_RIGHT + 1):
+        ints[k, child] = LEAF
+        ints[k, child + 1] = LEAF
+    ints[_FEATURE, node], ints[_CHILD, node] = feature, child
+    ints[_LOW, node], ints[_HIGH, node] = rows[position], rows[position + 1]
+    # where the node has no missing values, later ones follow the heavier child
+    ints[_RIGHT, node] = (0 if goes_left else 1) if known < stop else (1 if n_right > n_left else 0)
+    slots.gain[node] = found.gain[job]
+    is_deep = levels == 1
+    opens = 1 if top_left < n_left and n_left >= plan.least_to_split and not is_deep else 0
+    opens += 2 if top_right < n_right and n_right >= plan.least_to_split and not is_deep else 0
+    found.ints[job, _MIDDLE] = position + 1 + (stop - known if goes_left else 0)
+    found.ints[job, _OPEN] = opens
+    if opens > 0:
+        is_right = buffers.is_right
+        for i in range(index(start), index(position + 1)):
+            is_right[rows[i]] = 0
+        for i in range(index(position + 1), index(known)):
+            is_right[rows[i]] = 1
+        for i in range(index(known), index(stop)):
+            is_right[rows[i]] = 0 if goes_left else 1
+
+
+@part
+def _divide(
+    plan: _Plan, data: ListData, job: Whole, jobs: Host, found: _ListFound, buffers: ScanBuffers
+) -> None:
+    """Put the left rows of each list before the right ones, as far as the sides go on."""
+    is_right, spare, ints = buffers.is_right, buffers.spare, found.ints
+    one, first, end = index(1), index(jobs[job, _START]), index(jobs[job, _STOP])
+    middle, opens = index(ints[job, _MIDDLE]), ints[job, _OPEN]
+    for f in range(plan.first, plan.end):
+        if f == ints[job, _LIST] and ints[job, _GOES_LEFT] == 0:
+            continue  # divided by its order
+        rows = data.lists[f]
+        if opens == 3:
+            at, put = first, index(0)
+            for i in range(first, end):
+                row = rows[i]
+                right = index(is_right[row])
+                rows[at] = row
+                spare[put] = row
+                at += one - right
+                put += right
+            for i in range(end - middle):
+                rows[middle + i] = spare[i]
+        elif opens == 1:
+            at, i = first, first
+            while at < middle:
+                row = rows[i]
+                rows[at] = row
+                at += one - index(is_right[row])
+                i += one
+        else:
+            # backwards; positions count from one, as nothing unsigned is below 0
+            at, i = end, end
+            while at > middle:
+                row = rows[i - one]
+                rows[at - one] = row
+                at -= index(is_right[row])
+                i -= one
+
+
+@part
+def _push(job: Whole, jobs: Host, child: Whole, found: _ListFound, stack: Host, height: Whole) -> Any:
+    """Put the children that may be split on the stack, the smaller one on top; return its height."""
+    start, stop, levels = jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
+    middle, opens = found.ints[job, _MIDDLE], found.ints[job, _OPEN]
+    is_left_smaller = middle - start < stop - middle
+    for turn in range(2):
+        is_left = (turn == 1) == is_left_smaller
+        if opens & (1 if is_left else 2):
+            stack[height, _NODE] = child if is_left else child + 1
+            stack[height, _START] = start if is_left else middle
+            stack[height, _STOP] = middle if is_left else stop
+            stack[height, _LEVELS] = levels - 1 if levels > 0 else levels
+            height += 1
+    return height
+
+
+@entry
+def _run(
+    task: Whole,
+    plan: _Plan,
+    data: ListData,
+    jobs: Host,
+    child: Whole,
+    slots: _Slots,
+    found: _ListFound,
+    buffers: ScanBuffers,
+) -> Any:
+    """Search all jobs, split or divide the first one, or grow all that is below them.
+
+    New nodes stand from `child` on; those below a job that is grown, twice its start later.
+    """
+    stack, height = buffers.stack, 0
+    if task == _SEARCH:
+        for job in range(jobs.shape[0]):
+            _search(plan, data, job, jobs, slots, found, buffers)
+    elif task == _SPLIT:
+        _split(plan, data, 0, jobs, child, slots, found, buffers)
+        height = _push(0, jobs, child, found, stack, 0)
+    elif task == _DIVIDE:
+        _divide(plan, data, 0, jobs, found, buffers)
+    else:
+        for b in range(jobs.shape[0]):
+            free = child + 2 * jobs[b, _START]
+            for k in range(4):  # an assignment of arrays would take seconds to compile
+                stack[0, k] = jobs[b, k]
+            height = 1
+            while height > 0:
+                top = height - 1
+                _search(plan, data, top, stack, slots, found, buffers)
+                if found.score[top] < 0 or found.gain[top] < plan.min_gain:
+                    height = top
+                    continue
+                _split(plan, data, top, stack, free, slots, found, buffers)
+                if found.ints[top, _OPEN] > 0:
+                    _divide(plan, data, top, stack, found, buffers)
+                height = _push(top, stack, free, found, stack, top)
+                free += 2
+    return height
+
+
+# ---- threads
+
+
+def _as_arrays(rows: SortedRows, allowed: Host | None = None) -> ListData:
+    ends, c = rows.class_ends, len(rows.class_ends)
+    borders = np.full(BORDERS, ends[-1], dtype=np.uint32)
+    borders[: c - 1] = ends[: min(c - 1, BORDERS)]
+    kind = np.uint8 if c <= 256 else np.int32
+    class_of = np.empty(0, dtype=kind)
+    if c > FEW_CLASSES:
+        class_of = np.arange(c, dtype=kind).repeat(np.diff(ends, prepend=0))
+    return ListData(
+        np.ascontiguousarray(rows.lists).view(np.uint32),
+        np.ascontiguousarray(rows.columns),
+        borders,
+        class_of,
+        np.empty(0, dtype=np.int64) if rows.weights is None else np.ascontiguousarray(rows.weights),
+        rows.has_missing,
+        np.ones((0, 0), dtype=np.bool_) if allowed is None else np.ascontiguousarray(allowed),
+    )
+
+
+def grow_lists(rows: SortedRows, starts: Host, counts: Host, growth: GrowthLimits) -> Trees:
+    """Grow all that is below some nodes.
+
+    Parameters
+    ----------
+    rows : SortedRows
+        Its lists are in disorder afterwards. The side of missing values is learned.
+    starts : int64 array (k,)
+        Where the rows of each node begin in the lists, which they fill.
+    counts : int64 array (k, c)
+        Class weights of the nodes.
+    growth : GrowthLimits
+        When to stop. A node of one class is not split. The given nodes are all tried.
+
+    Returns
+    -------
+    Trees
+        k of them, with their levels side by side: all roots, the children of all roots, and so on. `low` and
+        `high` are the rows on both sides of a cut.
+    """
+    data = _as_arrays(rows)
+    (d, m), (k, c) = data.lists.shape, counts.shape
+    n_top = k + 2 * _MOST_TOGETHER
+    slots = _Slots(
+        np.empty((_RIGHT + 1, n_top + 2 * m), dtype=np.int32),
+        np.empty(n_top + 2 * m, dtype=np.float32),
+        np.empty((n_top + 2 * m, c), dtype=np.int64),
+    )
+    slots.ints[:, :k], slots.sums[:k] = LEAF, counts
+    jobs = _jobs(starts, m, growth.n_levels)
+    plan = _Plan(0, d, max(1, growth.least), growth.least_to_split, growth.min_gain - 1e-12)
+    jobs = _split_large(plan, data, jobs, slots, n_top)
+
+    def grow(some: Host) -> None:
+        largest = int((some[:, _STOP] - some[:, _START]).max())
+        buffers, found = _make_buffers(data, c, largest), _make_found(_STACK, c)
+        _run(_GROW, plan, data, some, n_top, slots, found, buffers)
+
+    parallel_map(grow, _share(jobs, d))
+    return _as_trees(slots, k, data.has_missing)
+
+
+def search_lists(
+    rows: SortedRows, starts: Host, counts: Host, least: int, allowed: Host | None
+) -> tuple[Host, Host, Host, Host]:
+    """Find the best split of each node: the fields of `ListSplits`."""
+    (d, m), data = rows.lists.shape, _as_arrays(rows, allowed)
+    counts = np.ascontiguousarray(counts)
+    slots = _Slots(np.empty((_RIGHT + 1, 0), np.int32), np.empty(0, np.float32), counts)
+    plan, jobs = _Plan(0, d, max(1, least), 0, 0.0), _jobs(starts, m, -1)
+    found = _search_together(plan, data, jobs, slots)
+    if allowed is not None and (is_none := found.score < 0).any():
+        # where none of the allowed lists has a split, all may
+        found = _search_together(plan, data._replace(allowed=data.allowed | is_none), jobs, slots)
+    return found.ints[:, _LIST], found.score, found.ints[:, _POSITION], found.left
+
+
+def _jobs(starts: Host, m: int, n_levels: int) -> Host:
+    k = starts.shape[0]
+    jobs = np.empty((k, 4), dtype=np.int64)
+    jobs[:, _NODE], jobs[:, _START], jobs[:, _LEVELS] = np.arange(k), starts, n_levels
+    jobs[:-1, _STOP], jobs[-1:, _STOP] = starts[1:], m
+    return jobs
+
+
+def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
+    """Make the scratch of a thread that divides nodes of up to so many rows; 0: it only searches."""
+    return ScanBuffers(
+        np.empty((_STACK, 4), dtype=np.int64),
+        np.empty(data.columns.shape[1] if largest else 0, dtype=np.uint8),
+        np.empty(largest + 1, dtype=np.uint32),
+        np.zeros((BORDERS + 2, STRIDE)),
+        np.empty(STRIDE, dtype=np.int64),
+        np.empty((2, STRIDE), dtype=np.int64),
+        np.empty((3, n_classes), dtype=np.int64),
+    )
+
+
+def _make_found(k: int, n_classes: int) -> _ListFound:
+    ints, left = np.zeros((k, _OPEN + 1), dtype=np.int64), np.zeros((k, n_classes), dtype=np.int64)
+    return _ListFound(ints, np.empty(k, dtype=np.float32), np.empty(k), left)
+
+
+def _groups(plan: _Plan, m: int) -> list[_Plan]:
+    """Give each thread that pays some of the lists."""
+    d = plan.end
+    n_groups = min(d, get_num_threads()) if d * m >= _WORTH_A_THREAD else 1
+    bounds = [round(d * g / n_groups) for g in range(n_groups + 1)]
+    return [plan._replace(first=first, end=end) for first, end in pairwise(bounds)]
+
+
+def _search_together(plan: _Plan, data: ListData, jobs: Host, slots: _Slots) -> _ListFound:
+    """Search each job with all threads, some lists each."""
+    k, c = jobs.shape[0], slots.sums.shape[1]
+
+    def search(part_of: _Plan) -> _ListFound:
+        found = _make_found(k, c)
+        _run(_SEARCH, part_of, data, jobs, 0, slots, found, _make_buffers(data, c, 0))
+        return found
+
+    parts = parallel_map(search, _groups(plan, int((jobs[:, _STOP] - jobs[:, _START]).sum())))
+    if len(parts) == 1:
+        return parts[0]
+    best = np.stack([found.gain for found in parts]).argmax(axis=0)  # the first list among equals
+    return _ListFound(*(np.stack(field)[best, np.arange(k)] for field in zip(*parts, strict=True)))
+
+
+def _split_large(plan: _Plan, data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
+    """Split nodes that are too large for one thread; return what is left to grow, by position."""
+    n_threads, child, (d, m) = get_num_threads(), n_top - 2 * _MOST_TOGETHER, data.lists.shape
+    limit = max(_WORTH_A_THREAD // d, m // (2 * n_threads))
+    while n_threads > 1 and child + 2 <= n_top and jobs.shape[0]:
+        sizes = jobs[:, _STOP] - jobs[:, _START]
+        largest = int(sizes.argmax())
+        if sizes[largest] <= limit:
+            break
+        job, jobs = jobs[largest : largest + 1], np.delete(jobs, largest, axis=0)
+        found = _search_together(plan, data, job, slots)
+        if found.score[0] < 0 or found.gain[0] < plan.min_gain:
+            continue
+        buffers = _make_buffers(data, slots.sums.shape[1], int(sizes[largest]))
+        n_open = _run(_SPLIT, plan, data, job, child, slots, found, buffers)
+        child += 2
+
+        def divide(
+            part_of: _Plan, job: Host = job, found: _ListFound = found, shared: ScanBuffers = buffers
+        ) -> None:
+            own = shared._replace(spare=np.empty_like(shared.spare))
+            _run(_DIVIDE, part_of, data, job, 0, slots, found, own)
+
+        if n_open:
+            parallel_map(divide, _groups(plan, int(sizes[largest])))
+            jobs = np.concatenate((jobs, buffers.stack[:n_open]))
+    return jobs[jobs[:, _START].argsort()]
+
+
+def _share(jobs: Host, d: int) -> list[Host]:
+    """Cut the jobs into shares of about equal numbers of rows, the largest ones first."""
+    sizes = jobs[:, _STOP] - jobs[:, _START]
+    total, n_threads = int(sizes.sum()), get_num_threads()
+    if total == 0:
+        return []
+    if n_threads == 1 or total * d < _WORTH_A_THREAD:
+        return [jobs]
+    share = max(_WORTH_A_THREAD // (2 * d), total // (_JOBS_PER_THREAD * n_threads))
+    number = (np.cumsum(sizes) - sizes) // share
+    shares = np.split(jobs, np.flatnonzero(np.diff(number)) + 1)
+    return sorted(shares, key=lambda some: -int((some[:, _STOP] - some[:, _START]).sum()))
+
+
+def _as_trees(slots: _Slots, k: int, has_missing: bool) -> Trees:
+    where, first, depth = in_level_order(slots.ints[_CHILD], slots.gain.shape[0], k)
+    feature, low, high, _, right = slots.ints.take(where, axis=1)
+    fields = feature, low, high, first, depth
+    return Trees(
+        np.arange(k),
+        *fields,
+        slots.gain.take(where),
+        slots.sums.take(where, axis=0),
+        right > 0 if has_missing else None,
+    )

@@ -1,0 +1,139 @@
+"""What compiled growth works on: rows, nodes, buffers, and the plan that is the same for all nodes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from arraylearn.backend.cpu.jit import Host, Whole
+
+__all__ = [
+    "CHILD",
+    "DEPTH",
+    "FEATURE",
+    "FIRST",
+    "GINI",
+    "HIGH",
+    "LEFT",
+    "LOW",
+    "LOWER",
+    "MISSING_RIGHT",
+    "NEWTON",
+    "NEWTON_BOUNDED",
+    "NODE",
+    "NONE",
+    "SIZE",
+    "START",
+    "STOP",
+    "TABLE",
+    "Column",
+    "Newton",
+    "Nodes",
+    "Plan",
+    "Rows",
+    "Scratch",
+]
+
+# Criteria: NEWTON under bounds keeps the values of nodes within bounds, for columns along which they may only
+# rise or fall.
+GINI, NEWTON, NEWTON_BOUNDED = range(3)
+# Lines of `Nodes.ints`.
+FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
+# Columns of `Scratch.stack`, `Scratch.jobs` and `Scratch.cuts`; the last has the left sum of a cut, too.
+NODE, FIRST, STOP, DEPTH, TABLE, LEFT = range(6)
+NONE = -1
+
+# The lower half of a packed number.
+LOWER = (1 << 32) - 1
+
+
+class Rows(NamedTuple):
+    """The rows of a tree in the order of its nodes; arrays have some entries to spare at their end."""
+
+    cells: Host  # (n * d,) the bins of a row side by side
+    bins: Host  # (d, n) the same, those of a column side by side
+    order: Host  # (m,) uint32 row ids
+    carry: Host  # (m,) int64: a packed pair, or (weight << 32) + class
+    spare_order: Host  # (m,) uint32
+    spare_carry: Host  # (m,) int64
+
+
+class Newton(NamedTuple):
+    """What NEWTON needs besides."""
+
+    unit: float
+    ridge: float  # added to hessians, in units
+    smoothing: float  # of categories, as a hessian in units
+    l2: float  # added to hessians
+    least_hessian: float  # of a side
+    least_leaf: float  # rows of average hessian on a side
+
+
+class Plan(NamedTuple):
+    """What is the same for all nodes; a unit is that of the packed hessian and gradient."""
+
+    criterion: int
+    n_bins: int  # the last one holds missing values
+    n_numeric: (
+        int  # columns from there on are nominal: their bins are tried in the order of G / (H + smoothing)
+    )
+    max_depth: int
+    max_leaves: int  # the largest gain is split first until there are so many; 0: all that gain enough
+    small: int  # nodes of up to so many rows are put in order, not counted
+    keeps_rows: bool  # whether the rows end in the order of the leaves (but for those at the greatest depth)
+    has_missing: bool  # whether `use_missing` has any column
+    least_rows: int  # of a node that may be split
+    least_weight: float  # of a node that may be split: weight, or hessian
+    least_side: float  # of a side: weight, or hessian in units
+    min_gain: float
+    newton: Newton
+    is_used: Host  # (d,) bool: the columns that may be split
+    use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
+    trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
+
+
+class Nodes(NamedTuple):
+    """Nodes in slots, the root in slot 0.
+
+    The children of a node whose right rows begin at position p are in 2 p - 1 and 2 p, those of a node whose
+    rows, from p on, were not divided in 2 p + 1 and 2 p + 2: no two threads write to one slot.
+    """
+
+    ints: Host  # (7, s) int32
+    gain: Host  # (s,) float32
+    sums: Host  # (s, w) int64
+    bounds: Host  # (s, 2) float64: least and greatest value, for NEWTON_BOUNDED
+    sets: Host  # (s, b) uint8: bins that go right, where a column is nominal
+
+
+class Scratch(NamedTuple):
+    """Buffers of one thread; the tables belong to all of them."""
+
+    tables: Host  # (t, d * n_bins * w) int64
+    free: Host  # (t,) int64: the tables that this thread may take
+    n_free: Host  # (1,) int64: how many they are
+    stack: Host  # (s, 6) int64: nodes to look at
+    jobs: Host  # (s, 6) int64: nodes that are handed back
+    cuts: Host  # (2 max_leaves, 6) int64: cuts that may be made
+    cut_gains: Host  # (2 max_leaves,) float64: what they gain; 0 where it was made
+    scores: Host  # (b,) float64
+    bits: Host  # the same memory as int64, which orders numbers that are not negative
+    found: Host  # (b,) int32: the bins of the rows of a small node, or of categories in their order
+    running: Host  # (b,) int64: keys or sums of a small node, or of categories in their order
+    ratios: Host  # (b,) float32
+    sets: Host  # (2, n_bins) uint8: bins of a nominal column that go right, with missing values right or left
+    heights: Host  # (2,) int64: how many nodes are on the stack, and how many jobs
+    side: Host  # (2, w) int64: sums of the left side of a cut, and of the best one
+
+
+class Column(NamedTuple):
+    """Running sums of a column of a node, and what scores them."""
+
+    first: Whole
+    n: Whole
+    total: Whole
+    size: Whole
+    missing: Whole  # added to all of them
+    ridge: Any  # float32
+    trend: Whole
+    low: Any  # float32 bounds of values
+    high: Any

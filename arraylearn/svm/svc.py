@@ -1,0 +1,282 @@
+"""The support vector classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from arraylearn.backend.namespace import HOST, read_flags
+from arraylearn.backend.random import RandomState
+from arraylearn.checks import check_choice, refuse
+from arraylearn.estimator import Batch
+from arraylearn.kernels import Kernel, Linear
+from arraylearn.svm.convergence import warn_unfinished
+from arraylearn.svm.decision import assemble, host_vectors
+from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.svm.margins import solve_tasks
+from arraylearn.svm.parameters import (
+    check_memory,
+    check_price,
+    check_shared,
+    class_factors,
+    make_matrix,
+    make_settings,
+)
+from arraylearn.svm.prediction import PredictingSVC
+from arraylearn.svm.probability import calibrate
+from arraylearn.svm.solvers.stages import SOLVERS, SolverName
+from arraylearn.svm.tasks import (
+    LastFit,
+    Task,
+    TaskResult,
+    class_tasks,
+    lay_out_pairs,
+    lay_out_tasks,
+    pair_tasks,
+    restart,
+    slacks,
+)
+from arraylearn.weights import read_weights
+
+__all__ = ["SVC"]
+
+Host = Any  # a NumPy array
+
+
+class SVC(PredictingSVC):
+    r"""Support vector classifier with kernels, soft and hard margins, for two and more classes.
+
+    Minimizes :math:`\tfrac12 \lVert w \rVert^2 + \sum_i C_i \xi_i` with
+    :math:`y_i (\langle w, \phi(x_i) \rangle + b) \ge 1 - \xi_i`, through its dual, to LIBSVM's stopping rule.
+
+    Parameters
+    ----------
+    C : float
+        Price of the slack of a row, its distance beyond its margin; ``inf`` asks for a hard margin and raises
+        where the rows are not separable. ``sample_weight`` and ``class_weight`` multiply it row by row.
+    kernel : str, Kernel or callable
+        ``"linear"``, ``"poly"``, ``"rbf"`` (``"gaussian"``), ``"sigmoid"``, ``"precomputed"`` (then `X` holds
+        kernel values), a kernel object of `arraylearn.kernels` (sums and products too), or a function of two
+        tables of rows.
+    degree, gamma, coef0
+        Of the kernel, see `arraylearn.kernels.as_kernel`; ``gamma="scale"`` is 1 / (columns x variance of X),
+        ``"auto"`` 1 / columns.
+    multiclass : {"ovo", "ova"}
+        One against one: every pair of classes votes, equal votes are decided by the summed decision values.
+        One against all: the largest decision value wins.
+    probability : bool
+        Whether to learn `predict_proba`: a sigmoid of each task's decision values, fitted to five-fold
+        cross-validation (five more fits), and for one against one coupled over the pairs.
+    decision_function_shape : {"ovr", "ovo"}
+        For one against one: whether `decision_function` gives a score per class or a value per pair.
+    solver : {"auto", "decomposition", "newton", "dense"}
+        Working-set decomposition; Newton's method in the columns (linear kernel only); whole kernel
+        matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows, "newton" for the
+        linear kernel, decomposition otherwise, and Newton's method on a low-rank factor of the kernel matrix
+        where decomposition converges slowly.
+    tol : float
+        Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). Where rounding
+        does not allow it, the solver stops with a warning that states the violation reached.
+    max_iter : int
+        Most steps per task (pairs of multipliers, or Newton steps); -1 for no limit.
+    cache_size : float
+        Megabytes for kernel values.
+    class_weight : dict, "balanced" or None
+        Factors of C by class; "balanced" makes them inversely proportional to the classes' weights.
+    warm_start : bool
+        Start from the multipliers of the last fit where that had as many rows and the same tasks.
+    random_state : int, Generator or None
+        Seed of the folds of `probability`.
+    verbose : bool or callable
+        True logs progress through ``logging.getLogger("arraylearn.svm")``; a callable receives the number of
+        steps and the gap.
+    backend : str, optional
+        Where to compute; default: where the input is.
+
+    Attributes
+    ----------
+    classes_ : array (k,)
+        The labels.
+    support_ : array (s,)
+        Positions of the support vectors, ordered by class.
+    support_vectors_ : array (s, d)
+        The support vectors; empty for a precomputed kernel.
+    n_support_ : array (k,)
+        Their number in each class.
+    dual_coef_ : array (1, s), (k - 1, s) or (k, s)
+        Signed multipliers: for two classes positive for ``classes_[1]``; for one against one in LIBSVM's
+        layout; for one against all a row per class.
+    intercept_ : array (p,)
+        Of each of the p tasks.
+    coef_ : array (p, d)
+        Column weights; linear kernel only.
+    margin_ : array (p,)
+        Width 2 / ||w|| of the margin of each task.
+    slack_ : array (n,) or (n, p)
+        Slack of each training row in each task; 0 where it is not part of the task.
+    objective_, gap_, n_iter_, converged_ : arrays (p,)
+        Dual objective, remaining violation, steps, and whether the tolerance was met.
+    last_fit_ : LastFit
+        The tasks and multipliers from which the next fit starts; with ``warm_start=True`` only.
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, LIBSVM: a library for support vector machines, 2011. R.-E. Fan, P.-H. Chen,
+    C.-J. Lin, Working set selection using second order information, JMLR 2005.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> X, y = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 2.0]], [1, 1, -1, -1]
+    >>> clf = al.SVC(C=float("inf"), kernel="linear", tol=1e-6).fit(X, y)
+    >>> clf.coef_.round(3), clf.intercept_.round(3), clf.margin_.round(3)
+    (array([[-2., -2.]]), array([3.]), array([0.707]))
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: float | Literal["scale", "auto"] = "scale",
+        coef0: float = 0.0,
+        multiclass: Literal["ovo", "ova"] = "ovo",
+        probability: bool = False,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        solver: SolverName = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        warm_start: bool = False,
+        random_state: RandomState = None,
+        verbose: bool | Callable[[int, float], None] = False,
+        backend: str | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.multiclass = multiclass
+        self.probability = probability
+        self.decision_function_shape = decision_function_shape
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.backend = backend
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from labelled rows.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+            Numbers; for a precomputed kernel the kernel values (n, n).
+        y : array-like (n,)
+            Labels of at least two classes.
+        sample_weight : array-like (n,), optional
+            Factors of C, row by row.
+        """
+        self._check_parameters()
+        before: LastFit | None = getattr(self, "last_fit_", None) if self.warm_start else None
+        with self._fitting():
+            batch, labels = self._open_fit(X, y)
+            bound = self._bounds(labels.codes, sample_weight)
+            codes, k = labels.codes, self.classes_.shape[0]
+            _refuse_one_class(codes, bound, k)
+            kernel, matrix = self._make_matrix(batch)
+            tasks = (class_tasks if self.multiclass == "ova" else pair_tasks)(codes, k)
+            settings = make_settings(self)
+            is_linear = isinstance(kernel, Linear)
+            results = solve_tasks(
+                matrix, tasks, bound, settings,
+                solver=self.solver, is_linear=is_linear, starts=restart(before, tasks, bound),
+            )  # fmt: skip
+            self._keep(batch, kernel, codes, tasks, results)
+            if self.probability:
+                self.sigmoids_ = calibrate(
+                    matrix, tasks, bound, settings,
+                    solver=self.solver, is_linear=is_linear, random_state=self.random_state,
+                )  # fmt: skip
+            if self.warm_start:
+                self.last_fit_ = LastFit(tasks, [result.beta for result in results], bound)
+        warn_unfinished(self, results)
+        return self
+
+    # ---- before the solve
+
+    def _check_parameters(self) -> None:
+        check_price(self.C)
+        check_shared(self)
+        check_choice("multiclass", self.multiclass, ("ovo", "ova"))
+        check_choice("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        check_choice("solver", self.solver, SOLVERS)
+        is_linear = isinstance(self.kernel, Linear) or (
+            isinstance(self.kernel, str) and self.kernel == "linear"
+        )
+        if self.solver == "newton" and not is_linear:
+            raise refuse("solver", "'newton' is for the linear kernel only", f"kernel={self.kernel!r}")
+
+    def _bounds(self, codes: Host, sample_weight: Any) -> Host:
+        """Return the C of each row, on the host."""
+        weight = read_weights(sample_weight, codes.shape[0], HOST)
+        weight = np.ones(codes.shape[0]) if weight is None else weight
+        factor = class_factors(self.class_weight, self.classes_, codes, weight)
+        bound = factor[codes] * weight
+        # rows without weight are left out even where C is infinite (inf * 0 is NaN)
+        bound[bound > 0] *= float(self.C)
+        return bound
+
+    def _make_matrix(self, batch: Batch) -> tuple[Kernel, KernelMatrix]:
+        """Make the kernel and its matrix, after the checks that need the rows."""
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+        if self.solver == "dense":
+            n_bytes = 24 * batch.table.n_rows**2
+            remedy = "Raise it, or use solver='decomposition'."
+            check_memory(n_bytes, self.cache_size, "solver='dense' with whole kernel matrices", remedy)
+        return make_matrix(self, batch.place, batch.table.numeric)
+
+    # ---- after the solve
+
+    def _keep(
+        self, batch: Batch, kernel: Kernel, codes: Host, tasks: list[Task], results: list[TaskResult]
+    ) -> None:
+        """Set the fitted attributes."""
+        k = self.classes_.shape[0]
+        is_pairwise = self.multiclass == "ovo" and k > 2
+        layout = (lay_out_pairs if is_pairwise else lay_out_tasks)(codes, tasks, results)
+        is_support = (layout != 0).any(axis=0)
+        by_class = [((codes == c) & is_support).nonzero()[0] for c in range(k)]
+        support, sizes = np.concat(by_class), np.asarray([idx.shape[0] for idx in by_class])
+        weights, intercept = layout[:, support], np.asarray([result.intercept for result in results])
+        ends = tuple(sizes.cumsum().tolist()) if is_pairwise else ()
+        x = batch.table.numeric
+        machine = assemble(batch.place, kernel, x, support, weights, intercept, ends=ends)
+        self.kernel_, self.model_ = kernel, machine
+        self.support_, self.n_support_, self.support_vectors_ = support, sizes, host_vectors(machine)
+        self.dual_coef_, self.intercept_ = weights, intercept
+        self.margin_ = np.asarray([result.margin for result in results])
+        self.slack_ = slacks(codes.shape[0], tasks, results)
+        self.objective_ = np.asarray([result.objective for result in results])
+        self.gap_ = np.asarray([result.gap for result in results])
+        self.n_iter_ = np.asarray([result.n_iter for result in results])
+        self.converged_ = np.asarray([result.is_converged for result in results])
+
+
+def _refuse_one_class(codes: Host, bound: Host, n_classes: int) -> None:
+    """Raise unless at least two classes have rows with a positive weight."""
+    n_present = sum(bool((bound[codes == c] > 0).any()) for c in range(n_classes))
+    if n_present < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {n_present} class"
+            f"{'' if n_present == 1 else 'es'} with positive weight in `y`."
+        )

@@ -1,0 +1,42 @@
+"""Thresholds change for a block, for all threads, and every field has a default and a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import pytest
+
+from arraylearn.backend.tuning import Tuning, get_tuning, tuned
+
+
+def test_a_block_changes_what_it_names_and_nothing_else():
+    with tuned(svm_path_rows=3) as changed, tuned(rule_first_blocks=1):
+        assert changed == Tuning(svm_path_rows=3)
+        assert get_tuning() == Tuning(svm_path_rows=3, rule_first_blocks=1)
+    assert get_tuning() == Tuning()
+
+
+def test_an_error_restores_the_thresholds():
+    with pytest.raises(KeyError), tuned(compiled_values=1):
+        raise KeyError
+    assert get_tuning() == Tuning()
+
+
+def test_worker_threads_see_the_change():
+    seen = []
+    worker = threading.Thread(target=lambda: seen.append(get_tuning().compiled_values))
+    with tuned(compiled_values=7):
+        worker.start()
+        worker.join()
+    assert seen == [7]
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(TypeError, match="no_such_threshold"), tuned(no_such_threshold=1):
+        pass
+
+
+def test_every_field_has_a_reason():
+    text = Tuning.__doc__ or ""
+    assert [field.name for field in dataclasses.fields(Tuning) if f"    {field.name} : " not in text] == []
