@@ -291,5 +291,5 @@ def test_from_how_much_work_on_the_body_is_chosen():
 def test_other_libraries_run_the_array_program(rung):
     plan = drawn.DrawnPlan(9, 2, None, 2, 1, np.array([[0]]))
     with use_compiled("auto"):
-        body = drawn.choose_body(locate(rung.from_host(np.zeros(1))), 10**9, plan, 9)
+        body = drawn.choose_body(locate(rung.from_host(np.zeros(1, dtype=np.int64))), 10**9, plan, 9)
     assert isinstance(body, str) == (rung.name not in ("numpy", "compiled") or not is_numba_installed())
