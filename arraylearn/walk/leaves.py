@@ -8,7 +8,7 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.compiling import get_compiled, is_numba_installed
+from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import is_on_host, library_name, locate
 from arraylearn.backend.native import native
@@ -34,13 +34,11 @@ def choose_body(xp: Namespace, trees: PackedTrees, n_rows: int, n_columns: int) 
         return kernel
     if library_name(xp) != "numpy":
         return "not on a CPU of NumPy"
-    mode = get_compiled()
-    if mode == "never":
+    if get_compiled() == "never":
         return "compiled bodies are switched off"
-    if not is_numba_installed():
-        return "Numba is not installed"
-    if mode == "auto" and n_rows * trees.root.shape[0] * max(1, trees.depth) < LEAST_STEPS:
-        return "less work than 100,000 steps"
+    n_steps = n_rows * trees.root.shape[0] * max(1, trees.depth)
+    if not is_worth_compiling(n_steps, LEAST_STEPS):
+        return "less work than 100,000 steps" if n_steps < LEAST_STEPS else "Numba is not installed"
     from arraylearn.walk import leaves_cpu, planes_cpu
 
     if planes_cpu.pays_for(trees, n_rows, n_columns):

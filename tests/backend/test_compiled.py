@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -15,8 +14,9 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import compiling
+from arraylearn.backend import native as bodies
 from arraylearn.backend.compiling import is_worth_compiling, use_compiled
-from arraylearn.backend.native import compiled, native
+from arraylearn.backend.native import native
 from arraylearn.backend.native import numpy as numpy_bodies
 from arraylearn.backend.tuning import Tuning, tuned
 from tests.backends.rungs import RUNGS
@@ -36,14 +36,14 @@ xp = RUNGS["numpy"].load()
 def invented(monkeypatch):
     """A primitive with two bodies that return which of them ran."""
     monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
-    monkeypatch.setitem(compiled.BODIES, "double", "nowhere")
-    monkeypatch.setattr(compiled, "load_body", lambda name: lambda values: ("compiled", 2 * values))
+    monkeypatch.setitem(bodies.COMPILED, "double", "nowhere")
+    monkeypatch.setattr(bodies, "_load_compiled", lambda name: lambda values: ("compiled", 2 * values))
     monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
-    compiled._by_size.cache_clear()
 
 
 def body_for(n):
-    return native(xp, "double")(np.ones(n))[0]
+    values = np.ones(n)
+    return native(xp, "double", values)(values)[0]
 
 
 def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented):
@@ -55,18 +55,13 @@ def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented
             assert body_for(10) == "compiled"
 
 
-def test_values_in_records_count():
-    record = (np.ones(ENOUGH // 2), (np.ones(ENOUGH // 2), None), "text")
-    assert compiled._count_values((record, 3)) == ENOUGH
-
-
-def test_a_fused_body_sends_small_calls_to_its_parts(invented, monkeypatch):
+def test_without_a_body_for_numpy_the_portable_one_serves_small_calls(invented, monkeypatch):
     monkeypatch.delattr(numpy_bodies, "double")
     with use_compiled("auto"):
-        assert native(xp, "double")(np.ones(10)) is None
-        assert body_for(ENOUGH) == "compiled"
+        assert native(xp, "double", np.ones(10)) is None
+        assert native(xp, "double", np.ones(ENOUGH // 2), np.ones(ENOUGH // 2)) is not None
     with use_compiled("never"):
-        assert native(xp, "double") is None
+        assert native(xp, "double", np.ones(ENOUGH)) is None
 
 
 def test_always_and_never(invented):
@@ -144,10 +139,9 @@ def test_a_block_leaves_the_mode_as_it_was():
 
 
 @needs_numba
-@pytest.mark.parametrize("name", sorted(compiled.BODIES))
+@pytest.mark.parametrize("name", sorted(bodies.COMPILED))
 def test_every_entry_has_a_body(name):
-    module = importlib.import_module(compiled.module_of(name))
-    assert callable(getattr(module, name))
+    assert bodies._load_compiled(name).__name__ == name
 
 
 @needs_numba

@@ -56,7 +56,7 @@ def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Ar
     array (m, k)
         The block.
     """
-    if fast := native(xp, "gather_block"):
+    if fast := native(xp, "gather_block", rows, slots, columns):
         return fast(rows, slots, columns)
     n = rows.shape[1]
     flat = xp.reshape(slots[:, None] * n + columns[None, :], (-1,))

@@ -41,7 +41,7 @@ Host = np.ndarray[Any, Any]
 Whole = Any  # an integer, Python's or NumPy's
 
 _PACKAGE = Path(__file__).parents[2]
-_PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py", "backend/native/compiled/*.py")
+_PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py")
 _PREFIX = "arraylearn-"
 _LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _config: Any = numba.config

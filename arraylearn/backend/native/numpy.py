@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn.backend.blas import one_thread_per_product
 from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
 from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     diagonal_squares,
     gaussian_gram,
     whitened_exponents,
-)
-from arraylearn.backend.native.numpy_gather import (  # noqa: F401
-    combine_rows,
-    gather_block,
-    inverse_definite,
-    put,
 )
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
@@ -35,6 +30,8 @@ _SHORT_ROW = 1024
 _LARGE_FACTOR = 128
 # Up to this size a batch of triangular matrices is solved faster by one call of NumPy's general solver.
 _SMALL_FACTOR = 24
+# Rows that stay in the cache while they are added.
+_CHUNK_ROWS = 32
 
 
 def segment_sum(values: Host, segments: Host, n: int) -> Host:
@@ -167,3 +164,37 @@ def _solve_one(factor: Host, right: Host, upper: bool) -> Host:
         return right.copy()
     solution: Host = linalg.solve_triangular(factor, right, lower=not upper, check_finite=False)
     return solution
+
+
+def put(x: Host, idx: Host, values: Host) -> Host:
+    result = x.copy()
+    result[idx] = values
+    return result
+
+
+def combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
+    used = np.flatnonzero(weights)
+    slots, weights = slots[used], weights[used]
+    total = np.zeros(rows.shape[1], dtype=weights.dtype)
+    # in pieces that stay in the cache, instead of one copy of all rows
+    piece = np.empty((min(_CHUNK_ROWS, slots.shape[0]), rows.shape[1]), dtype=rows.dtype)
+    with one_thread_per_product():
+        for start in range(0, slots.shape[0], _CHUNK_ROWS):
+            some = slots[start : start + _CHUNK_ROWS]
+            taken = piece[: some.shape[0]]
+            rows.take(some, axis=0, out=taken, mode="clip")
+            total += weights[start : start + _CHUNK_ROWS].astype(rows.dtype) @ taken
+    return total
+
+
+def inverse_definite(matrix: Host) -> Host:
+    lapack: Any = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
+    potrf, potri = lapack
+    factor, info = potrf(matrix.T, lower=1, clean=0)
+    if info == 0:
+        inverse, info = potri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        return np.full_like(matrix, np.nan)
+    lower: Host = np.tril(inverse, -1)
+    full: Host = lower + lower.T + np.diag(inverse.diagonal())
+    return full

@@ -15,7 +15,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.compiling import get_compiled, is_numba_installed
+from arraylearn.backend.compiling import get_compiled, is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, library_name, to_host
 from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
@@ -101,12 +101,10 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
     """
     if library_name(place.xp) != "numpy":
         return "not on a CPU of NumPy"
-    if (mode := get_compiled()) == "never":
+    if get_compiled() == "never":
         return "compiled bodies are switched off"
-    if not is_numba_installed():
-        return "Numba is not installed"
-    if mode == "auto" and work < LEAST_WORK:
-        return f"less work than {LEAST_WORK:,} cells"
+    if not is_worth_compiling(work, LEAST_WORK):
+        return f"less work than {LEAST_WORK:,} cells" if work < LEAST_WORK else "Numba is not installed"
     if plan.n_bins > _MOST_BINS or plan.n_classes > _MOST_CLASSES:
         return f"more than {_MOST_BINS:,} bins or {_MOST_CLASSES:,} classes"
     if weight >= _MOST_WEIGHT:
