@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, Literal
 
-__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "refuse"]
+__all__ = ["check_choice", "check_flag", "check_integer", "check_number", "refuse"]
 
 Closed = Literal["both", "left", "right", "neither"]
 
@@ -31,12 +31,14 @@ def check_flag(name: str, value: object) -> None:
     check_choice(name, value, (True, False))
 
 
-def check_whole(name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False) -> None:
+def check_integer(
+    name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False
+) -> None:
     """Raise unless `value` is an integer of ``low .. high`` (or None where that is allowed)."""
     if value is None and optional:
         return
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < low or (high is not None and value > high):
         rule = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
         raise refuse(name, f"must be {rule}{', or None' if optional else ''}", repr(value))
 

@@ -14,7 +14,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.boosting.sorted_once import SortedOnce, fit_sorted
-from arraylearn.checks import check_number, check_whole
+from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.progress import Advance, show_progress
 from arraylearn.tree import DecisionTreeClassifier
@@ -128,7 +128,7 @@ class AdaBoostClassifier(ArrayClassifier):
         AdaBoostClassifier
             Itself.
         """
-        check_whole("n_estimators", self.n_estimators, 1)
+        check_integer("n_estimators", self.n_estimators, 1)
         check_number("learning_rate", self.learning_rate, 0, closed="neither")
         with self._fitting():
             _, labels = self._open_fit(X, y)
@@ -306,8 +306,8 @@ def _total_weight(weights: Any) -> float:
     Integers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
     one in the mean.
     """
-    is_whole = bool(np.all(weights == np.round(weights)))
-    return float(np.sum(weights)) if is_whole else float(weights.shape[0])
+    are_integers = bool(np.all(weights == np.round(weights)))
+    return float(np.sum(weights)) if are_integers else float(weights.shape[0])
 
 
 def _grid(total: float) -> float:

@@ -19,7 +19,7 @@ from arraylearn.boosting.boosted_nodes import Limits
 from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
 from arraylearn.boosting.rounds import Boosting, Holdout, Plan, Sample, boost
-from arraylearn.checks import check_number, check_whole
+from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.binned_trees import pack_binned
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, prepare_columns
@@ -303,11 +303,11 @@ class GradientBoostingClassifier(ArrayClassifier):
         return from_host([by_column[j] for j in range(len(order))], HOST)
 
     def _check_settings(self) -> None:
-        check_whole("n_estimators", self.n_estimators, 1)
-        check_whole("max_depth", self.max_depth, 1, optional=True)
-        check_whole("max_leaf_nodes", self.max_leaf_nodes, 2, optional=True)
-        check_whole("max_bins", self.max_bins, 2, 254)
-        check_whole("n_iter_no_change", self.n_iter_no_change, 1)
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_integer("max_depth", self.max_depth, 1, optional=True)
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, optional=True)
+        check_integer("max_bins", self.max_bins, 2, 254)
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1)
         check_number("learning_rate", self.learning_rate, 0, closed="neither")
         for name in (
             "l2_regularization",

@@ -220,7 +220,7 @@ def _describe_moves(
     chosen: Any,
     goes_right: Array | None,
 ) -> BlockSplits:
-    """Say how the rows of the chosen nodes are to be sorted."""
+    """Return how the rows of the chosen nodes are to be sorted."""
     ids, feature, threshold = level.nodes[chosen], splits.feature[chosen], splits.position[chosen]
     if goes_right is not None:
         has_missing = np.zeros(columns.bins.shape[0], dtype=bool)
@@ -357,7 +357,7 @@ def _finish_whole(place: Place, columns: Columns, nodes: Nodes, order: Any, limi
 
 
 def _finish(nodes: Nodes, order: Array, last: tuple[Any, BlockSplits | None], limits: Limits) -> Growth:
-    """Cut back to the leaves that count, and say in which of them the rows are."""
+    """Cut back to the leaves that count, and return the leaf of each row."""
     tree, leaf = cut_back(nodes, limits)
     parents, moves = last
     n = nodes.n

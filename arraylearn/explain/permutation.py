@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.checks import check_whole
+from arraylearn.checks import check_integer
 from arraylearn.table.frames import as_frame
 from arraylearn.weights import read_weights
 
@@ -79,7 +79,7 @@ def permutation_importance(
     >>> al.permutation_importance(tree, X, y, random_state=0).importances_mean.round(1).tolist()
     [0.0, 0.5, 0.0]
     """
-    check_whole("n_repeats", n_repeats, 1)
+    check_integer("n_repeats", n_repeats, 1)
     if scoring is not None and sample_weight is not None:
         raise ValueError(
             "`sample_weight` must be None where `scoring` is given; got both. Weigh the rows in `scoring`."

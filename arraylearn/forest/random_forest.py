@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.backend.tuning import get_tuning
-from arraylearn.checks import check_whole
+from arraylearn.checks import check_integer
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns
 from arraylearn.forest.grove import Grove, join_trees, pack_groves, share_sums
@@ -278,10 +278,10 @@ class RandomForestClassifier(ArrayClassifier):
         return by_column / total if total > 0 else by_column
 
     def _check_settings(self) -> None:
-        check_whole("n_estimators", self.n_estimators, 1)
-        check_whole("max_depth", self.max_depth, 1, optional=True)
-        check_whole("min_samples_split", self.min_samples_split, 2)
-        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_integer("max_depth", self.max_depth, 1, optional=True)
+        check_integer("min_samples_split", self.min_samples_split, 2)
+        check_integer("min_samples_leaf", self.min_samples_leaf, 1)
         count_features(self.max_features, 1)
         if self.warm_start and self.n_estimators < getattr(self, "n_trees_", 0):
             raise ValueError(

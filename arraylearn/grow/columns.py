@@ -22,7 +22,7 @@ __all__ = [
     "prepare_columns",
 ]
 
-# Where bins lie is said in whole numbers up to this.
+# Positions of bins are integers up to this.
 _POSITIONS = 1 << 24
 
 
@@ -68,31 +68,31 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
     counts = histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)
     lines_of_counts: list[list[int]] = to_host(counts).tolist()
-    room = n_bins - 1
+    capacity = n_bins - 1
     lines = []
-    for line, size in zip(lines_of_counts, n_values, strict=True):
+    for frequency, size in zip(lines_of_counts, n_values, strict=True):
         bins = [n_bins - 1, *range(size)]
-        if size > room:
-            frequent = sorted(range(size), key=lambda code: (-line[code + 1], code))
+        if size > capacity:
+            frequent = sorted(range(size), key=lambda code: (-frequency[code + 1], code))
             rank = {code: i for i, code in enumerate(frequent)}
-            bins = [n_bins - 1, *(min(rank[code], room - 1) for code in range(size))]
+            bins = [n_bins - 1, *(min(rank[code], capacity - 1) for code in range(size))]
         lines.append(bins + [n_bins - 1] * (most - size))
     return xp.asarray(lines, dtype=xp.int32, device=place.device)
 
 
 def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -> Binning:
-    """Put the categories of nominal columns in the order of their mean class; the host waits for them."""
+    """Put the categories of nominal columns in the order of their mean class; the host syncs for them."""
     if not table.schema.n_values:
         return binning
-    room = binning.n_bins - 1
+    capacity = binning.n_bins - 1
     missing = binning.n_bins - 1
     lines = np.full(binning.category_bin.shape, missing, dtype=np.int32)
-    for line, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
+    for bins_of, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
         number = histogram(HOST.xp, column[known], size)
         mean = histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
         rank = np.argsort(np.argsort(mean / np.where(number > 0, number, 1), stable=True), stable=True)
-        line[1 : size + 1] = rank if size <= room else rank * room // size
+        bins_of[1 : size + 1] = rank if size <= capacity else rank * capacity // size
     return binning._replace(category_bin=from_host(lines, place, place.xp.int32))
 
 
@@ -104,8 +104,8 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
         parts.append(bin_table(xp, table.numeric, edges).codes)
     if table.codes.shape[0]:
         width = binning.category_bin.shape[1]
-        line = xp.arange(table.codes.shape[0], dtype=xp.int64, device=table.codes.device)[:, None] * width
-        cell = xp.reshape(xp.astype(table.codes, xp.int64) + 1 + line, (-1,))
+        first = xp.arange(table.codes.shape[0], dtype=xp.int64, device=table.codes.device)[:, None] * width
+        cell = xp.reshape(xp.astype(table.codes, xp.int64) + 1 + first, (-1,))
         bins = xp.take(xp.reshape(binning.category_bin, (-1,)), cell, axis=0)
         dtype = xp.uint8 if binning.n_bins <= 256 else xp.int16
         parts.append(xp.reshape(xp.astype(bins, dtype), table.codes.shape))
@@ -113,26 +113,26 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
 
 
 def place_bins(place: Place, binning: Binning) -> Array:
-    """Say where the bins of each column lie, as whole numbers that ascend through all columns (d * n_bins,).
+    """Return where the bins of each column lie, as integers that ascend through all columns (d * n_bins,).
 
     Bins of numbers lie where their values do, those of categories side by side, missing values beyond.
     """
     n_bins, edges = binning.n_bins, to_host(binning.edges)
     n_numeric, n_nominal = int(edges.shape[0]), int(binning.category_bin.shape[0])
     lines = np.tile(np.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
-    for line, row in zip(lines, edges, strict=False):
+    for bins_of, row in zip(lines, edges, strict=False):
         known = np.astype(row[np.isfinite(row)], np.float64)
         if known.shape[0] < 2:
             continue
         middle = known[:-1] + (known[1:] - known[:-1]) / 2
         ends = (known[0] - (known[1] - known[0]) / 2, known[-1] + (known[-1] - known[-2]) / 2)
         values = np.concat((np.asarray(ends[:1]), middle, np.asarray(ends[1:])))
-        line[: values.shape[0]] = (values - ends[0]) / (ends[1] - ends[0])
-        line[values.shape[0] :] = 1.0
-    whole = np.astype(np.round(lines * _POSITIONS), np.int64)
-    whole[:, -1] += _POSITIONS // 8  # missing values
+        bins_of[: values.shape[0]] = (values - ends[0]) / (ends[1] - ends[0])
+        bins_of[values.shape[0] :] = 1.0
+    integers = np.astype(np.round(lines * _POSITIONS), np.int64)
+    integers[:, -1] += _POSITIONS // 8  # missing values
     first = np.arange(lines.shape[0])[:, None] * (2 * _POSITIONS)
-    return from_host((whole + first).reshape(-1), place)
+    return from_host((integers + first).reshape(-1), place)
 
 
 def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:

@@ -67,7 +67,7 @@ def _check_model(fields: Fields) -> None:
 def _check_matcher(fields: Fields) -> None:
     """Every cell that a value can lead to exists, and no bit beyond the rules is set."""
     n_rules, schema = fields.sizes["r"], fields.schema
-    fields.whole("n_rules", low=n_rules, high=n_rules)
+    fields.natural("n_rules", low=n_rules, high=n_rules)
     all_rules = fields.array("all_rules", "int64", "words")
     every = (1 << n_rules) - 1
     words = [(every >> (WORD * word)) & ((1 << WORD) - 1) for word in range(max(1, -(-n_rules // WORD)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn.io.check_table import check_classifier, check_columns
-from arraylearn.io.fields import Fields, fields_of, is_real
+from arraylearn.io.fields import Fields, fields_of, is_number
 from arraylearn.kernels.objects import (
     Gaussian,
     Linear,
@@ -78,7 +78,7 @@ def _check_unlabelled(fields: Fields) -> None:
     fields.array("support_", "int64", "s", low=0)
     fields.array("dual_coef_", "float", "1 s")
     fields.number("objective_", "gap_", is_finite=False)
-    fields.whole("n_iter_")
+    fields.natural("n_iter_")
 
 
 def _check_machine(fields: Fields) -> Machine:
@@ -154,4 +154,4 @@ def _is_kernel(value: object, depth: int = 0) -> bool:
 
 
 def _is_factor(value: Any) -> bool:
-    return is_real(value) and abs(value) <= _LARGEST_FACTOR
+    return is_number(value) and abs(value) <= _LARGEST_FACTOR

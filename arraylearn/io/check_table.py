@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.io.fields import Fields, is_real, is_scalar
+from arraylearn.io.fields import Fields, is_number, is_scalar
 from arraylearn.table import Column, Schema
 
 __all__ = ["check_classifier", "check_columns"]
@@ -16,7 +16,7 @@ def check_columns(fields: Fields) -> None:
     """Check the columns of a fitted estimator; their number is the letter ``d`` from there on."""
     fields.schema = fields.part("schema_", Schema, _check_schema)
     n_columns = fields.sizes["d"]
-    fields.whole("n_features_in_", low=n_columns, high=n_columns)
+    fields.natural("n_features_in_", low=n_columns, high=n_columns)
     if "feature_names_in_" in fields:
         fields.take(
             "feature_names_in_",
@@ -57,7 +57,7 @@ def _check_column(fields: Fields) -> None:
     fields.take(
         "domain",
         lambda value: (
-            type(value) is tuple and all(isinstance(one, str | bool) or is_real(one) for one in value)
+            type(value) is tuple and all(isinstance(one, str | bool) or is_number(one) for one in value)
         ),
         "a tuple of categories",
     )

@@ -23,7 +23,7 @@ from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, S
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 
 _MOST_BINS = 1 << 15  # bins are int16 where they are not uint8
-_WHOLE_SHARE = 1 << 20  # class shares of a forest are whole numbers in units of 2**-20
+_FULL_SHARE = 1 << 20  # class shares of a forest are whole numbers in units of 2**-20
 
 
 # ---- single trees
@@ -149,13 +149,13 @@ def _check_pruning_report(fields: Fields) -> None:
 
 def _check_pruning_step(fields: Fields) -> None:
     for name in ("depth", "n_cut", "n_raised"):
-        fields.whole(name)
+        fields.natural(name)
     fields.part("size", Size, _check_size)
 
 
 def _check_size(fields: Fields) -> None:
-    fields.whole("n_nodes")
-    fields.whole("n_leaves")
+    fields.natural("n_nodes")
+    fields.natural("n_leaves")
     fields.number("errors")
 
 
@@ -164,8 +164,8 @@ def _check_alpha_choice(fields: Fields) -> None:
     n_trees = path.ccp_alphas.shape[0]
     fields.sizes["p"] = n_trees
     fields.array("errors standard_errors", "float64", "p")
-    fields.whole("best", high=n_trees - 1)
-    fields.whole("chosen", high=n_trees - 1)
+    fields.natural("best", high=n_trees - 1)
+    fields.natural("chosen", high=n_trees - 1)
 
 
 def _check_path(fields: Fields) -> None:
@@ -175,7 +175,7 @@ def _check_path(fields: Fields) -> None:
 
 def _check_clouds_report(fields: Fields) -> None:
     for name in ("n_intervals", "n_survived", "n_searched_rows", "n_rows"):
-        fields.whole(name)
+        fields.natural(name)
 
 
 # ---- trees over bins
@@ -184,10 +184,10 @@ def _check_clouds_report(fields: Fields) -> None:
 def check_forest(fields: Fields) -> None:
     """Check a fitted `RandomForestClassifier` or `ExtraTreesClassifier`."""
     check_classifier(fields)
-    fields.whole("seed_")
+    fields.natural("seed_")
     forest = fields.part("model_", Forest, _check_groves)
     n_trees = sum(int(grove.trees.root.shape[0]) for grove in forest.groves)
-    fields.whole("n_trees_", low=n_trees, high=n_trees)
+    fields.natural("n_trees_", low=n_trees, high=n_trees)
     if "oob_score_" in fields:
         fields.number("oob_score_")
         fields.array("oob_decision_function_", "float64", "n k", is_finite=False)
@@ -202,7 +202,7 @@ def _check_groves(fields: Fields) -> None:
 def _check_grove(fields: Fields) -> None:
     trees = fields.part("trees", BinnedTrees, _check_binned_trees)
     fields.sizes["m"] = trees.feature.shape[0]
-    fields.array("shares", "int32", "m k", low=0, high=_WHOLE_SHARE)
+    fields.array("shares", "int32", "m k", low=0, high=_FULL_SHARE)
     fields.array("gains", "float64", "d")
     fields.refuse("forests must have no subsets", unless=trees.goes_right.shape[0] == 0)
 
@@ -212,8 +212,8 @@ def check_boosting(fields: Fields) -> None:
     check_classifier(fields)
     n_classes = fields.sizes["k"]
     n_outputs = 1 if n_classes <= 2 else n_classes
-    fields.sizes["o"] = fields.whole("n_trees_per_iteration_", low=n_outputs, high=n_outputs)
-    n_rounds = fields.whole("n_iter_")
+    fields.sizes["o"] = fields.natural("n_trees_per_iteration_", low=n_outputs, high=n_outputs)
+    n_rounds = fields.natural("n_iter_")
     boosted = fields.part("model_", Boosted, _check_boosted)
     fields.refuse(
         "there must be a tree per round and output",
@@ -236,7 +236,7 @@ def _take_binning(fields: Fields) -> None:
 
 
 def _check_binning(fields: Fields) -> None:
-    n_bins = fields.whole("n_bins", low=2, high=_MOST_BINS)
+    n_bins = fields.natural("n_bins", low=2, high=_MOST_BINS)
     fields.sizes["e"] = n_bins - 2
     if not fields.sizes["d_numeric"]:
         fields.sizes["e"] = 0
@@ -278,7 +278,7 @@ def _check_binned_trees(fields: Fields) -> None:
     tree = np.searchsorted(root, here, side="right")
     fields.refuse("trees must not share nodes", unless=(tree[parent] == tree).all())
     depth = _greatest_depth(parent)
-    fields.whole("depth", low=depth, high=depth)
+    fields.natural("depth", low=depth, high=depth)
 
 
 def _greatest_depth(parent: Any) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from arraylearn.table import Schema
 
-__all__ = ["Fields", "fields_of", "is_real", "is_scalar"]
+__all__ = ["Fields", "fields_of", "is_number", "is_scalar"]
 
 Kind = TypeVar("Kind")
 # Declared names of dtypes that stand for several: a model follows the float dtype of its rows.
@@ -97,7 +97,7 @@ class Fields:
 
     # ---- plain values
 
-    def whole(self, name: str, *, low: int = 0, high: int | None = None) -> int:
+    def natural(self, name: str, *, low: int = 0, high: int | None = None) -> int:
         """Return a whole number within bounds."""
         top = math.inf if high is None else high
         rule = f"a whole number from {low} to {top}"
@@ -107,7 +107,7 @@ class Fields:
     def number(self, *names: str, is_finite: bool = True) -> None:
         """Check numbers."""
         for name in names:
-            self.take(name, lambda value: is_real(value, is_finite=is_finite), "a finite number")
+            self.take(name, lambda value: is_number(value, is_finite=is_finite), "a finite number")
 
     def flag(self, name: str) -> None:
         """Check a truth value."""
@@ -125,7 +125,7 @@ class Fields:
         """Return a list or tuple of finite numbers, of the size that the letter `length` names."""
         value = self.take(
             name,
-            lambda value: type(value) is kind and all(is_real(one) for one in value),
+            lambda value: type(value) is kind and all(is_number(one) for one in value),
             f"a {kind.__name__} of finite numbers",
         )
         if length is not None:
@@ -228,7 +228,7 @@ def is_scalar(value: object) -> bool:
     return isinstance(value, bool | int | float | str | np.generic)
 
 
-def is_real(value: object, *, is_finite: bool = True) -> bool:
+def is_number(value: object, *, is_finite: bool = True) -> bool:
     """Whether a value is a number, and finite if asked for."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False

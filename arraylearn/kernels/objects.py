@@ -18,7 +18,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.fused import gaussian_gram, integer_power, polynomial_gram
-from arraylearn.checks import check_number, check_whole
+from arraylearn.checks import check_integer, check_number
 
 __all__ = [
     "Custom",
@@ -101,7 +101,7 @@ class Polynomial(Kernel):
     gamma: float | Array = 1.0
 
     def __post_init__(self) -> None:
-        check_whole("degree", self.degree, 0)
+        check_integer("degree", self.degree, 0)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the powers of the shifted inner products."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from arraylearn.backend.random import as_generator
-from arraylearn.checks import check_choice, check_number, check_whole
+from arraylearn.checks import check_choice, check_integer, check_number
 from arraylearn.rules.base import RuleClassifier
 from arraylearn.rules.covering import CoveringSettings, learn_covering
 from arraylearn.rules.literals.gains import GAINS
@@ -109,8 +109,8 @@ class SequentialCoveringClassifier(RuleClassifier):
         check_choice("conflict", self.conflict, CONFLICTS)
         check_number("min_accuracy", self.min_accuracy, 0)
         check_number("min_coverage", self.min_coverage, 0, optional=True)
-        check_whole("max_literals", self.max_literals, 1, optional=True)
-        check_whole("max_rules", self.max_rules, 1, optional=True)
+        check_integer("max_literals", self.max_literals, 1, optional=True)
+        check_integer("max_rules", self.max_rules, 1, optional=True)
 
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         settings = CoveringSettings(
@@ -208,8 +208,8 @@ class RipperClassifier(RuleClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        check_whole("rounds", self.rounds, 0)
-        check_whole("folds", self.folds, 2)
+        check_integer("rounds", self.rounds, 0)
+        check_integer("folds", self.folds, 2)
         check_number("min_weight", self.min_weight, 0)
         check_number("smoothing", self.smoothing, 0)
 

@@ -260,14 +260,14 @@ def _primitive_cases() -> Iterator[KernelCase]:
     yield from _forest_cases()
 
 
-def _whole(xp: Namespace, scores: Array) -> Array:
+def _as_integers(xp: Namespace, scores: Array) -> Array:
     """Turn scores, which are float32 with the same bits everywhere, into whole numbers to be compared."""
     return xp.astype(scores * 1024.0, xp.int64)
 
 
 def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
     score, *others = best_cuts(xp, *arguments)
-    return (_whole(xp, score), *others)
+    return (_as_integers(xp, score), *others)
 
 
 def _forest_cases() -> Iterator[KernelCase]:
@@ -421,8 +421,8 @@ def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order:
     best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
     moves = BlockSplits(starts, sizes, (0, 3), (3, -1), best.goes_right)
     moved, n_left = split_blocks(xp, bins, xp.asarray(order, copy=True), moves)
-    line = xp.asarray(scores[0, :], copy=True)
-    changed = add_to_sides(xp, line, bins, order, moves, ((5, -7), (6, 9)))
+    first_scores = xp.asarray(scores[0, :], copy=True)
+    changed = add_to_sides(xp, first_scores, bins, order, moves, ((5, -7), (6, 9)))
     return running, best.cell, best.left, moved, n_left, changed
 
 
@@ -478,12 +478,12 @@ def _gaussian_cases() -> Iterator[KernelCase]:
 
 def _moments(**options: bool) -> Callable[..., tuple[Array, ...]]:
     def call(xp: Namespace, x: Array, codes: Array, weights: Array) -> tuple[Array, ...]:
-        whole = grouped_moments(xp, x, codes, 3, weights, **options)
+        together = grouped_moments(xp, x, codes, 3, weights, **options)
         parts = [
             grouped_moments(xp, x[rows, :], codes[rows], 3, weights[rows], **options)
             for rows in (slice(0, 150), slice(150, None))
         ]
         merged = merge_moments(xp, *parts)
-        return (*whole, *merged, covariances(xp, whole, divisor="unbiased"))
+        return (*together, *merged, covariances(xp, together, divisor="unbiased"))
 
     return call

@@ -11,7 +11,7 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_flags
-from arraylearn.checks import check_choice, check_number, check_whole, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.kernels import Kernel, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.kernel_matrix import KernelMatrix
 from arraylearn.svm.solvers.stopping import Settings
@@ -33,7 +33,7 @@ _STRIP_ROWS = 1024  # rows of a precomputed kernel whose symmetry is checked at 
 def check_shared(estimator: Any) -> None:
     """Check the parameters that all support vector estimators have."""
     check_number("tol", estimator.tol, 0.0, closed="neither")
-    check_whole("max_iter", estimator.max_iter, -1)
+    check_integer("max_iter", estimator.max_iter, -1)
     check_number("cache_size", estimator.cache_size, 0.0, closed="neither")
     if isinstance(estimator.gamma, str):
         check_choice("gamma", estimator.gamma, ("scale", "auto"))

@@ -14,7 +14,7 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.selector import choose_place
 from arraylearn.backend.threads import parallel_map
-from arraylearn.checks import check_choice, check_whole
+from arraylearn.checks import check_choice, check_integer
 from arraylearn.table.binning import (
     bin_table,
     count_sorted,
@@ -94,7 +94,7 @@ def discretize(
     array([[29.5,  inf]])
     """
     check_choice("method", method, DISCRETIZERS)
-    check_whole("n_bins", n_bins, 2, _MOST_BINS)
+    check_integer("n_bins", n_bins, 2, _MOST_BINS)
     home = locate(X)
     x = read_table(X, learn_schema(X, categorical_features=None), choose_place(home)).numeric
     labels = None

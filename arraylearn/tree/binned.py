@@ -94,12 +94,12 @@ class BinnedFinder:
         return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
 
     def locate(
-        self, level: Level, slot: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: Candidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners."""
         if self.successor is not None:
-            return self.successor.locate(level, slot, numeric)
-        return *known_thresholds(self.place, self.rows, level, slot, numeric), None
+            return self.successor.locate(level, column, numeric)
+        return *known_thresholds(self.place, self.rows, level, column, numeric), None
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Make the histograms of the next level, or sort its rows where the nodes have become small."""

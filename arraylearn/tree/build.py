@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 class Splits(NamedTuple):
     """The best split of each of the k nodes of a level, on the host."""
 
-    slot: Any  # (k,) among the numeric, then the nominal columns
+    column: Any  # (k,) among the numeric, then the nominal columns
     gain: Any  # (k,) -inf: none
     score: Any  # (k,)
     threshold: Any  # (k,)
@@ -119,7 +119,7 @@ class Builder:
         return is_impure & is_large & is_shallow
 
     def add(self, ids: Any, splits: Splits) -> NextLevel:
-        """Split the nodes that gain enough, append their children and say who goes on."""
+        """Split the nodes that gain enough, append their children and return the next level."""
         is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
         node_of_child, branch = _children_of(splits)
         weight = np.astype(np.sum(splits.child_counts, axis=1), np.float64)
@@ -181,7 +181,7 @@ class Builder:
         fields = {
             "kind": np.full(split.shape[0], NUMERIC, dtype=np.int8),
             "feature": np.asarray(self.rows.column_order)[lines],
-            "threshold": self._real_thresholds(lines, lines >= 0, threshold[split]),
+            "threshold": self._thresholds(lines, lines >= 0, threshold[split]),
             "first_child": number[first],
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
@@ -198,11 +198,11 @@ class Builder:
         if self.rule.missing != "direction":
             return heaviest
         learned = np.where(splits.missing_left > 0, 0, 1)
-        is_learned = (splits.slot < self.n_numeric) & (splits.missing_sizes > 0)
+        is_learned = (splits.column < self.n_numeric) & (splits.missing_sizes > 0)
         default = np.where(is_learned, learned, heaviest)
         if splits.branches is None:
             return default
-        is_nominal = (splits.slot >= self.n_numeric) & (splits.branches[:, -1] >= 0)
+        is_nominal = (splits.column >= self.n_numeric) & (splits.branches[:, -1] >= 0)
         return np.where(is_nominal, splits.branches[:, -1], default)
 
     def _place_missing(
@@ -212,7 +212,7 @@ class Builder:
         counts, sizes = splits.child_counts, splits.child_sizes
         if not bool(np.any(splits.missing_sizes > 0)):
             return counts, sizes, weight
-        known = histogram(HOST.xp, node_of_child, splits.slot.shape[0], weight)
+        known = histogram(HOST.xp, node_of_child, splits.column.shape[0], weight)
         share = weight / np.where(known > 0, known, 1.0)[node_of_child]
         if self.rule.missing == "fractional":
             extra = splits.missing_counts[node_of_child] * share[:, None]
@@ -235,11 +235,11 @@ class Builder:
         level = self.levels[-1]
         base = self.n_nodes - level["kind"].shape[0]
         at = (ids - base)[is_split]
-        slot = np.astype(splits.slot[is_split], np.int64)
-        is_numeric = slot < self.n_numeric
+        column = np.astype(splits.column[is_split], np.int64)
+        is_numeric = column < self.n_numeric
         level["kind"][at] = np.where(is_numeric, NUMERIC, NOMINAL)
-        level["feature"][at] = np.asarray(self.rows.column_order)[slot]
-        level["threshold"][at] = self._real_thresholds(slot, is_numeric, splits.threshold[is_split])
+        level["feature"][at] = np.asarray(self.rows.column_order)[column]
+        level["threshold"][at] = self._thresholds(column, is_numeric, splits.threshold[is_split])
         level["first_child"][at] = first_child[is_split]
         level["n_branches"][at] = splits.n_branches[is_split]
         level["default_branch"][at] = default[is_split]
@@ -259,12 +259,12 @@ class Builder:
             priority = np.minimum(priority, upper["bottleneck"][above])
         level["bottleneck"][at] = priority
 
-    def _real_thresholds(self, slot: Any, is_numeric: Any, threshold: Any) -> Any:
+    def _thresholds(self, column: Any, is_numeric: Any, threshold: Any) -> Any:
         """Turn bins into edges; a cut after the last bin, known against missing values, is at infinity."""
         if self.rows.edges is not None and bool(np.any(is_numeric)):
             bins = np.astype(np.where(is_numeric, threshold, 0.0), np.int64)
             last = self.rows.edges.shape[1] - 1
-            edge = self.rows.edges[np.where(is_numeric, slot, 0), np.minimum(bins, last)]
+            edge = self.rows.edges[np.where(is_numeric, column, 0), np.minimum(bins, last)]
             threshold = np.where(bins > last, np.inf, edge)
         return np.where(is_numeric, threshold, 0.0)
 
@@ -272,11 +272,11 @@ class Builder:
         """Store the branches of the categories of nominal splits; return where each begins."""
         chosen = np.nonzero(is_split)[0]
         starts = np.zeros(chosen.shape[0], dtype=np.int32)
-        nominal = np.nonzero(splits.slot[chosen] >= self.n_numeric)[0]
+        nominal = np.nonzero(splits.column[chosen] >= self.n_numeric)[0]
         if nominal.shape[0] == 0:
             return starts
         nodes = chosen[nominal]
-        widths = np.asarray(self.rows.n_values)[np.astype(splits.slot[nodes], np.int64) - self.n_numeric]
+        widths = np.asarray(self.rows.n_values)[np.astype(splits.column[nodes], np.int64) - self.n_numeric]
         line = np.repeat(np.arange(nodes.shape[0]), widths)
         run_start = np.cumulative_sum(widths) - widths
         category = np.arange(line.shape[0]) - run_start[line]
@@ -291,17 +291,17 @@ class Builder:
     def _record_surrogates(
         self, level: dict[str, Any], at: Any, found: tuple[Any, ...], is_split: Any
     ) -> None:
-        slot, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
-        slot = np.astype(slot, np.int64)
-        is_numeric, is_used = slot < self.n_numeric, slot >= 0
-        at_column = np.where(is_used, slot, 0)
+        column, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
+        column = np.astype(column, np.int64)
+        is_numeric, is_used = column < self.n_numeric, column >= 0
+        at_column = np.where(is_used, column, 0)
         feature = np.where(is_used, np.asarray(self.rows.column_order)[at_column], -1)
         fields = Surrogates(
             feature=np.astype(feature, np.int32),
             kind=np.astype(np.where(is_numeric, NUMERIC, NOMINAL), np.int8),
-            threshold=self._real_thresholds(at_column, is_numeric & is_used, threshold),
+            threshold=self._thresholds(at_column, is_numeric & is_used, threshold),
             low_branch=np.astype(low_branch, np.int32),
-            map_start=self._surrogate_maps(slot, is_used & ~is_numeric, maps),
+            map_start=self._surrogate_maps(column, is_used & ~is_numeric, maps),
             agreement=np.astype(agreement, np.float64),
         )
         t = level["kind"].shape[0]
@@ -311,11 +311,11 @@ class Builder:
             level[key] = np.full((t, values.shape[1]), fill, dtype=values.dtype)
             level[key][at] = values
 
-    def _surrogate_maps(self, slot: Any, is_nominal: Any, maps: Any) -> Any:
+    def _surrogate_maps(self, column: Any, is_nominal: Any, maps: Any) -> Any:
         """Store the branches of the categories of nominal surrogates (k, s); return where each begins."""
-        starts = np.zeros(slot.shape, dtype=np.int32)
+        starts = np.zeros(column.shape, dtype=np.int32)
         for node, rank in zip(*(part.tolist() for part in np.nonzero(is_nominal)), strict=True):
-            width = self.rows.n_values[int(slot[node, rank]) - self.n_numeric]
+            width = self.rows.n_values[int(column[node, rank]) - self.n_numeric]
             starts[node, rank] = self.map_size
             self.maps.append(np.astype(maps[node, rank, :width], np.int32))
             self.map_size += width
@@ -374,7 +374,7 @@ class Builder:
 
 def _children_of(splits: Splits) -> tuple[Any, Any]:
     """Return node, counted within the level, and branch of each child."""
-    k, t = splits.slot.shape[0], splits.child_sizes.shape[0]
+    k, t = splits.column.shape[0], splits.child_sizes.shape[0]
     child = np.arange(t)
     if t == 2 * k and bool(np.all(splits.n_branches == 2)):
         return child // 2, child % 2

@@ -88,10 +88,10 @@ class CloudsFinder(BinnedFinder):
             return at_edge
         positions = xp.arange(d * m, dtype=xp.int64, device=place.device)
         searched = compress(xp, positions, xp.reshape(is_searched, (-1,)), n_rows)
-        line, position = searched // m, searched % m
+        column_idx, position = searched // m, searched % m
         entry = xp.take(entries, position, axis=0)
-        value = take_flat(xp, self.rows.columns, line, rows_at(xp, level, entry))
-        column_cell = line * (level.n_nodes * n_known) + (
+        value = take_flat(xp, self.rows.columns, column_idx, rows_at(xp, level, entry))
+        column_cell = column_idx * (level.n_nodes * n_known) + (
             xp.take(block_at, position, axis=0) * n_known
             + xp.astype(xp.take(xp.reshape(bins, (-1,)), searched, axis=0), xp.int64)
         )

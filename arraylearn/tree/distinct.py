@@ -8,7 +8,7 @@ from arraylearn.backend.namespace import Place
 from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.exact import sort_values
-from arraylearn.tree.rows import Level, Rows, numeric_line, take_flat
+from arraylearn.tree.rows import Level, Rows, numeric_column, take_flat
 from arraylearn.tree.split import Candidates, Rule, midpoint
 
 __all__ = ["DistinctFinder", "find_distinct"]
@@ -31,26 +31,26 @@ class DistinctFinder(BinnedFinder):
         self.values = values
 
     def locate(
-        self, level: Level, slot: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: Candidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Put the winners' thresholds between neighbours of the node."""
-        found = super().locate(level, slot, numeric)
+        found = super().locate(level, column, numeric)
         if self.successor is not None or self.histogram is None:
             return found
         xp, place = self.place.xp, self.place
         threshold, missing_left, _ = found
-        line = numeric_line(xp, self.rows, slot)
+        column_idx = numeric_column(xp, self.rows, column)
         nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
         d, k, c, b = self.histogram.shape
         flat = xp.reshape(self.histogram, (d * k, c, b))
-        weight = xp.sum(xp.take(flat, line * k + nodes, axis=0), axis=1)[:, :-1]  # (k, b)
+        weight = xp.sum(xp.take(flat, column_idx * k + nodes, axis=0), axis=1)[:, :-1]  # (k, b)
         cut = xp.astype(threshold, xp.int64)
         bins = xp.arange(b - 1, dtype=xp.int64, device=place.device)
         is_above = (bins[None, :] > cut[:, None]) & (weight > 0)
         above = xp.argmax(xp.astype(is_above, xp.int8), axis=1)
-        low = take_flat(xp, self.values, line, cut)
+        low = take_flat(xp, self.values, column_idx, cut)
         # where only missing values are above, the threshold is the value itself
-        high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, line, above), low)
+        high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, column_idx, above), low)
         return midpoint(xp, low, high), missing_left, None
 
     def _values(self) -> Array | None:

@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.gini import gini_gains, gini_scores
 from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
 from arraylearn.tree.build import Limits, NextLevel
-from arraylearn.tree.rows import Level, Rows, numeric_line, rows_at, take_flat
+from arraylearn.tree.rows import Level, Rows, numeric_column, rows_at, take_flat
 from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
 from arraylearn.tree.whole import Rest, finish_lists
 
@@ -42,13 +42,13 @@ class ExactFinder:
         return scan_counts(self.place, self.rows, level, rule)
 
     def locate(
-        self, level: Level, slot: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: Candidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners.
 
         Where all of them are numeric, also where their lists are cut.
         """
-        threshold, missing_left = known_thresholds(self.place, self.rows, level, slot, numeric)
+        threshold, missing_left = known_thresholds(self.place, self.rows, level, column, numeric)
         return threshold, missing_left, None if self.rows.n_values else self._cut
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
@@ -73,19 +73,19 @@ def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Arr
 
 
 def known_thresholds(
-    place: Place, rows: Rows, level: Level, slot: Array, numeric: Candidates
+    place: Place, rows: Rows, level: Level, column: Array, numeric: Candidates
 ) -> tuple[Array, Array]:
     """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
     xp = place.xp
-    missing_left = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
+    missing_left = xp.zeros(column.shape, dtype=xp.bool, device=place.device)
     assert numeric.threshold is not None
-    if numeric.line is not None:
+    if numeric.column_idx is not None:
         return numeric.threshold[0, :], missing_left
-    line = numeric_line(xp, rows, slot)
+    column_idx = numeric_column(xp, rows, column)
     nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
     if numeric.missing_left is not None:
-        missing_left = take_flat(xp, numeric.missing_left, line, nodes)
-    return take_flat(xp, numeric.threshold, line, nodes), missing_left
+        missing_left = take_flat(xp, numeric.missing_left, column_idx, nodes)
+    return take_flat(xp, numeric.threshold, column_idx, nodes), missing_left
 
 
 def presort(place: Place, rows: Rows, order: Array | None = None) -> Array:
@@ -127,18 +127,20 @@ def scan_gini(
     blocks = level.starts, level.block_at, level.counts_on
     cut = search_lists(xp, data, *blocks, least=least, allowed=allowed)
     m = level.lists.shape[1]
-    line, neighbours = cut.feature, xp.stack((cut.position, xp.minimum(cut.position + 1, m - 1)))
-    found = take_flat(xp, rows.columns, line[None, :], take_flat(xp, level.lists, line[None, :], neighbours))
+    column_idx, neighbours = cut.feature, xp.stack((cut.position, xp.minimum(cut.position + 1, m - 1)))
+    found = take_flat(
+        xp, rows.columns, column_idx[None, :], take_flat(xp, level.lists, column_idx[None, :], neighbours)
+    )
     low, high = found[0, :], found[1, :]
     # of bins, the lower one is the threshold
     threshold = midpoint(xp, low, high) if rows.edges is None else low
     gain = gini_gains(xp, cut.score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
     kept = cut if level.weights is None else None
     if not rows.n_values:
-        return Candidates(gain, gain, threshold[None, :], line=line), kept
+        return Candidates(gain, gain, threshold[None, :], column_idx=column_idx), kept
     # beside nominal columns: one candidate per node, in the line of its column
-    lines = xp.arange(d, dtype=line.dtype, device=place.device)[:, None]
-    gain = xp.where(lines == line[None, :], gain, -xp.inf)
+    lines = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
+    gain = xp.where(lines == column_idx[None, :], gain, -xp.inf)
     return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
 
 

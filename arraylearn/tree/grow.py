@@ -28,8 +28,8 @@ from arraylearn.tree.rows import (
     Rows,
     is_missing_number,
     level_of,
-    nominal_line,
-    numeric_line,
+    nominal_column,
+    numeric_column,
     rows_at,
     take_flat,
 )
@@ -43,7 +43,7 @@ __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 class Choice(NamedTuple):
     """The best split of each node of a level, at the place: arrays (k,)."""
 
-    slot: Array  # among the numeric, then the nominal columns
+    column: Array  # among the numeric, then the nominal columns
     gain: Array
     score: Array
     threshold: Array
@@ -61,7 +61,7 @@ class Finder(Protocol):
         """Find the best threshold of every column in every node."""
 
     def locate(
-        self, level: Level, slot: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: Candidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners, and where their lists are cut."""
 
@@ -146,7 +146,7 @@ def grow_clouds(
     limits: Limits,
     generator: Any = None,
 ) -> tuple[Tree, CloudsReport]:
-    """Grow a tree by CLOUDS on rows from `prepare_rows`; also say how many intervals survived."""
+    """Grow a tree by CLOUDS on rows from `prepare_rows`; also return how many intervals survived."""
     if rows.columns.shape[0] == 0:
         return grow_exact(place, rows, rule, limits, generator), CloudsReport(0, 0, 0, 0)
     bins, edges = cut_at_quantiles(place, table, n_bins)
@@ -204,17 +204,17 @@ def _choose(place: Place, finder: Finder, level: Level, rule: Rule, allowed: Arr
     if rows.n_values:
         nominal = scan_nominal(place, rows, level, rule)
     order = from_host(np.argsort(np.asarray(rows.column_order), stable=True), place)
-    slot, gain, score = choose_columns(place, rule, numeric, nominal, order, allowed)
+    column, gain, score = choose_columns(place, rule, numeric, nominal, order, allowed)
     if numeric is not None:
-        threshold, missing_left, cut = finder.locate(level, slot, numeric)
+        threshold, missing_left, cut = finder.locate(level, column, numeric)
     else:
-        missing_left = xp.zeros(slot.shape, dtype=xp.bool, device=place.device)
-        threshold = xp.zeros(slot.shape, dtype=xp.float32, device=place.device)
+        missing_left = xp.zeros(column.shape, dtype=xp.bool, device=place.device)
+        threshold = xp.zeros(column.shape, dtype=xp.float32, device=place.device)
     if rows.n_values and rule.nominal == "binary":
-        branches = find_subsets(place, rows, level, rule, nominal_line(xp, rows, slot))
+        branches = find_subsets(place, rows, level, rule, nominal_column(xp, rows, column))
     if rule.missing == "surrogate" and rule.n_surrogates:
         cut = None  # surrogates want to know the branch of every row
-    return Choice(slot, gain, score, threshold, missing_left, branches, cut)
+    return Choice(column, gain, score, threshold, missing_left, branches, cut)
 
 
 # ---- the rows go down
@@ -226,14 +226,14 @@ def _step_at_cut(
     """Split the nodes where a list of each is cut, and lay out the rows of the next level."""
     xp, cut = place.xp, choice.cut
     assert cut is not None
-    results = choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, cut.left
-    slot, gain, score, threshold, missing_left, left = read_together(place, *results)
+    results = choice.column, choice.gain, choice.score, choice.threshold, choice.missing_left, cut.left
+    column, gain, score, threshold, missing_left, left = read_together(place, *results)
     left = np.astype(left, np.int64)
     k, c = left.shape
     counts = np.reshape(np.stack((left, level.counts - left), axis=1), (2 * k, c))
     nothing = np.zeros((k, c), dtype=np.int64)
     splits = Splits(
-        np.astype(slot, np.int64),
+        np.astype(column, np.int64),
         _rounded(gain),
         _rounded(score),
         threshold,
@@ -281,7 +281,7 @@ def _route(
     branch_at = _route_by_value(place, rows, level, choice)
     if rule.missing != "surrogate" or rule.n_surrogates == 0:
         return branch_at, None
-    found = find_surrogates(place, rows, level, choice.slot, level.members, branch_at, rule.n_surrogates)
+    found = find_surrogates(place, rows, level, choice.column, level.members, branch_at, rule.n_surrogates)
     if rows.has_missing:
         branch_at = follow_surrogates(place, rows, level, found, level.members, branch_at)
     return branch_at, found
@@ -291,34 +291,34 @@ def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> A
     """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
     xp = place.xp
     here = rows_at(xp, level, level.members)
-    slot_at = xp.take(choice.slot, level.block_at, axis=0)
+    column_at = xp.take(choice.column, level.block_at, axis=0)
     d_numeric = rows.columns.shape[0]
     by_number = by_code = None
     if d_numeric:
-        value = take_flat(xp, rows.columns, numeric_line(xp, rows, slot_at), here)
+        value = take_flat(xp, rows.columns, numeric_column(xp, rows, column_at), here)
         cut = xp.take(choice.threshold, level.block_at, axis=0)
         by_number = xp.astype(xp.astype(value, cut.dtype) > cut, xp.int32)
         if rows.has_missing_numbers:
             by_number = xp.where(is_missing_number(xp, rows, value), -1, by_number)
     if rows.n_values:
-        by_code = take_flat(xp, rows.codes, nominal_line(xp, rows, slot_at), here)
+        by_code = take_flat(xp, rows.codes, nominal_column(xp, rows, column_at), here)
         if choice.branches is not None:
             width = choice.branches.shape[1]
             at = xp.where(by_code < 0, width - 1, by_code)
             by_code = xp.where(by_code < 0, -1, take_flat(xp, choice.branches, level.block_at, at))
     if by_number is None or by_code is None:
         return by_code if by_number is None else by_number
-    return xp.where(slot_at < d_numeric, by_number, by_code)
+    return xp.where(column_at < d_numeric, by_number, by_code)
 
 
 def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> tuple[Any, Any]:
     """First child and number of branches (k,) of each node, on the host, which waits for multiway splits."""
     n_branches = np.full(level.n_nodes, 2, dtype=np.int64)
     if _is_multiway(rows, rule):
-        (slot,) = read_together(place, choice.slot)
-        slot = np.astype(slot, np.int64) - rows.columns.shape[0]
-        widths = np.asarray([max(1, width) for width in rows.n_values])[np.clip(slot, min=0)]
-        n_branches = np.where(slot >= 0, widths, n_branches)
+        (column,) = read_together(place, choice.column)
+        column = np.astype(column, np.int64) - rows.columns.shape[0]
+        widths = np.asarray([max(1, width) for width in rows.n_values])[np.clip(column, min=0)]
+        n_branches = np.where(column >= 0, widths, n_branches)
     return np.cumulative_sum(n_branches) - n_branches, n_branches
 
 
@@ -344,16 +344,16 @@ def _read_splits(
     counts = histogram(xp, child_at * c + label, (n_children + k) * c, weights)
     counts = xp.reshape(counts, (n_children + k, c))
     sizes = xp.sum(counts, axis=1) if weights is None else histogram(xp, child_at, n_children + k)
-    results = [choice.slot, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
+    results = [choice.column, choice.gain, choice.score, choice.threshold, choice.missing_left, counts, sizes]
     results += [] if surrogates is None else list(surrogates)
     results += [] if choice.branches is None else [choice.branches]
-    slot, gain, score, threshold, left, counts, sizes, *more = read_together(place, *results)
+    column, gain, score, threshold, left, counts, sizes, *more = read_together(place, *results)
     branches = None if choice.branches is None else np.astype(more.pop(), np.int64)
     if not _is_float(rows) and level.source is None:
         counts = np.astype(counts, np.int64)
     sizes = np.astype(sizes, np.int64)
     return Splits(
-        np.astype(slot, np.int64),
+        np.astype(column, np.int64),
         _rounded(gain),
         _rounded(score),
         threshold,

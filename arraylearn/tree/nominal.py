@@ -44,17 +44,17 @@ def scan_nominal(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidat
     return Candidates(gain, score)
 
 
-def find_subsets(place: Place, rows: Rows, level: Level, rule: Rule, slot: Array) -> Array:
+def find_subsets(place: Place, rows: Rows, level: Level, rule: Rule, winner: Array) -> Array:
     """Return the branch of each category of the winning columns: (k, v + 1) int32, -1 not seen in the node.
 
-    `slot` (k,) is the winner among the nominal columns; nodes that chose a numeric one may hold anything in
+    `winner` (k,) is the winner among the nominal columns; nodes that chose a numeric one may hold anything in
     range. The last entry is the branch of the missing values, where the rule learns it.
     """
     xp = place.xp
     width = max(rows.n_values)
     found = []
     for nodes in _node_chunks(rows, level, rule, width, 1):
-        counts = _winner_counts(place, rows, level, slot, width, nodes)
+        counts = _winner_counts(place, rows, level, winner, width, nodes)
         _, _, branches = _best_subsets(xp, rule, counts, _totals(place, level, nodes))
         found.append(branches[0, ...])
     return xp.concat(found, axis=0)
@@ -96,11 +96,11 @@ def _totals(place: Place, level: Level, nodes: slice) -> Array:
     return place.xp.astype(weight, accumulator_dtype(place))[None, :]
 
 
-def _winner_counts(place: Place, rows: Rows, level: Level, slot: Array, width: int, nodes: slice) -> Array:
+def _winner_counts(place: Place, rows: Rows, level: Level, winner: Array, width: int, nodes: slice) -> Array:
     xp = place.xp
     positions = _positions(level, nodes)
     rows_here = rows_at(xp, level, level.members[positions])
-    codes = take_flat(xp, rows.codes, xp.take(slot, level.block_at[positions], axis=0), rows_here)
+    codes = take_flat(xp, rows.codes, xp.take(winner, level.block_at[positions], axis=0), rows_here)
     return _count_codes(place, rows, level, codes[None, :], width, nodes, positions)
 
 

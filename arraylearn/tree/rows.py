@@ -17,8 +17,8 @@ __all__ = [
     "Rows",
     "is_missing_number",
     "level_of",
-    "nominal_line",
-    "numeric_line",
+    "nominal_column",
+    "numeric_column",
     "prepare_rows",
     "rows_at",
     "take_flat",
@@ -130,7 +130,7 @@ def _weights_at(place: Place, weights: Any) -> Array:
 
 
 class Entries(NamedTuple):
-    """What the lists speak of: rows of the table, or copies of them with a part of the weight each."""
+    """What the lists hold: rows of the table, or copies of them with a part of the weight each."""
 
     labels: Array
     weights: Array | None
@@ -157,16 +157,16 @@ def rows_at(xp: Any, level: Level, entries: Array) -> Array:
     return xp.reshape(found, entries.shape)
 
 
-def numeric_line(xp: Any, rows: Rows, slot: Array) -> Array:
+def numeric_column(xp: Any, rows: Rows, column: Array) -> Array:
     """Return the numeric column of each slot, any of them where the slot is a nominal one."""
     d = rows.columns.shape[0]
-    return slot if not rows.n_values else xp.where(slot < d, slot, d - 1)
+    return column if not rows.n_values else xp.where(column < d, column, d - 1)
 
 
-def nominal_line(xp: Any, rows: Rows, slot: Array) -> Array:
+def nominal_column(xp: Any, rows: Rows, column: Array) -> Array:
     """Return the nominal column of each slot, any of them where the slot is a numeric one."""
     d = rows.columns.shape[0]
-    return slot if d == 0 else xp.where(slot < d, 0, slot - d)
+    return column if d == 0 else xp.where(column < d, 0, column - d)
 
 
 def is_missing_number(xp: Any, rows: Rows, values: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-from arraylearn.checks import check_choice, check_number, check_whole, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.measures import MEASURES
 
 __all__ = ["check_settings", "count_features", "share_of"]
@@ -32,9 +32,9 @@ def check_settings(estimator: Any) -> None:
             "`missing` must not be 'surrogate' where `nominal` is 'multiway': a surrogate replaces a split "
             "into two. Use nominal='binary', or another policy."
         )
-    check_whole("max_depth", estimator.max_depth, 1, optional=True)
-    check_whole("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
-    check_whole("n_bins", estimator.n_bins, 2, _MOST_BINS)
+    check_integer("max_depth", estimator.max_depth, 1, optional=True)
+    check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
+    check_integer("n_bins", estimator.n_bins, 2, _MOST_BINS)
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     if estimator.splitter in ("clouds", "clouds_sampling"):

@@ -88,7 +88,7 @@ class Candidates(NamedTuple):
     score: Array  # what columns compete with; -inf: no split
     threshold: Array | None = None  # None: found for the winners only
     missing_left: Array | None = None  # bool: whether missing values go left
-    line: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
+    column_idx: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
 
 
 def is_gini(rule: Rule) -> bool:
@@ -177,8 +177,8 @@ def choose_columns(
         -inf where no column has a split.
     """
     xp = place.xp
-    if numeric is not None and numeric.line is not None:
-        return numeric.line, numeric.gain[0, :], numeric.score[0, :]
+    if numeric is not None and numeric.column_idx is not None:
+        return numeric.column_idx, numeric.gain[0, :], numeric.score[0, :]
     parts = [part for part in (numeric, nominal) if part is not None]
     dtype = accumulator_dtype(place)
     gain = xp.take(xp.concat([xp.astype(part.gain, dtype) for part in parts], axis=0), order, axis=0)

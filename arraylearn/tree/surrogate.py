@@ -14,8 +14,8 @@ from arraylearn.tree.rows import (
     Level,
     Rows,
     is_missing_number,
-    nominal_line,
-    numeric_line,
+    nominal_column,
+    numeric_column,
     rows_at,
     take_flat,
 )
@@ -27,7 +27,7 @@ __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
 class SurrogateChoice(NamedTuple):
     """The surrogates of each node of a level, best first: arrays (k, s) at the place."""
 
-    slot: Array  # int64: among the numeric, then the nominal columns; -1: none
+    column: Array  # int64: among the numeric, then the nominal columns; -1: none
     threshold: Array  # values up to it go to `low_branch`
     low_branch: Array  # int32
     agreement: Array  # share of the rows known in both that go the same way
@@ -35,7 +35,7 @@ class SurrogateChoice(NamedTuple):
 
 
 def find_surrogates(
-    place: Place, rows: Rows, level: Level, slot: Array, entries: Array, branch_at: Array, n_surrogates: int
+    place: Place, rows: Rows, level: Level, column: Array, entries: Array, branch_at: Array, n_surrogates: int
 ) -> SurrogateChoice:
     """Find the surrogates of the chosen splits.
 
@@ -58,15 +58,15 @@ def find_surrogates(
     agree, known, threshold, reverse, maps = _join(place, rows, parts)
     d, k = agree.shape
     columns = xp.arange(d, dtype=xp.int64, device=place.device)
-    agree = xp.where(columns[:, None] == slot[None, :], -1.0, agree)
+    agree = xp.where(columns[:, None] == column[None, :], -1.0, agree)
     n_kept = min(n_surrogates, d)
     largest, chosen = top_k(xp, xp.permute_dims(agree, (1, 0)), n_kept)  # (k, s)
     nodes = xp.broadcast_to(xp.arange(k, dtype=xp.int64, device=place.device)[:, None], chosen.shape)
     weight = take_flat(xp, known, chosen, nodes)
     share = xp.where(largest > 0, largest / xp.where(weight > 0, weight, 1.0), 0.0)
     width = maps.shape[2]
-    line = xp.reshape(chosen * k + nodes, (-1,))
-    picked = xp.take(xp.reshape(maps, (d * k, width)), line, axis=0)
+    column_idx = xp.reshape(chosen * k + nodes, (-1,))
+    picked = xp.take(xp.reshape(maps, (d * k, width)), column_idx, axis=0)
     return SurrogateChoice(
         xp.where(largest > 0, chosen, -1),
         xp.astype(take_flat(xp, threshold, chosen, nodes), dtype),
@@ -179,22 +179,22 @@ def follow_surrogates(
     xp = place.xp
     here = rows_at(xp, level, entries)
     d = rows.columns.shape[0]
-    for rank in range(found.slot.shape[1]):
-        slot = xp.take(found.slot[:, rank], level.block_at, axis=0)
-        usable = slot >= 0
-        slot = xp.where(usable, slot, 0)
+    for rank in range(found.column.shape[1]):
+        column = xp.take(found.column[:, rank], level.block_at, axis=0)
+        usable = column >= 0
+        column = xp.where(usable, column, 0)
         branch = xp.zeros_like(branch_at)
         is_known = xp.zeros(branch_at.shape, dtype=xp.bool, device=place.device)
         if d:
-            value = take_flat(xp, rows.columns, numeric_line(xp, rows, slot), here)
+            value = take_flat(xp, rows.columns, numeric_column(xp, rows, column), here)
             cut = xp.take(found.threshold[:, rank], level.block_at, axis=0)
             low = xp.take(found.low_branch[:, rank], level.block_at, axis=0)
             branch = xp.astype(xp.where(xp.astype(value, cut.dtype) > cut, 1 - low, low), branch_at.dtype)
-            is_known = (slot < d) & ~is_missing_number(xp, rows, value)
+            is_known = (column < d) & ~is_missing_number(xp, rows, value)
         if rows.n_values:
-            code = take_flat(xp, rows.codes, nominal_line(xp, rows, slot), here)
+            code = take_flat(xp, rows.codes, nominal_column(xp, rows, column), here)
             by_code = take_flat(xp, found.maps[:, rank, :], level.block_at, xp.where(code < 0, 0, code))
-            is_nominal = slot >= d
+            is_nominal = column >= d
             branch = xp.where(is_nominal, xp.astype(by_code, branch_at.dtype), branch)
             is_known = xp.where(is_nominal, code >= 0, is_known)
         branch_at = xp.where((branch_at < 0) & usable & is_known, branch, branch_at)

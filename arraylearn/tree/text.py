@@ -116,13 +116,13 @@ def tree_text(
             continue
         ends = view.tree.kind[node] == LEAF or depth == max_depth
         if style == "rpart":
-            lines.append(_rpart_line(view, node, depth, condition or "root", ends))
+            lines.append(_rpart_entry(view, node, depth, condition or "root", ends))
         elif node or ends:
-            lines.append(_c45_line(view, node, depth, condition, ends))
+            lines.append(_c45_entry(view, node, depth, condition, ends))
     return "\n".join(lines)
 
 
-def _c45_line(view: _View, node: int, depth: int, condition: str, ends: bool) -> str:
+def _c45_entry(view: _View, node: int, depth: int, condition: str, ends: bool) -> str:
     indent = "|   " * (depth - 1)
     if not ends:
         return f"{indent}{condition}"
@@ -141,10 +141,10 @@ def _rpart_header(view: _View) -> list[str]:
     ]
 
 
-def _rpart_line(view: _View, node: int, depth: int, condition: str, ends: bool) -> str:
+def _rpart_entry(view: _View, node: int, depth: int, condition: str, ends: bool) -> str:
     shares = " ".join(f"{share:.4f}" for share in view.tree.probability[node])
-    line = f"{'  ' * depth}{node + 1}) {condition} {view.weight(node):g} {view.errors(node):g} "
-    return f"{line}{view.label(node)} ({shares})" + (" *" if ends else "")
+    entry = f"{'  ' * depth}{node + 1}) {condition} {view.weight(node):g} {view.errors(node):g} "
+    return f"{entry}{view.label(node)} ({shares})" + (" *" if ends else "")
 
 
 def leaf_rules(estimator: Any, *, feature_names: Sequence[str] | None = None) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn.backend.namespace import from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
-from arraylearn.checks import check_whole, refuse
+from arraylearn.checks import check_integer, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from arraylearn.selection.resampling.strategy import Sampler, Strategy, target_counts
 from arraylearn.selection.resampling.synthesis import Synthesis, append_synthetic
@@ -78,7 +78,7 @@ class SMOTE(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the synthetic ones after them."""
         codes, classes, counts = self._encode(X, y)
-        check_whole("k_neighbors", self.k_neighbors, 1)
+        check_integer("k_neighbors", self.k_neighbors, 1)
         targets = target_counts(self.sampling_strategy, classes, counts, grow=True)
         schema = learn_schema(X, self.categorical_features)
         place = choose_place(locate(X), self.backend)

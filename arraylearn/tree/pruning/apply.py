@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.checks import check_choice, check_number, check_whole, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import Tree, tree_on_host
@@ -82,7 +82,7 @@ def check_pruning(pruning: Pruning, validation: Any = None) -> None:
     check_number("penalty", pruning.penalty, 0)
     check_number("alpha", pruning.alpha, 0, optional=True)
     check_choice("alpha_risk", pruning.alpha_risk, ("impurity", "error"))
-    check_whole("alpha_folds", pruning.alpha_folds, 2)
+    check_integer("alpha_folds", pruning.alpha_folds, 2)
     check_number("alpha_standard_errors", pruning.alpha_standard_errors, 0)
     check_number("validation_fraction", pruning.validation_fraction, 0, 1, closed="neither")
     check_number("significance", pruning.significance, 0, 1, closed="neither", optional=True)

@@ -50,15 +50,15 @@ class PruningReport(NamedTuple):
 
     def __str__(self) -> str:
         lines = [f"{'':12}{'nodes':>8}{'leaves':>8}{'errors':>10}{'cut':>6}{'raised':>8}"]
-        lines.append(_line("before", self.before))
+        lines.append(_entry("before", self.before))
         lines += [
-            _line(f"depth {step.depth}", step.size) + f"{step.n_cut:6d}{step.n_raised:8d}"
+            _entry(f"depth {step.depth}", step.size) + f"{step.n_cut:6d}{step.n_raised:8d}"
             for step in self.steps
         ]
-        return "\n".join([*lines, _line("after", self.after)])
+        return "\n".join([*lines, _entry("after", self.after)])
 
 
-def _line(name: str, size: Size) -> str:
+def _entry(name: str, size: Size) -> str:
     return f"{name:12}{size.n_nodes:8d}{size.n_leaves:8d}{size.errors:10.6g}"
 
 
