@@ -166,8 +166,18 @@ def _make_scratch(m: int, n_bins: int, n_words: int) -> _Scratch:
 def _grow_tree(
     task: _Task, entries: Host, seed: Any, nodes: _Nodes, scratch: _Scratch, left: Host | None
 ) -> Whole:
-    """Grow a tree from the root, whose sums are known; return the number of its nodes."""
-    ints, sums, stack, seeds = nodes.ints, nodes.sums, nodes.stack, nodes.seeds
+    """Grow a tree from the root, whose sums are known; return the number of its nodes.
+
+    The split of a node is searched among the columns of the draw of its seed; where none of them can be cut,
+    among all.
+    """
+    ints, sums, stack, seeds, found = nodes.ints, nodes.sums, nodes.stack, nodes.seeds, scratch.found
+    bins, offsets, n_columns, is_drawn = (
+        task.bins,
+        scratch.offsets,
+        task.every.shape[1],
+        len(task.positions) > 0,
+    )
     n_nodes, n_pending = 1, 0
     if task.max_depth != 0 and _may_split(sums[0], task.min_split, left):
         stack[0, _NODE], stack[0, _START], stack[0, _SIZE], stack[0, _DEPTH] = 0, 0, entries.shape[0], 0
@@ -177,15 +187,45 @@ def _grow_tree(
         n_pending -= 1
         node, start = stack[n_pending, _NODE], stack[n_pending, _START]
         size, depth = stack[n_pending, _SIZE], stack[n_pending, _DEPTH] + 1
-        seed, own = seeds[n_pending], entries[start : start + size]
-        feature, cut, pair = _search(task, own, seed, sums[node], scratch, left)
+        seed, own, total = seeds[n_pending], entries[start : start + size], sums[node]
+        is_light = _weigh(total, left) <= _HEAVIEST and (is_drawn or size < task.large)
+        _unpack(task, own, is_light, scratch, left)
+        best, feature, cut, pair = np.int32(0), np.int64(_NO_SPLIT), np.int64(0), np.int64(0)
+        columns, draw = task.columns, np.int64(seed % np.uint64(task.columns.shape[0]))
+        for turn in range(2):
+            if turn == 1:
+                if feature != _NO_SPLIT or columns.shape[1] == n_columns:
+                    break
+                columns, draw = task.every, np.int64(0)
+            for first in range(0, columns.shape[1], _TOGETHER):
+                last = min(_TOGETHER, columns.shape[1] - first) - 1
+                for j in range(0, last + 1, 4):  # the bins of a row lie close together
+                    j_b, j_c, j_d = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+                    a, b = np.int64(columns[draw, first + j]), np.int64(columns[draw, first + j_b])
+                    c, d = np.int64(columns[draw, first + j_c]), np.int64(columns[draw, first + j_d])
+                    for i in range(size):
+                        row = offsets[i]
+                        found[j, i], found[j_b, i] = bins[index(row + a)], bins[index(row + b)]
+                        found[j_c, i], found[j_d, i] = bins[index(row + c)], bins[index(row + d)]
+                for j in range(last + 1):
+                    column = np.int64(columns[draw, first + j])
+                    if is_drawn:
+                        number = np.int64(_mix(seed + np.uint64(column + 3)) >> np.uint64(32))
+                        at = _draw_cut(found[j], size, number, task.positions, column * task.n_bins)
+                        top, held = _score_drawn(task, scratch, found[j], size, at, is_light, total, left)
+                    elif is_light:
+                        top, at, held = _search_in_order(task, scratch, j, size, best, total, left)
+                    else:
+                        top, at, held = _search_groups(task, scratch, j, size, best, total, left)
+                    if top > best:
+                        best, feature, cut, pair = top, column, at, held
         if feature == _NO_SPLIT:
             continue
         child, n_left = n_nodes, np.int64(-1)
         n_nodes += 2
         ints[_FEATURE, node], ints[_CUT, node], ints[_CHILD, node] = feature, cut, child
         if left is None:
-            sums[child, 0], sums[child + 1, 0] = pair, sums[node, 0] - pair
+            sums[child, 0], sums[child + 1, 0] = pair, total[0] - pair
         else:
             n_left = _divide(task, own, feature, cut, scratch.spare)
             _add_classes(task, own, n_left, sums, node, child)
@@ -240,7 +280,7 @@ def _mix(number: Any) -> Any:
     return number ^ (number >> np.uint64(31))
 
 
-@inlined
+@part
 def _divide(task: _Task, own: Host, feature: Whole, cut: Whole, spare: Host) -> Whole:
     """Put the entries of the left side first, all in their old order; return their number.
 
@@ -263,7 +303,7 @@ def _divide(task: _Task, own: Host, feature: Whole, cut: Whole, spare: Host) -> 
     return np.int64(n_left)
 
 
-@inlined
+@part
 def _add_classes(task: _Task, own: Host, n_left: Whole, sums: Host, node: Whole, child: Whole) -> None:
     """Sum the class weights of the smaller side; those of the larger one are what remains."""
     class_mask = (1 << task.class_bits) - 1
@@ -280,51 +320,6 @@ def _add_classes(task: _Task, own: Host, n_left: Whole, sums: Host, node: Whole,
 
 
 # ---- the best cut of a node
-
-
-@inlined
-def _search(
-    task: _Task, own: Host, seed: Any, sums: Host, scratch: _Scratch, left: Host | None
-) -> tuple[Whole, Whole, Whole]:
-    """Return column and cut of the best split of a node, and the pair of its left side.
-
-    It is searched among the columns of the draw of the node's seed; where none of them can be cut, among all.
-    """
-    bins, found, offsets = task.bins, scratch.found, scratch.offsets
-    n_columns, m, is_drawn = task.every.shape[1], own.shape[0], task.positions.shape[0] > 0
-    total = _weigh(sums, left)
-    is_light = total <= _HEAVIEST and (is_drawn or m < task.large)
-    _unpack(task, own, is_light, scratch, left)
-    best, best_feature, best_cut, best_pair = np.int32(0), np.int64(_NO_SPLIT), np.int64(0), np.int64(0)
-    columns, draw = task.columns, np.int64(seed % np.uint64(task.columns.shape[0]))
-    for turn in range(2):
-        if turn == 1:
-            if best_feature != _NO_SPLIT or columns.shape[1] == n_columns:
-                break
-            columns, draw = task.every, np.int64(0)
-        for first in range(0, columns.shape[1], _TOGETHER):
-            last = min(_TOGETHER, columns.shape[1] - first) - 1
-            for j in range(0, last + 1, 4):  # the bins of a row lie close together
-                j_b, j_c, j_d = min(j + 1, last), min(j + 2, last), min(j + 3, last)
-                a, b = np.int64(columns[draw, first + j]), np.int64(columns[draw, first + j_b])
-                c, d = np.int64(columns[draw, first + j_c]), np.int64(columns[draw, first + j_d])
-                for i in range(m):
-                    row = offsets[i]
-                    found[j, i], found[j_b, i] = bins[index(row + a)], bins[index(row + b)]
-                    found[j_c, i], found[j_d, i] = bins[index(row + c)], bins[index(row + d)]
-            for j in range(last + 1):
-                feature = np.int64(columns[draw, first + j])
-                if is_drawn:
-                    number = np.int64(_mix(seed + np.uint64(feature + 3)) >> np.uint64(32))
-                    cut = _draw_cut(found[j], m, number, task.positions, feature * task.n_bins)
-                    top, pair = _score_drawn(task, scratch, found[j], m, cut, is_light, sums, left)
-                elif is_light:
-                    top, cut, pair = _search_in_order(task, scratch, j, m, best, sums, left)
-                else:
-                    top, cut, pair = _search_groups(task, scratch, j, m, best, sums, left)
-                if top > best:
-                    best, best_feature, best_cut, best_pair = top, feature, cut, pair
-    return best_feature, best_cut, best_pair
 
 
 @inlined
@@ -444,7 +439,7 @@ def _score_drawn(
     return scratch.score_bits[0], pair
 
 
-@inlined
+@part
 def _search_groups(
     task: _Task, scratch: _Scratch, j: Whole, m: Whole, best: Any, sums: Host, left: Host | None
 ) -> tuple[Any, Whole, Whole]:
