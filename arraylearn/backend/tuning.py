@@ -39,6 +39,9 @@ class Tuning:
     forest_depth_first_rows : the same on a CPU, depth first: batching gains nothing, but feeds the threads
     growth_thread_cells : rows x columns of a tree from which on a second thread helps to grow it: to hand
         work over takes 30 to 125 us
+    list_thread_positions : positions of all presorted lists from which on a second thread helps
+    thread_work : factor of the least work of a thread in compiled loops; with 0 all threads share whatever
+        there is
     rule_counted_values : a numeric column with at most this many distinct values is counted by value; others
         are kept sorted
     rule_first_blocks : blocks of rows that the search of a literal looks into at first; usually the best
@@ -59,6 +62,8 @@ class Tuning:
     forest_host_rows: int = 25_000
     forest_depth_first_rows: int = 50_000
     growth_thread_cells: int = 1_000_000
+    list_thread_positions: int = 100_000
+    thread_work: float = 1.0
     rule_counted_values: int = 255
     rule_first_blocks: int = 128
     svm_path_rows: int = 500

@@ -24,7 +24,7 @@ from arraylearn.boosting.gradients import GRADIENT_BITS, Gradients
 from arraylearn.grow.columns import Columns
 from arraylearn.grow.formulas import unpack
 from arraylearn.grow.histograms.choose import choose_body
-from arraylearn.grow.histograms.newton import Constraint, Splits, best_splits
+from arraylearn.grow.histograms.gradient_splits import Constraint, GradientSplits, best_splits
 from arraylearn.grow.histograms.node_blocks import BlockSplits, block_histograms, split_blocks
 
 __all__ = ["Growth", "grow_trees", "limits_in_units"]
@@ -139,7 +139,7 @@ def _find_splits(
     is_used: Array | None,
     nodes: Nodes,
     limits: Limits,
-) -> Splits:
+) -> GradientSplits:
     xp = place.xp
     constraint = None
     if limits.trend is not None:
@@ -161,7 +161,7 @@ def _find_splits(
 def _read_splits(
     place: Place,
     columns: Columns,
-    best: Splits,
+    best: GradientSplits,
     shift: Array,
     least: Any,
     nodes: Nodes,
@@ -275,7 +275,7 @@ def _next_level(
 def _grow_whole(
     body: Any, columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
 ) -> tuple[Nodes, Any]:
-    from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, Newton, Plan
+    from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, GrowthPlan, Newton
 
     (d, n), m = columns.bins.shape, rows.shape[0]
     unit = 2.0 ** (shift - GRADIENT_BITS)
@@ -283,7 +283,7 @@ def _grow_whole(
     use_missing = np.zeros(d, dtype=bool)
     use_missing[list(columns.missing)] = True
     use_missing &= used
-    plan = Plan(
+    plan = GrowthPlan(
         criterion=NEWTON if limits.trend is None else NEWTON_BOUNDED,
         n_bins=columns.n_bins,
         n_numeric=columns.n_numeric,

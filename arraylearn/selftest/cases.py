@@ -27,7 +27,7 @@ from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
-from arraylearn.grow.histograms.newton import best_splits
+from arraylearn.grow.histograms.gradient_splits import best_splits
 from arraylearn.grow.histograms.node_blocks import (
     BlockSplits,
     add_to_sides,

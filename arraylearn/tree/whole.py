@@ -100,7 +100,7 @@ def finish_bins(
 
 
 def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimits) -> Trees:
-    from arraylearn.grow.histograms.records_cpu import GINI, Newton, Plan
+    from arraylearn.grow.histograms.records_cpu import GINI, GrowthPlan, Newton
 
     d, n = bins.shape
     c = rows.n_classes
@@ -109,7 +109,7 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
     loads = rows.labels.astype(np.int64) + (1 << 32)
     counts = np.diff((0, *rows.class_ends))
     sums = np.asarray([(n << 32) + (counts[1] if c == 2 else 0)]) if is_pair else counts
-    plan = Plan(
+    plan = GrowthPlan(
         criterion=GINI,
         n_bins=n_bins,
         n_numeric=d,
@@ -128,7 +128,7 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
         trend=np.zeros(d, dtype=np.int8),
     )
     buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
-    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
+    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]._replace(missing_right=None)
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])

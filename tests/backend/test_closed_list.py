@@ -21,9 +21,7 @@ GENERIC = {
     "arrays.moments": "grouped_moments merge_moments Moments",
     "arrays.order": "argsort_rows compress top_k",
     "arrays.parallel": "map_apart small_products",
-    "arrays.ragged": "count_categories look_up_sums",
-    "arrays.scratch": "KeptBuffers scratch",
-    "arrays.segments": "histogram paired_histogram segment_max segment_sum",
+    "arrays.segments": "count_categories histogram look_up_sums paired_histogram segment_max segment_sum",
     "blas": "parallel_blocks",
     "compiling": (
         "CompiledMode describe_compiled get_compiled is_numba_installed is_worth_compiling use_compiled "
@@ -47,6 +45,7 @@ GENERIC = {
     "peak": "measure_peak",
     "probe": "parse",
     "random": "as_generator permutation RandomState spawn splitmix",
+    "scratch": "KeptBuffers scratch",
     "selector": "choose_place resolve",
     "threads": "free_threads get_num_threads parallel_map run_jobs same_threads",
     "transfer": "copy_together read_together",

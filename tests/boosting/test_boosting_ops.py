@@ -13,7 +13,7 @@ from arraylearn.boosting.gradients import (
     log_loss_gradients,
 )
 from arraylearn.grow.formulas import unpack
-from arraylearn.grow.histograms.newton import Constraint, best_splits
+from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
 from arraylearn.grow.histograms.node_blocks import (
     BlockSplits,
     add_to_sides,

@@ -9,6 +9,7 @@ import arraylearn as al
 from arraylearn.backend import compiling
 from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST
+from arraylearn.backend.tuning import tuned
 from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
 from arraylearn.walk.packed import BinaryNodes, pack_trees
 from tests.backends.assertions import assert_close
@@ -115,7 +116,9 @@ def test_rows_of_values(rung, xp, float_dtype_name, n, with_missing, n_trees):
 
 
 def test_rows_without_features_stay_at_the_root(rung, xp):
-    root = BinaryNodes(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64), 0)
+    root = BinaryNodes(
+        np.zeros(1, np.int64), np.zeros(1, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64), 0
+    )
     found = find_leaves(xp, rung.from_host(np.zeros((3, 0), "float32")), pack_trees(xp, on(rung, root), 0))
     assert_close(found, np.zeros((1, 3), dtype=np.int64))
 
@@ -189,12 +192,11 @@ def test_the_choice_of_a_body(monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 6, 8, 9])
 @pytest.mark.parametrize("n", [1, 511, 512, 2113])
+@tuned(thread_work=0)
 def test_threads_and_blocks_change_nothing(rung, monkeypatch, n_threads, depth, n):
-    from arraylearn.walk import leaves_cpu, planes_cpu
+    from arraylearn.walk import leaves_cpu
 
-    monkeypatch.setattr(leaves_cpu, "_LEAST_STEPS", 1)
     monkeypatch.setattr(leaves_cpu, "_BLOCK_ROWS", 50)
-    monkeypatch.setattr(planes_cpu, "_LEAST_WALKS", 1)
     rng = np.random.default_rng(depth)
     bins = rng.integers(0, N_BINS, (4, n)).astype(np.uint8)
     al.set_num_threads(n_threads)

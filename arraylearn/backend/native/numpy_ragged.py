@@ -1,4 +1,4 @@
-"""NumPy bodies of `arraylearn.backend.arrays.ragged`: several columns share one key, chunk by chunk."""
+"""NumPy bodies of `arraylearn.backend.arrays.segments`: several columns share one key, chunk by chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees whose nodes look at drawn columns, in compiled loops: `arraylearn.grow.drawn_columns.drawn.grow_trees` for CPUs.
+"""Trees whose nodes look at drawn columns, in compiled loops: `drawn.grow_trees` for CPUs.
 
 A tree grows depth first, the smaller child first: the rows of a small node stay in the cache until all below
 it is done, and at most log2(n) nodes are pending. The rows of a node lie side by side::
@@ -101,7 +101,7 @@ class _Scratch(NamedTuple):
 
 
 def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPlan) -> Trees:
-    """Grow one tree per bag on `bins` (n, d) of the host: see `arraylearn.grow.drawn_columns.drawn.grow_trees`."""
+    """Grow one tree per bag on `bins` (n, d) of the host: see `drawn.grow_trees`."""
     rows = pack_rows(codes, bags, plan)
     most, is_pair = int(bags.sizes.max()), plan.n_classes <= 2
     task = _Task(

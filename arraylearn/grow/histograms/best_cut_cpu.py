@@ -20,11 +20,11 @@ from arraylearn.grow.histograms.records_cpu import (
     NONE,
     STOP,
     TABLE,
-    Column,
-    Nodes,
-    Plan,
-    Rows,
-    Scratch,
+    ColumnSums,
+    GrowthPlan,
+    GrowthScratch,
+    NodeSlots,
+    RowOrder,
 )
 
 __all__ = ["find_class_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
@@ -55,7 +55,7 @@ _unpack = part(formulas.unpack)
 
 
 @part
-def may_split(plan: Plan, sums: Host, size: Whole, depth: Whole) -> Any:
+def may_split(plan: GrowthPlan, sums: Host, size: Whole, depth: Whole) -> Any:
     """Whether a node may be split."""
     if depth == plan.max_depth or size < plan.least_rows:
         return False
@@ -76,7 +76,7 @@ def may_split(plan: Plan, sums: Host, size: Whole, depth: Whole) -> Any:
 
 
 @part
-def _score_pairs(plan: Plan, column: Column, running: Host, scores: Host) -> None:
+def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Host) -> None:
     """Score the running sums of a column; below 0, 0 for NEWTON, where a side is too light."""
     start, n, total = index(column.first), column.n, column.total
     if plan.criterion == GINI:
@@ -136,7 +136,7 @@ def _order_signed(bits: Host, n: Whole) -> None:
 
 
 @part
-def _order_categories(plan: Plan, sums: Host, first: Whole, scratch: Scratch) -> None:
+def _order_categories(plan: GrowthPlan, sums: Host, first: Whole, scratch: GrowthScratch) -> None:
     """Write the bins of a nominal column by smoothed gradient per hessian, empty ones, then the missing last.
 
     `found` takes the bins, `running` their running sums.
@@ -163,7 +163,13 @@ def _order_categories(plan: Plan, sums: Host, first: Whole, scratch: Scratch) ->
 
 @part
 def _search_pairs(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host, is_nominal: bool, missing_left: bool
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    job: Host,
+    is_nominal: bool,
+    missing_left: bool,
 ) -> tuple[Whole, Whole, Whole, Any]:
     """Search the numeric or the nominal columns of a node: its table, or, without one, its rows.
 
@@ -205,7 +211,7 @@ def _search_pairs(
             _order_categories(plan, running, start, scratch)
             running, start = scratch.running, np.int64(0)
         trend = np.int64(plan.trend[j])
-        column = Column(start, n, total, size, missing, ridge, trend, low_value, high_value)
+        column = ColumnSums(start, n, total, size, missing, ridge, trend, low_value, high_value)
         _score_pairs(plan, column, running, scores)
         if is_bounded:
             _order_signed(bits, n)
@@ -248,7 +254,7 @@ def _search_pairs(
 
 @part
 def _search_group(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host, is_nominal: bool
+    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host, is_nominal: bool
 ) -> tuple[Whole, Whole, Whole, Any, bool]:
     """Search with missing values on the right, and, where that is better, on the left: return this, too."""
     feature, low, high, gain = _search_pairs(rows, plan, nodes, scratch, job, is_nominal, False)
@@ -265,7 +271,7 @@ def _search_group(
 
 
 @part
-def _full_score(plan: Plan, total: Whole, ridge: Any, score: Any) -> Any:
+def _full_score(plan: GrowthPlan, total: Whole, ridge: Any, score: Any) -> Any:
     """Make scores with different ridges comparable: what is left of q**2 / area is multiplied back."""
     half, zero = np.float32(0.5), np.float32(0)
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
@@ -278,7 +284,7 @@ def _full_score(plan: Plan, total: Whole, ridge: Any, score: Any) -> Any:
 
 @part
 def find_pair_cut(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host
+    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host
 ) -> tuple[Whole, Whole, Whole, Any, bool]:
     """Return column, bins beside the cut, gain, and whether missing values go right."""
     feature, low, high, gain, is_left = _search_group(rows, plan, nodes, scratch, job, False)
@@ -308,7 +314,7 @@ def find_pair_cut(
 
 @part
 def _sum_small(
-    rows: Rows, n_features: Whole, j: Whole, first: Whole, size: Whole, found: Host, running: Host
+    rows: RowOrder, n_features: Whole, j: Whole, first: Whole, size: Whole, found: Host, running: Host
 ) -> None:
     """Write the bins of few rows, and for each of them the sum over the rows of no larger bin."""
     for i in range(size):
@@ -325,7 +331,7 @@ def _sum_small(
 
 @part
 def find_class_cut(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host
+    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host
 ) -> tuple[Whole, Whole, Whole, Any, bool]:
     """Do what `find_pair_cut` does for class vectors."""
     sums, table, first, size = nodes.sums[job[NODE]], job[TABLE], job[FIRST], job[STOP] - job[FIRST]
@@ -401,7 +407,14 @@ def find_class_cut(
 
 @part
 def _sort_small(
-    rows: Rows, n_features: Whole, j: Whole, first: Whole, size: Whole, n_bins: Whole, found: Host, keys: Host
+    rows: RowOrder,
+    n_features: Whole,
+    j: Whole,
+    first: Whole,
+    size: Whole,
+    n_bins: Whole,
+    found: Host,
+    keys: Host,
 ) -> None:
     """Sort few rows by their bins: keys hold the bin and, in the lower half, the position."""
     width, column = index(n_features), index(j)
@@ -435,7 +448,7 @@ def _sort_small(
 
 
 @part
-def _newton_side(plan: Plan, packed: Whole, low: Any, high: Any) -> tuple[Any, Any, Any, Any]:
+def _newton_side(plan: GrowthPlan, packed: Whole, low: Any, high: Any) -> tuple[Any, Any, Any, Any]:
     """Return gradient, hessian, value within bounds, and its gain."""
     gradient, hessian = _unpack(packed)
     gradient, hessian = gradient * plan.newton.unit, hessian * plan.newton.unit
@@ -448,7 +461,7 @@ def _newton_side(plan: Plan, packed: Whole, low: Any, high: Any) -> tuple[Any, A
 
 
 @part
-def judge(plan: Plan, nodes: Nodes, job: Host, feature: Whole, left: Whole, gain: Any) -> Any:
+def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Whole, left: Whole, gain: Any) -> Any:
     """Return what a cut gains if it is good enough, else a negative number."""
     if plan.criterion == GINI:
         return np.float64(gain) if gain >= plan.min_gain else -1.0
@@ -473,7 +486,7 @@ def judge(plan: Plan, nodes: Nodes, job: Host, feature: Whole, left: Whole, gain
 
 
 @compiled_part
-def pass_bounds(plan: Plan, nodes: Nodes, node: Whole, child: Whole) -> None:
+def pass_bounds(plan: GrowthPlan, nodes: NodeSlots, node: Whole, child: Whole) -> None:
     """Bound the children: a cut along a column with a trend keeps the sides apart at their middle."""
     low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[FEATURE, node]]
     _, _, left_value, _ = _newton_side(plan, nodes.sums[child, 0], low, high)

@@ -25,7 +25,14 @@ from arraylearn.grow.histograms import records_cpu as records
 from arraylearn.grow.histograms import rows_cpu
 from arraylearn.grow.histograms.best_cut_cpu import pass_bounds
 from arraylearn.grow.histograms.loop_cpu import grow
-from arraylearn.grow.histograms.records_cpu import NEWTON_BOUNDED, NONE, Nodes, Plan, Rows, Scratch
+from arraylearn.grow.histograms.records_cpu import (
+    NEWTON_BOUNDED,
+    NONE,
+    GrowthPlan,
+    GrowthScratch,
+    NodeSlots,
+    RowOrder,
+)
 from arraylearn.grow.trees import Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
@@ -42,14 +49,14 @@ _SPARE_ROWS = 64
 class Buffers(NamedTuple):
     """What grows trees of one size on one table: kept from tree to tree."""
 
-    rows: Rows
-    gathered: Rows  # the same rows after the slices, where there are several threads
-    nodes: Nodes
-    scratch: list[Scratch]  # of each thread
+    rows: RowOrder
+    gathered: RowOrder  # the same rows after the slices, where there are several threads
+    nodes: NodeSlots
+    scratch: list[GrowthScratch]  # of each thread
     slices: Host  # (threads, cells) int64: tables of the slices
 
 
-def make_buffers(bins: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
+def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buffers:
     """Make buffers for trees of up to `n_rows` rows on columns (d, n)."""
     (d, n), n_bins = bins.shape, plan.n_bins
     bins = np.ascontiguousarray(bins)
@@ -66,7 +73,7 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
     flat = cells.reshape(-1)
     rows, gathered = (_make_rows(flat, bins, n_rows) for _ in range(2))
     slots = 2 * n_rows + 1
-    nodes = Nodes(
+    nodes = NodeSlots(
         np.empty((records.SIZE + 1, slots), dtype=np.int32),
         np.empty(slots, dtype=np.float32),
         np.empty((slots, n_words), dtype=np.int64),
@@ -77,19 +84,21 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: Plan) -> Buffers:
     return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=np.int64))
 
 
-def _make_rows(cells: Host, bins: Host, n_rows: int) -> Rows:
+def _make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
     m = n_rows + _SPARE_ROWS
     order, spare = np.zeros((2, m), dtype=np.uint32)  # entries to spare are read, and must be rows
     carry, spare_carry = np.zeros((2, m), dtype=np.int64)
-    return Rows(cells, bins, order, carry, spare, spare_carry)
+    return RowOrder(cells, bins, order, carry, spare, spare_carry)
 
 
-def _make_scratch(tables: Host, thread: int, per_thread: int, most: int, n_words: int, plan: Plan) -> Scratch:
+def _make_scratch(
+    tables: Host, thread: int, per_thread: int, most: int, n_words: int, plan: GrowthPlan
+) -> GrowthScratch:
     scores = np.empty(most)
     stack, jobs, cuts = (
         np.empty((n, 6), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
     )
-    return Scratch(
+    return GrowthScratch(
         tables,
         np.roll(np.arange(tables.shape[0]), -thread * per_thread),
         np.full(1, per_thread, dtype=np.int64),
@@ -108,7 +117,7 @@ def _make_scratch(tables: Host, thread: int, per_thread: int, most: int, n_words
     )
 
 
-def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) -> tuple[Trees, Host]:
+def grow_tree(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host, sums: Host) -> tuple[Trees, Host]:
     """Grow a tree on the rows `ids` (m,), of which each carries ``loads[id]``; `sums` (w,) are those of all.
 
     Return the tree and the row ids in the order of its nodes, which the next tree overwrites.
@@ -128,13 +137,13 @@ def grow_tree(buffers: Buffers, plan: Plan, ids: Host, loads: Host, sums: Host) 
     return _as_trees(nodes, plan, 2 * m + 1), order[:m]
 
 
-def _begin(nodes: Nodes, node: int, first: int, size: int, sums: Host) -> None:
+def _begin(nodes: NodeSlots, node: int, first: int, size: int, sums: Host) -> None:
     """Begin a node as a leaf."""
     nodes.ints[:, node] = NONE, NONE, NONE, NONE, 0, first, size
     nodes.gain[node], nodes.sums[node] = 0, sums
 
 
-def _as_trees(nodes: Nodes, plan: Plan, n_slots: int) -> Trees:
+def _as_trees(nodes: NodeSlots, plan: GrowthPlan, n_slots: int) -> Trees:
     where, first_child, depth = in_level_order(nodes.ints[records.CHILD], n_slots)
     ints = nodes.ints.take(where, axis=1)
     return Trees(
@@ -170,7 +179,7 @@ class _Sliced(NamedTuple):
         return sum(stop - first for first, stop in self.bounds)
 
 
-def _grow_in_threads(buffers: Buffers, plan: Plan, ids: Host, loads: Host) -> None:
+def _grow_in_threads(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host) -> None:
     m, n_threads, scratch = ids.shape[0], len(buffers.scratch), buffers.scratch[0]
     for t, own in enumerate(buffers.scratch):  # tables that were handed over are whose they were at first
         n_tables = own.tables.shape[0]
@@ -199,13 +208,13 @@ def _is_pair(buffers: Buffers) -> bool:
     return bool(buffers.nodes.sums.shape[1] == 1)
 
 
-def _take_table(scratch: Scratch) -> int:
+def _take_table(scratch: GrowthScratch) -> int:
     scratch.n_free[0] -= 1
     return int(scratch.free[scratch.n_free[0]])
 
 
 def _count_slices(
-    buffers: Buffers, plan: Plan, node: int, bounds: list[tuple[int, int]], counts_left: bool
+    buffers: Buffers, plan: GrowthPlan, node: int, bounds: list[tuple[int, int]], counts_left: bool
 ) -> list[int]:
     """Divide the slices of a node, count those of one child; return how many rows of each go left."""
 
@@ -216,7 +225,7 @@ def _count_slices(
     return parallel_map(run, range(len(bounds)))
 
 
-def _split_sliced(buffers: Buffers, plan: Plan, given: _Sliced) -> list[_Sliced]:
+def _split_sliced(buffers: Buffers, plan: GrowthPlan, given: _Sliced) -> list[_Sliced]:
     """Split a node whose rows lie in slices; return its children, none if it stays a leaf."""
     nodes, scratch, (node, first, depth, table, bounds) = buffers.nodes, buffers.scratch[0], given
     job = np.asarray([node, first, first + given.size, depth, table, 0])
@@ -256,13 +265,13 @@ def _gather(buffers: Buffers, given: _Sliced) -> None:
         at += end - begin
 
 
-def _run_sliced(buffers: Buffers, plan: Plan, given: _Sliced, most: int, thread: int) -> list[Any]:
+def _run_sliced(buffers: Buffers, plan: GrowthPlan, given: _Sliced, most: int, thread: int) -> list[Any]:
     _gather(buffers, given)
     job = np.asarray([given.node, given.first, given.first + given.size, given.depth, given.table, 0])
     return _run_job(buffers, plan, job, most, thread)
 
 
-def _run_job(buffers: Buffers, plan: Plan, job: Host, most: int, thread: int) -> list[Any]:
+def _run_job(buffers: Buffers, plan: GrowthPlan, job: Host, most: int, thread: int) -> list[Any]:
     """Grow what is below a node; return the jobs that follow."""
     scratch = buffers.scratch[thread]
     n_jobs = grow(buffers.gathered, plan, buffers.nodes, scratch, job, most, False)

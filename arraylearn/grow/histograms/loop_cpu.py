@@ -42,10 +42,10 @@ from arraylearn.grow.histograms.records_cpu import (
     START,
     STOP,
     TABLE,
-    Nodes,
-    Plan,
-    Rows,
-    Scratch,
+    GrowthPlan,
+    GrowthScratch,
+    NodeSlots,
+    RowOrder,
 )
 from arraylearn.grow.histograms.rows_cpu import add_up, count, divide
 
@@ -53,13 +53,13 @@ __all__ = ["grow"]
 
 
 @part
-def _take_table(scratch: Scratch) -> Whole:
+def _take_table(scratch: GrowthScratch) -> Whole:
     scratch.n_free[0] -= 1
     return scratch.free[scratch.n_free[0]]
 
 
 @part
-def _free_table(scratch: Scratch, table: Whole) -> None:
+def _free_table(scratch: GrowthScratch, table: Whole) -> None:
     scratch.free[scratch.n_free[0]] = table
     scratch.n_free[0] += 1
 
@@ -78,7 +78,7 @@ def _write(jobs: Host, n: Whole, node: Whole, first: Whole, stop: Whole, depth: 
 
 
 @part
-def _begin(nodes: Nodes, node: Whole, first: Whole, size: Whole) -> None:
+def _begin(nodes: NodeSlots, node: Whole, first: Whole, size: Whole) -> None:
     """Begin a node as a leaf."""
     ints = nodes.ints
     ints[FEATURE, node], ints[CHILD, node], nodes.gain[node] = NONE, NONE, 0
@@ -87,7 +87,7 @@ def _begin(nodes: Nodes, node: Whole, first: Whole, size: Whole) -> None:
 
 
 @part
-def _find_cut(rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host) -> Any:
+def _find_cut(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host) -> Any:
     """Write the best cut of a node; return what it gains, a negative number if it stays a leaf.
 
     The left sums stay in ``side[1]``, and the table that was counted in the job.
@@ -115,7 +115,13 @@ def _find_cut(rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host)
 
 @part
 def _split(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host, largest: Whole, heights: Host
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    job: Host,
+    largest: Whole,
+    heights: Host,
 ) -> None:
     """Split a node that has a cut, and write its children to the stack, or to the jobs.
 
@@ -184,7 +190,13 @@ def _split(
 
 @entry
 def grow(
-    rows: Rows, plan: Plan, nodes: Nodes, scratch: Scratch, job: Host, largest: Whole, only_cut: bool
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    job: Host,
+    largest: Whole,
+    only_cut: bool,
 ) -> Whole:
     """Grow all that is below the node of a job; return how many jobs are handed back.
 

@@ -25,20 +25,20 @@ __all__ = [
     "START",
     "STOP",
     "TABLE",
-    "Column",
+    "ColumnSums",
+    "GrowthPlan",
+    "GrowthScratch",
     "Newton",
-    "Nodes",
-    "Plan",
-    "Rows",
-    "Scratch",
+    "NodeSlots",
+    "RowOrder",
 ]
 
 # Criteria: NEWTON under bounds keeps the values of nodes within bounds, for columns along which they may only
 # rise or fall.
 GINI, NEWTON, NEWTON_BOUNDED = range(3)
-# Lines of `Nodes.ints`.
+# Lines of `NodeSlots.ints`.
 FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
-# Columns of `Scratch.stack`, `Scratch.jobs` and `Scratch.cuts`; the last has the left sum of a cut, too.
+# Columns of `GrowthScratch.stack`, `jobs` and `cuts`; the last has the left sum of a cut, too.
 NODE, FIRST, STOP, DEPTH, TABLE, LEFT = range(6)
 NONE = -1
 
@@ -46,7 +46,7 @@ NONE = -1
 LOWER = (1 << 32) - 1
 
 
-class Rows(NamedTuple):
+class RowOrder(NamedTuple):
     """The rows of a tree in the order of its nodes; arrays have some entries to spare at their end."""
 
     cells: Host  # (n * d,) the bins of a row side by side
@@ -68,7 +68,7 @@ class Newton(NamedTuple):
     least_leaf: float  # rows of average hessian on a side
 
 
-class Plan(NamedTuple):
+class GrowthPlan(NamedTuple):
     """What is the same for all nodes; a unit is that of the packed hessian and gradient."""
 
     criterion: int
@@ -91,8 +91,8 @@ class Plan(NamedTuple):
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 
 
-class Nodes(NamedTuple):
-    """Nodes in slots, the root in slot 0.
+class NodeSlots(NamedTuple):
+    """NodeSlots in slots, the root in slot 0.
 
     The children of a node whose right rows begin at position p are in 2 p - 1 and 2 p, those of a node whose
     rows, from p on, were not divided in 2 p + 1 and 2 p + 2: no two threads write to one slot.
@@ -105,7 +105,7 @@ class Nodes(NamedTuple):
     sets: Host  # (s, b) uint8: bins that go right, where a column is nominal
 
 
-class Scratch(NamedTuple):
+class GrowthScratch(NamedTuple):
     """Buffers of one thread; the tables belong to all of them."""
 
     tables: Host  # (t, d * n_bins * w) int64
@@ -125,7 +125,7 @@ class Scratch(NamedTuple):
     side: Host  # (2, w) int64: sums of the left side of a cut, and of the best one
 
 
-class Column(NamedTuple):
+class ColumnSums(NamedTuple):
     """Running sums of a column of a node, and what scores them."""
 
     first: Whole

@@ -1,4 +1,4 @@
-"""Rows in compiled growth: counted into tables, and divided between the children of a node."""
+"""RowOrder in compiled growth: counted into tables, and divided between the children of a node."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Whole, entry, part
 from arraylearn.backend.cpu.prefetch import prefetch
 from arraylearn.backend.cpu.unsigned import index
-from arraylearn.grow.histograms.records_cpu import FEATURE, LOW, LOWER, MISSING_RIGHT, NONE, Nodes, Plan, Rows
+from arraylearn.grow.histograms.records_cpu import (
+    FEATURE,
+    LOW,
+    LOWER,
+    MISSING_RIGHT,
+    NONE,
+    GrowthPlan,
+    NodeSlots,
+    RowOrder,
+)
 
 __all__ = ["add_up", "advance", "count", "divide", "fill", "join", "turn"]
 
-# Rows between the one whose cells are asked for and the one that is added.
+# RowOrder between the one whose cells are asked for and the one that is added.
 _AHEAD = 24
-# Rows that are turned at once.
+# RowOrder that are turned at once.
 _TURNED = 128
 
 
@@ -28,7 +37,7 @@ def turn(bins: Host, cells: Host, first: Whole, stop: Whole) -> None:
 
 
 @entry
-def fill(rows: Rows, ids: Host, loads: Host, first: Whole, stop: Whole) -> None:
+def fill(rows: RowOrder, ids: Host, loads: Host, first: Whole, stop: Whole) -> None:
     """Begin with the rows `ids` and what they carry, at some positions."""
     for i in range(first, stop):
         rows.order[i] = ids[i]
@@ -37,7 +46,7 @@ def fill(rows: Rows, ids: Host, loads: Host, first: Whole, stop: Whole) -> None:
 
 @part
 def count(
-    rows: Rows, n_features: Whole, first: Whole, stop: Whole, n_bins: Whole, n_words: Whole, table: Host
+    rows: RowOrder, n_features: Whole, first: Whole, stop: Whole, n_bins: Whole, n_words: Whole, table: Host
 ) -> None:
     """Count rows into a table, two at a time: their additions need not wait for each other."""
     for i in range(table.shape[0]):
@@ -80,7 +89,9 @@ def add_up(table: Host, n_bins: Whole) -> None:
 
 
 @part
-def divide(rows: Rows, plan: Plan, nodes: Nodes, node: Whole, first: Whole, stop: Whole) -> Whole:
+def divide(
+    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Whole, first: Whole, stop: Whole
+) -> Whole:
     """Put the left rows of a node that has a cut before the right ones; return how many go left."""
     feature, cut = nodes.ints[FEATURE, node], nodes.ints[LOW, node]
     column, order, carry = rows.bins[feature], rows.order, rows.carry
@@ -119,9 +130,9 @@ def divide(rows: Rows, plan: Plan, nodes: Nodes, node: Whole, first: Whole, stop
 
 @entry
 def advance(
-    rows: Rows,
-    plan: Plan,
-    nodes: Nodes,
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
     node: Whole,
     first: Whole,
     stop: Whole,

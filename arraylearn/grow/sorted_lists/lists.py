@@ -1,11 +1,11 @@
 """The best Gini split of nodes on presorted lists, and the lists divided there: all nodes of a level at once.
 
-This is the array program. `arraylearn.grow.sorted_lists.lists_cpu` has a search of the same name, and grows all that is
-below a level.
+This is the array program. `lists_cpu` has a search of the same name, and grows all that is below a level.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -154,7 +154,7 @@ def divide_lists(
     return split_lists(xp, lists, scatter(xp, branch, rows, n_rows), sizes)
 
 
-class _Blocks(NamedTuple):
+class _ListBlocks(NamedTuple):
     """What all lists share, at each position (m,) or for each block."""
 
     block_at: Array  # (m,) int64
@@ -163,16 +163,16 @@ class _Blocks(NamedTuple):
     total: Array  # (m,) float: weight of the block
 
 
-def _describe_blocks(xp: Namespace, starts: Array, block_at: Array, counts: Array) -> _Blocks:
+def _describe_blocks(xp: Namespace, starts: Array, block_at: Array, counts: Array) -> _ListBlocks:
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(starts)))
     weight = xp.sum(counts, axis=1)
     before = xp.cumulative_sum(weight) - weight
     at = xp.take(xp.stack((before, weight)), block_at, axis=1)
-    return _Blocks(block_at, counts, at[0, :], xp.astype(at[1, :], dtype))
+    return _ListBlocks(block_at, counts, at[0, :], xp.astype(at[1, :], dtype))
 
 
 def _score_lists(
-    xp: Namespace, data: SortedRows, blocks: _Blocks, lists: Array, values: Array, least: int
+    xp: Namespace, data: SortedRows, blocks: _ListBlocks, lists: Array, values: Array, least: int
 ) -> Array:
     """Score every position (d, m) of some lists; -1 between equal values and where a side is too small."""
     dtype, m = blocks.total.dtype, lists.shape[1]
@@ -197,7 +197,7 @@ def _score_lists(
 def _surplus_scores(
     xp: Namespace,
     data: SortedRows,
-    blocks: _Blocks,
+    blocks: _ListBlocks,
     lists: Array,
     amounts: Array | None,
     sides: tuple[Array, Array],
@@ -230,7 +230,7 @@ def _surplus_scores(
 
 
 def _running_squares(
-    xp: Namespace, data: SortedRows, blocks: _Blocks, lists: Array, amounts: Array | None
+    xp: Namespace, data: SortedRows, blocks: _ListBlocks, lists: Array, amounts: Array | None
 ) -> tuple[Array, Array]:
     """Sum the squared class weights left and right of each position (d, m), whatever the number of classes.
 
@@ -242,7 +242,7 @@ def _running_squares(
     ends = xp.asarray(data.class_ends, dtype=lists.dtype, device=device)
     own = xp.searchsorted(ends, xp.reshape(lists, (-1,)), side="right")
     key = blocks.block_at[None, :] * n_classes + xp.reshape(xp.astype(own, xp.int64), (d, m))
-    order = argsort_rows(xp, xp.astype(key, xp.int16 if counts.size < 2**15 else xp.int32))
+    order = argsort_rows(xp, xp.astype(key, xp.int16 if math.prod(counts.shape) < 2**15 else xp.int32))
     flat = xp.reshape(counts, (-1,))
     first = xp.cumulative_sum(flat) - flat  # (k c,)
     if amounts is None:

@@ -10,13 +10,13 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.grow.formulas import newton_gain, newton_score, unpack
 
-__all__ = ["Constraint", "Splits", "best_splits"]
+__all__ = ["Constraint", "GradientSplits", "best_splits"]
 
 # The score of what a constraint forbids.
 _NEVER = -1e38
 
 
-class Splits(NamedTuple):
+class GradientSplits(NamedTuple):
     """The best split of each of k nodes."""
 
     cell: Array  # (k,) int64: column * n_bins + position of the last bin on the left (of the sorted bins
@@ -44,7 +44,7 @@ def best_splits(
     n_numeric: int,
     missing: Sequence[int],
     constraint: Constraint | None = None,
-) -> Splits:
+) -> GradientSplits:
     r"""Find the split of each node with the largest gain.
 
     .. math:: \frac{G_L^2}{H_L + \lambda} + \frac{G_R^2}{H_R + \lambda} - \frac{G^2}{H + \lambda}
@@ -72,7 +72,7 @@ def best_splits(
 
     Returns
     -------
-    Splits
+    GradientSplits
         Of equal gains the first: missing values right before left, columns in order, positions in order.
         Where no split will do, the left side has everything.
     """
@@ -81,7 +81,7 @@ def best_splits(
     least = xp.maximum(regular[1:2], least_share * xp.astype(total >> 32, xp.float32))
     if n_numeric == d and not missing and constraint is None:
         _, cell, left = _search(xp, running, total, regular[:1], least, is_used, None, None)
-        return Splits(cell, left, total, None, None)
+        return GradientSplits(cell, left, total, None, None)
     groups, rank = [(slice(0, n_numeric), running[:, :n_numeric, :], regular[:1])], None
     if n_numeric < d:
         sums = running[:, n_numeric:, :]
@@ -103,7 +103,7 @@ def best_splits(
             for one, other in zip((cell, left, is_left), found[1][1:], strict=True)
         )
     sides = _describe_sides(xp, running, cell, left, total, is_left, rank, n_numeric)
-    return Splits(cell, left, total, *sides)
+    return GradientSplits(cell, left, total, *sides)
 
 
 def _search_group(
