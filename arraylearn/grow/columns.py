@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.scratch import KeptBuffers
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.backend.scratch import KeptBuffers
 from arraylearn.table import Table, bin_table, quantile_edges
 
 __all__ = [
