@@ -53,9 +53,7 @@ GENERIC = {
 }
 
 # Words of learning. Except: what walks trees (to leave), thresholds of all rooms, torch's trees of arguments.
-LEARNING = set(
-    ["tree", "trees", "forest", "boosting", "gini", "gradient", "gradients", "leaf", "leaves", "pruning"]
-)
+LEARNING = {"tree", "trees", "forest", "boosting", "gini", "gradient", "gradients", "leaf", "leaves", "prune"}
 EXCEPT = {"native/cupy.py", "native/cupy_walks.py", "cpu/wide_words.py", "tuning.py", "counting.py"}
 
 
