@@ -1,18 +1,20 @@
-"""Blocks of work on our own threads, each with a single-threaded BLAS inside."""
+"""How the host's threads are used: pieces of work side by side, and a BLAS of one thread inside each."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from arraylearn._typing import Namespace
+from arraylearn.backend.namespace import library_name
 from arraylearn.backend.threads import get_num_threads, parallel_map
 
-__all__ = ["one_thread_per_product", "parallel_blocks"]
+__all__ = ["map_apart", "one_thread_per_product", "parallel_blocks", "small_products"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -20,6 +22,22 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _users = 0
 _limit: Any = None
+
+
+def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Apply `function`, which computes with arrays of `xp` and changes nothing else, to each item.
+
+    For NumPy by our threads; the other libraries bring threads or streams of their own, which get the items
+    one after the other. Results keep their order.
+    """
+    if library_name(xp) == "numpy":
+        return parallel_map(function, items)
+    return [function(item) for item in items]
+
+
+def small_products(xp: Namespace) -> AbstractContextManager[None]:
+    """Mark a block whose matrix products are too small to be shared among threads of the BLAS."""
+    return one_thread_per_product() if library_name(xp) == "numpy" else nullcontext()
 
 
 def parallel_blocks(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.parallel import map_apart
+from arraylearn.backend.blas import map_apart
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host

@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.blas import small_products
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.kernels import Kernel, Linear, Precomputed

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arraylearn.rules.literals import thresholds_cpu
 from arraylearn.rules.literals.gains import GAINS, Scoring
 from arraylearn.rules.literals.target import Counts, Target
 from arraylearn.rules.literals.thresholds import best_thresholds
+from arraylearn.rules.literals.thresholds_cpu import search_columns, search_together
 
 
 def accuracy_of(total):
@@ -59,12 +61,10 @@ def test_nothing_to_cut(rung, xp, values):
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
-@pytest.mark.parametrize("small", [0, 20_000])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_against_a_loop(rung, xp, monkeypatch, small, data):
+def test_against_a_loop(rung, xp, data):
     """All columns together, and (on NumPy, where many rows are searched otherwise) column by column."""
-    monkeypatch.setattr(thresholds_cpu, "_SMALL", small)
     n = data.draw(st.integers(2, 12))
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
@@ -76,8 +76,14 @@ def test_against_a_loop(rung, xp, monkeypatch, small, data):
     given_weights = rung.from_host(weights, accumulator) if is_weighted else None
     weights = weights if is_weighted else np.ones(n)
     target = Target(rung.from_host(positive > 0), given_weights)
-    found = best_thresholds(xp, order, ranks, target, accuracy_of(float(weights.sum())))
-    found = [rung.to_host(part).tolist() for part in found]
+    is_host = rung.name in ("numpy", "compiled")
+    for search in (search_together, search_columns) if is_host else (partial(best_thresholds, xp),):
+        found = search(order, ranks, target, accuracy_of(float(weights.sum())))
+        compare_with_loop(rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights)
+
+
+def compare_with_loop(rung, found, x, order, positive, weights):
+    n = x.shape[0]
     expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
     best = max(expected)
     for j in range(2):

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import linalg
 
 from arraylearn.backend.blas import one_thread_per_product
-from arraylearn.backend.blas import one_thread_per_product as small_products  # noqa: F401
 from arraylearn.backend.native.numpy_fused import (  # noqa: F401
     diagonal_squares,
     gaussian_gram,
@@ -18,7 +17,6 @@ from arraylearn.backend.native.numpy_fused import (  # noqa: F401
 from arraylearn.backend.native.numpy_moments import grouped_moments  # noqa: F401
 from arraylearn.backend.native.numpy_ragged import count_categories, look_up_sums  # noqa: F401
 from arraylearn.backend.threads import parallel_map
-from arraylearn.backend.threads import parallel_map as map_apart  # noqa: F401
 
 Host = np.ndarray[Any, Any]
 

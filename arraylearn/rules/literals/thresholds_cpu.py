@@ -12,7 +12,7 @@ from arraylearn.backend.threads import parallel_map
 from arraylearn.rules.literals.gains import Scoring
 from arraylearn.rules.literals.target import Target
 
-__all__ = ["best_thresholds"]
+__all__ = ["best_thresholds", "search_columns", "search_together"]
 
 Host = np.ndarray[Any, Any]
 _WORTH_A_THREAD = 100_000
@@ -26,9 +26,15 @@ def best_thresholds(
     lists: Host, ranks: Host, target: Target, scoring: Scoring
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best side as the program does."""
+    search = search_together if lists.size <= _SMALL else search_columns
+    return search(lists, ranks, target, scoring)
+
+
+def search_columns(
+    lists: Host, ranks: Host, target: Target, scoring: Scoring
+) -> tuple[Host, Host, Host, Host]:
+    """Search column by column, only cuts whose sides cannot be bettered by the next value."""
     (d, m), (positive, weights) = lists.shape, target
-    if d * m <= _SMALL:
-        return _search_together(lists, ranks, target, scoring)
     flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
 
@@ -53,7 +59,7 @@ def best_thresholds(
     return found[0], found[1], found[2], np.array([line[3] for line in lines], dtype=np.int64)
 
 
-def _search_together(
+def search_together(
     lists: Host, ranks: Host, target: Target, scoring: Scoring
 ) -> tuple[Host, Host, Host, Host]:
     """Score all cuts of all columns at once; only the columns that can be chosen are looked up."""

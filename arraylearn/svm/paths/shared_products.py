@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from arraylearn.backend.arrays.parallel import small_products
-from arraylearn.backend.blas import parallel_blocks
+from arraylearn.backend.blas import parallel_blocks, small_products
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.svm.paths.shared_matrix import CHUNK_ROWS, SharedMatrix
 

@@ -15,7 +15,7 @@ from numpy import multiply, subtract
 from scipy import linalg
 
 from arraylearn.backend.arrays.gather import gather_block
-from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.blas import small_products
 from arraylearn.backend.namespace import HOST
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from arraylearn.backend.arrays.parallel import small_products
+from arraylearn.backend.blas import small_products
 from arraylearn.backend.namespace import HOST
 from arraylearn.svm.solvers.smoothed import EMPTY, FLAT, NOISE, SmoothedPrimal
 
