@@ -21,6 +21,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Whole, entry, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.grow import formulas
 from arraylearn.grow.gini import FEW_CLASSES
 from arraylearn.grow.lists import SortedRows
@@ -42,8 +43,6 @@ __all__ = ["grow_lists", "search_lists"]
 
 # Nodes that wait on the stack: the smaller child goes first, so that their sizes double.
 _STACK = 64
-# A second thread pays from so many values on; a smaller node is no job of its own.
-_WORTH_A_THREAD = 100_000
 _JOBS_PER_THREAD = 8
 # Nodes that all threads may split together, before each has nodes of its own.
 _MOST_TOGETHER = 64
@@ -434,7 +433,7 @@ def _make_found(k: int, n_classes: int) -> _ListFound:
 def _groups(plan: _Plan, m: int) -> list[_Plan]:
     """Give each thread that pays some of the lists."""
     d = plan.end
-    n_groups = min(d, get_num_threads()) if d * m >= _WORTH_A_THREAD else 1
+    n_groups = min(d, get_num_threads()) if d * m >= get_tuning().list_thread_values else 1
     bounds = [round(d * g / n_groups) for g in range(n_groups + 1)]
     return [plan._replace(first=first, end=end) for first, end in pairwise(bounds)]
 
@@ -458,7 +457,7 @@ def _search_together(plan: _Plan, data: ListData, jobs: Host, slots: _Slots) -> 
 def _split_large(plan: _Plan, data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
     """Split nodes that are too large for one thread; return what is left to grow, by position."""
     n_threads, child, (d, m) = get_num_threads(), n_top - 2 * _MOST_TOGETHER, data.lists.shape
-    limit = max(_WORTH_A_THREAD // d, m // (2 * n_threads))
+    limit = max(get_tuning().list_thread_values // d, m // (2 * n_threads))
     while n_threads > 1 and child + 2 <= n_top and jobs.shape[0]:
         sizes = jobs[:, _STOP] - jobs[:, _START]
         largest = int(sizes.argmax())
@@ -490,9 +489,9 @@ def _share(jobs: Host, d: int) -> list[Host]:
     total, n_threads = int(sizes.sum()), get_num_threads()
     if total == 0:
         return []
-    if n_threads == 1 or total * d < _WORTH_A_THREAD:
+    if n_threads == 1 or total * d < get_tuning().list_thread_values:
         return [jobs]
-    share = max(_WORTH_A_THREAD // (2 * d), total // (_JOBS_PER_THREAD * n_threads))
+    share = max(get_tuning().list_thread_values // (2 * d), total // (_JOBS_PER_THREAD * n_threads))
     number = (np.cumsum(sizes) - sizes) // share
     shares = np.split(jobs, np.flatnonzero(np.diff(number)) + 1)
     return sorted(shares, key=lambda some: -int((some[:, _STOP] - some[:, _START]).sum()))

@@ -20,27 +20,16 @@ from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 
-from arraylearn.backend.arrays import bins_cpu as bins
 from arraylearn.boosting import gradients_cpu
 from arraylearn.grow import node_blocks_cpu
 
-# How little work each module gives to a thread.
-LEAST = [
-    (bins, "_LEAST_VALUES"),
-    (node_blocks_cpu, "_LEAST_ROWS"),
-    (gradients_cpu, "_LEAST_GRADIENTS"),
-    (gradients_cpu, "_LEAST_SCALED"),
-]
-
 
 @pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
-def n_threads(request, monkeypatch):
+def n_threads(request):
     """Compiled bodies only, with so many threads, which share whatever there is."""
-    for module, name in LEAST:
-        monkeypatch.setattr(module, name, 1)
     al.set_compiled("always")
     al.set_num_threads(request.param)
-    with tuned(growth_thread_cells=1):
+    with tuned(growth_thread_cells=1, thread_share=0):
         yield request.param
     al.set_num_threads(None)
     al.set_compiled(None)
@@ -167,15 +156,13 @@ def test_threads_share_the_rows_of_large_nodes(n_threads, max_depth, subsample):
     assert_same_bits(model, small(**options).fit(X, y))
 
 
-def test_trees_grow_while_all_threads_are_busy(monkeypatch):
+def test_trees_grow_while_all_threads_are_busy():
     """Fits that fill the thread pool end: the main thread never blocks on a worker that has not started."""
-    for module, name in LEAST:
-        monkeypatch.setattr(module, name, 1)
     X, y = stripes(3000, k=3)
     al.set_compiled("always")
     al.set_num_threads(2)
     try:
-        with tuned(growth_thread_cells=1):
+        with tuned(growth_thread_cells=1, thread_share=0):
             model = small(max_depth=4).fit(X, y)
             with ThreadPoolExecutor(6) as users:
                 fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]

@@ -10,6 +10,7 @@ from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.threads import set_num_threads
+from arraylearn.backend.tuning import tuned
 from arraylearn.grow.lists import ListSplits, SortedRows, divide_lists, search_lists
 from tests.backends.assertions import assert_close
 
@@ -217,8 +218,8 @@ def test_body_and_program_grow_the_same_tree(sample):
 @needs_numba
 @pytest.mark.rungs("host")
 @pytest.mark.parametrize("n_classes", [2, 4, 7])
-def test_threads_grow_the_same_tree(monkeypatch, n_classes):
-    monkeypatch.setattr("arraylearn.grow.lists_cpu._WORTH_A_THREAD", 40)
+@tuned(list_thread_values=40)
+def test_threads_grow_the_same_tree(n_classes):
     rng = np.random.default_rng(n_classes)
     X = rng.normal(size=(900, 5))
     y = (np.floor(2 * X[:, 0] - X[:, 1] ** 2) + rng.integers(0, 2, 900)).astype(int) % n_classes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arraylearn.rules.literals import thresholds_cpu
+from arraylearn.backend.tuning import tuned
 from arraylearn.rules.literals.gains import GAINS, Scoring
 from arraylearn.rules.literals.target import Counts, Target
 from arraylearn.rules.literals.thresholds import best_thresholds
@@ -62,9 +62,8 @@ def test_nothing_to_cut(rung, xp, values):
 @pytest.mark.parametrize("small", [0, 20_000])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_against_a_loop(rung, xp, monkeypatch, small, data):
+def test_against_a_loop(rung, xp, small, data):
     """All columns together, and (on NumPy, where many rows are searched otherwise) column by column."""
-    monkeypatch.setattr(thresholds_cpu, "_SMALL", small)
     n = data.draw(st.integers(2, 12))
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
@@ -76,7 +75,8 @@ def test_against_a_loop(rung, xp, monkeypatch, small, data):
     given_weights = rung.from_host(weights, accumulator) if is_weighted else None
     weights = weights if is_weighted else np.ones(n)
     target = Target(rung.from_host(positive > 0), given_weights)
-    found = best_thresholds(xp, order, ranks, target, accuracy_of(float(weights.sum())))
+    with tuned(rule_small_lists=small):
+        found = best_thresholds(xp, order, ranks, target, accuracy_of(float(weights.sum())))
     found = [rung.to_host(part).tolist() for part in found]
     expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
     best = max(expected)

@@ -14,17 +14,12 @@ from arraylearn.backend.tuning import tuned
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 
-WORTH = ("arraylearn.grow.lists_cpu._WORTH_A_THREAD",)
-
 
 @pytest.fixture(params=[1, 3])
-def threads(request, rung, monkeypatch):
+def threads(request):
     """One thread, or three however small the work is."""
-    if rung.name == "compiled":
-        for name in WORTH:
-            monkeypatch.setattr(name, 40)
     set_num_threads(request.param)
-    with tuned(growth_thread_cells=40):
+    with tuned(growth_thread_cells=40, list_thread_values=40):
         yield request.param
     set_num_threads(None)
 
@@ -170,9 +165,8 @@ def test_numbered_values(rung, xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
 @on_the_host
-def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
-    if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.walk.leaves_cpu._LEAST_STEPS", 100)
+@tuned(thread_share=0)
+def test_rows_go_down_one_tree(rung, threads, dtype, d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
     y = ((X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0.1)) % 2

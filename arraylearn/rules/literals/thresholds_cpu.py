@@ -9,6 +9,7 @@ import numpy as np
 
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.rules.literals.gains import Scoring
 from arraylearn.rules.literals.target import Target
 
@@ -16,8 +17,6 @@ __all__ = ["best_thresholds"]
 
 Host = np.ndarray[Any, Any]
 _WORTH_A_THREAD = 100_000
-# Up to this many numbers the calls cost more than the work: all columns are searched together.
-_SMALL = 20_000
 _TOLERANCE = 64 * np.finfo(np.float64).eps
 _NOTHING = (-np.inf, 0.0, 0.0, 0)
 
@@ -27,7 +26,7 @@ def best_thresholds(
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best side as the program does."""
     (d, m), (positive, weights) = lists.shape, target
-    if d * m <= _SMALL:
+    if d * m <= get_tuning().rule_small_lists:
         return _search_together(lists, ranks, target, scoring)
     flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
