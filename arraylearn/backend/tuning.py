@@ -29,6 +29,8 @@ class Tuning:
     ----------
     compiled_values : values of a call from which on "auto" runs compiled bodies: Numba is imported (0.3 s),
         and the first run on a machine also compiles
+    thread_share : factor on the least work that a thread gets, which each body states for itself; 0 lets
+        threads share whatever there is
     binning_sample : where there are more rows, quantiles are computed from so many of them; the time does not
         grow any further then
     binning_thread_values : values from which on columns are sorted and binned by several threads; below,
@@ -39,9 +41,9 @@ class Tuning:
     forest_depth_first_rows : the same on a CPU, depth first: batching gains nothing, but feeds the threads
     growth_thread_cells : rows x columns of a tree from which on a second thread helps to grow it: to hand
         work over takes 30 to 125 us
-    list_thread_positions : positions of all presorted lists from which on a second thread helps
-    thread_work : factor of the least work of a thread in compiled loops; with 0 all threads share whatever
-        there is
+    list_thread_values : rows x columns of a node from which on a second thread helps to search its lists; a
+        smaller node is no job of its own
+    walk_block_rows : rows that pass a tree before the next one is fetched: they stay in the cache
     rule_counted_values : a numeric column with at most this many distinct values is counted by value; others
         are kept sorted
     rule_first_blocks : blocks of rows that the search of a literal looks into at first; usually the best
@@ -56,14 +58,15 @@ class Tuning:
     """
 
     compiled_values: int = 20_000
+    thread_share: float = 1.0
     binning_sample: int = 200_000
     binning_thread_values: int = 50_000
     forest_device_rows: int = 2_000_000
     forest_host_rows: int = 25_000
     forest_depth_first_rows: int = 50_000
     growth_thread_cells: int = 1_000_000
-    list_thread_positions: int = 100_000
-    thread_work: float = 1.0
+    list_thread_values: int = 100_000
+    walk_block_rows: int = 65_536
     rule_counted_values: int = 255
     rule_first_blocks: int = 128
     svm_path_rows: int = 500

@@ -18,7 +18,7 @@ from arraylearn.boosting.boosted import (
 from arraylearn.boosting.boosted_nodes import Limits
 from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
-from arraylearn.boosting.rounds import Boosting, Holdout, Plan, TrainingRows, boost
+from arraylearn.boosting.rounds import Boosting, BoostingRows, Holdout, Plan, boost
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.binned_trees import pack_binned
@@ -252,7 +252,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         with show_progress("boosting", self.n_estimators, self.verbose) as report:
             return boost(
                 place,
-                TrainingRows(columns, codes, weights),
+                BoostingRows(columns, codes, weights),
                 len(self.classes_),
                 plan,
                 generators,

@@ -17,7 +17,7 @@ from arraylearn.grow.columns import Columns
 from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.histograms.node_blocks import add_to_sides
 
-__all__ = ["Boosting", "Holdout", "Plan", "TrainingRows", "boost"]
+__all__ = ["Boosting", "BoostingRows", "Holdout", "Plan", "boost"]
 
 
 class Plan(NamedTuple):
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     tol: float
 
 
-class TrainingRows(NamedTuple):
+class BoostingRows(NamedTuple):
     """The rows that trees are grown on."""
 
     columns: Columns
@@ -64,7 +64,7 @@ class Boosting(NamedTuple):
 
 def boost(
     place: Place,
-    sample: TrainingRows,
+    sample: BoostingRows,
     n_classes: int,
     plan: Plan,
     generators: list[Any],
@@ -122,7 +122,7 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 
 
 def _add_round(
-    place: Place, sample: TrainingRows, tables: Tables, scores: Array, plan: Plan, generator: Any
+    place: Place, sample: BoostingRows, tables: Tables, scores: Array, plan: Plan, generator: Any
 ) -> tuple[list[GrownTree], Array]:
     """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
     xp, columns = place.xp, sample.columns
@@ -151,7 +151,7 @@ def _add_round(
     return trees, scores
 
 
-def _derive(place: Place, sample: TrainingRows, tables: GradientTables, scores: Array) -> Gradients:
+def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: Array) -> Gradients:
     """Return the gradients of all rows."""
     if isinstance(choose_body(place, math.prod(sample.columns.bins.shape)), str):
         return log_loss_gradients(place.xp, tables, scores, sample.codes, sample.weights)

@@ -20,14 +20,13 @@ from arraylearn.backend.cpu.jit import Host, entry, part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.walk.packed import PackedTrees
 
 Int = Any
 
 __all__ = ["walk_trees"]
 
-# Rows that pass a tree before the next one is fetched.
-_BLOCK_ROWS = 65_536
 _LANES = 256
 # Steps (rows x trees x levels) that a thread must have, or it costs more than it brings.
 _LEAST_STEPS = 500_000
@@ -126,7 +125,7 @@ def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host, Host | None, Ho
 
 def _blocks(first: int, last: int) -> list[tuple[int, int]]:
     """Cut rows into blocks of about equal size."""
-    n_blocks = max(1, -(-(last - first) // _BLOCK_ROWS))
+    n_blocks = max(1, -(-(last - first) // get_tuning().walk_block_rows))
     return list(pairwise(first + (last - first) * i // n_blocks for i in range(n_blocks + 1)))
 
 

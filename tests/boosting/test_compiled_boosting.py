@@ -29,7 +29,7 @@ def n_threads(request):
     """Compiled bodies only, with so many threads, which share whatever there is."""
     al.set_compiled("always")
     al.set_num_threads(request.param)
-    with tuned(growth_thread_cells=1, thread_work=0):
+    with tuned(growth_thread_cells=1, thread_share=0):
         yield request.param
     al.set_num_threads(None)
     al.set_compiled(None)
@@ -162,7 +162,7 @@ def test_trees_grow_while_all_threads_are_busy():
     al.set_compiled("always")
     al.set_num_threads(2)
     try:
-        with tuned(growth_thread_cells=1, thread_work=0):
+        with tuned(growth_thread_cells=1, thread_share=0):
             model = small(max_depth=4).fit(X, y)
             with ThreadPoolExecutor(6) as users:
                 fits = [users.submit(lambda: small(max_depth=4).fit(X, y)) for _ in range(12)]

@@ -122,9 +122,8 @@ def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, w
 
 
 @pytest.mark.rungs("host")  # other libraries walk portably
-def test_walks_of_blocks_and_threads(rung, monkeypatch):
-    if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.walk.leaves_cpu._BLOCK_ROWS", 50)
+@tuned(walk_block_rows=50)
+def test_walks_of_blocks_and_threads(rung):
     X, y = stripes(333, k=3)
     model = small(oob_score=True, n_estimators=20).fit(X, y)
     with portable_only(), use_compiled("never"):

@@ -218,7 +218,7 @@ def test_body_and_program_grow_the_same_tree(sample):
 @needs_numba
 @pytest.mark.rungs("host")
 @pytest.mark.parametrize("n_classes", [2, 4, 7])
-@tuned(list_thread_positions=40)
+@tuned(list_thread_values=40)
 def test_threads_grow_the_same_tree(n_classes):
     rng = np.random.default_rng(n_classes)
     X = rng.normal(size=(900, 5))

@@ -19,7 +19,7 @@ on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy o
 def threads(request):
     """One thread, or three however small the work is."""
     set_num_threads(request.param)
-    with tuned(growth_thread_cells=40, list_thread_positions=40, thread_work=0):
+    with tuned(growth_thread_cells=40, list_thread_values=40):
         yield request.param
     set_num_threads(None)
 
@@ -165,6 +165,7 @@ def test_numbered_values(rung, xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
 @on_the_host
+@tuned(thread_share=0)
 def test_rows_go_down_one_tree(rung, threads, dtype, d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)

@@ -192,11 +192,8 @@ def test_the_choice_of_a_body(monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 6, 8, 9])
 @pytest.mark.parametrize("n", [1, 511, 512, 2113])
-@tuned(thread_work=0)
-def test_threads_and_blocks_change_nothing(rung, monkeypatch, n_threads, depth, n):
-    from arraylearn.walk import leaves_cpu
-
-    monkeypatch.setattr(leaves_cpu, "_BLOCK_ROWS", 50)
+@tuned(thread_share=0, walk_block_rows=50)
+def test_threads_and_blocks_change_nothing(rung, n_threads, depth, n):
     rng = np.random.default_rng(depth)
     bins = rng.integers(0, N_BINS, (4, n)).astype(np.uint8)
     al.set_num_threads(n_threads)

@@ -12,6 +12,7 @@ __all__ = ["even_portions"]
 
 def even_portions(n: int, least: int) -> list[tuple[int, int]]:
     """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
-    parts = max(1, min(get_num_threads(), n // max(1, int(least * get_tuning().thread_work))))
+    least = max(1, int(get_tuning().thread_share * least))
+    parts = max(1, min(get_num_threads(), n // least))
     bounds = [n * i // parts for i in range(parts + 1)]
     return list(pairwise(bounds))

@@ -433,7 +433,7 @@ def _make_found(k: int, n_classes: int) -> _ListFound:
 def _groups(plan: _Plan, m: int) -> list[_Plan]:
     """Give each thread that pays some of the lists."""
     d = plan.end
-    n_groups = min(d, get_num_threads()) if d * m >= get_tuning().list_thread_positions else 1
+    n_groups = min(d, get_num_threads()) if d * m >= get_tuning().list_thread_values else 1
     bounds = [round(d * g / n_groups) for g in range(n_groups + 1)]
     return [plan._replace(first=first, end=end) for first, end in pairwise(bounds)]
 
@@ -457,7 +457,7 @@ def _search_together(plan: _Plan, data: ListData, jobs: Host, slots: _Slots) -> 
 def _split_large(plan: _Plan, data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
     """Split nodes that are too large for one thread; return what is left to grow, by position."""
     n_threads, child, (d, m) = get_num_threads(), n_top - 2 * _MOST_TOGETHER, data.lists.shape
-    limit = max(get_tuning().list_thread_positions // d, m // (2 * n_threads))
+    limit = max(get_tuning().list_thread_values // d, m // (2 * n_threads))
     while n_threads > 1 and child + 2 <= n_top and jobs.shape[0]:
         sizes = jobs[:, _STOP] - jobs[:, _START]
         largest = int(sizes.argmax())
@@ -489,9 +489,9 @@ def _share(jobs: Host, d: int) -> list[Host]:
     total, n_threads = int(sizes.sum()), get_num_threads()
     if total == 0:
         return []
-    if n_threads == 1 or total * d < get_tuning().list_thread_positions:
+    if n_threads == 1 or total * d < get_tuning().list_thread_values:
         return [jobs]
-    share = max(get_tuning().list_thread_positions // (2 * d), total // (_JOBS_PER_THREAD * n_threads))
+    share = max(get_tuning().list_thread_values // (2 * d), total // (_JOBS_PER_THREAD * n_threads))
     number = (np.cumsum(sizes) - sizes) // share
     shares = np.split(jobs, np.flatnonzero(np.diff(number)) + 1)
     return sorted(shares, key=lambda some: -int((some[:, _STOP] - some[:, _START]).sum()))

@@ -16,8 +16,6 @@ __all__ = ["best_thresholds", "search_columns", "search_together"]
 
 Host = np.ndarray[Any, Any]
 _WORTH_A_THREAD = 100_000
-# Up to this many numbers the calls cost more than the work: all columns are searched together.
-_SMALL = 20_000
 _TOLERANCE = 64 * np.finfo(np.float64).eps
 _NOTHING = (-np.inf, 0.0, 0.0, 0)
 
