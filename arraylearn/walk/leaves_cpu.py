@@ -20,17 +20,14 @@ from arraylearn.backend.cpu.jit import Host, entry, part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.walk.packed import PackedTrees
 
 Int = Any
 
 __all__ = ["walk_trees"]
 
-# Rows that pass a tree before the next one is fetched.
-_BLOCK_ROWS = 65_536
 _LANES = 256
-# Steps (rows x trees x levels) that a thread must have, or it costs more than it brings.
-_LEAST_STEPS = 500_000
 
 
 class NodeFields(NamedTuple):
@@ -82,15 +79,15 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
             lines = np.ascontiguousarray(rows[first:last])
         lanes = Lanes(np.empty(_LANES, dtype=np.uint32), np.empty(_LANES, dtype=np.uint32))
         reached, shift = (leaves, first) if table is None else (np.empty((1, last - first), np.int64), 0)
-        arrays = Block(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
+        arrays = WalkBlock(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
         _walk(arrays, nodes, cuts, subsets)
 
-    portions = even_portions(n, _LEAST_STEPS // max(1, n_trees * trees.depth))
+    portions = even_portions(n, get_tuning().walk_thread_steps // max(1, n_trees * trees.depth))
     parallel_map(walk, [block for portion in portions for block in _blocks(*portion)])
     return leaves if table is None else sums.T
 
 
-class Block(NamedTuple):
+class WalkBlock(NamedTuple):
     """A block of m rows."""
 
     lines: Host  # (m * d,) values or bins, row by row
@@ -126,12 +123,12 @@ def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host, Host | None, Ho
 
 def _blocks(first: int, last: int) -> list[tuple[int, int]]:
     """Cut rows into blocks of about equal size."""
-    n_blocks = max(1, -(-(last - first) // _BLOCK_ROWS))
+    n_blocks = max(1, -(-(last - first) // get_tuning().walk_block_rows))
     return list(pairwise(first + (last - first) * i // n_blocks for i in range(n_blocks + 1)))
 
 
 @entry
-def _walk(block: Block, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
+def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
     """Walk rows down all trees: write their leaves, and add what these hold to the sums."""
     table, sums = block.table, block.sums
     m, width = sums.shape[0], table.shape[1]
@@ -185,7 +182,7 @@ def _step(
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
     if cuts is not None:
-        record = np.int64(nodes.record[index(2) * node])
+        record: Int = np.int64(nodes.record[index(2) * node])
         value = lines[line + index(record & ((1 << nodes.feature_bits) - 1))]
         is_right = value > cuts[index(2) * node + index(1)]
         if subsets is not None and value != value:

@@ -170,9 +170,7 @@ def test_numbered_values(rung, xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
 @on_the_host
-def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
-    if rung.name == "compiled":
-        monkeypatch.setattr("arraylearn.walk.leaves_cpu._LEAST_STEPS", 100)
+def test_rows_go_down_one_tree(rung, threads, dtype, d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
     y = ((X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0.1)) % 2
@@ -186,7 +184,8 @@ def test_rows_go_down_one_tree(rung, threads, monkeypatch, dtype, d):
         asked[shift * 100 + np.arange(split.shape[0]) % 100, tree.feature[split]] = part
     asked[rng.random(asked.shape) < 0.05] = np.nan
     for rows in (asked, asked[:1], X):
-        found = model.apply(rows)
+        with tuned(walk_thread_steps=100):
+            found = model.apply(rows)
         with use_compiled("never"):
             assert np.array_equal(found, model.apply(rows))
 
