@@ -54,6 +54,9 @@ class Tuning:
         splitting, which is then faster than one path each on a CPU, too
     svm_refactor_cost : a new factor also serves the next sets of rows: it may cost this many times as much
         as a border of the old one
+    walk_block_rows : rows that walk down one tree before the next one is fetched into the cache
+    walk_thread_steps : steps of prediction (rows x trees x levels) that a thread must have, or starting it
+        takes longer than it saves
     frame_libraries : libraries that read and write files of tables; the first one installed does it
     """
 
@@ -72,6 +75,8 @@ class Tuning:
     svm_path_rows: int = 500
     svm_splitting_rows: int = 700
     svm_refactor_cost: float = 2.0
+    walk_block_rows: int = 65_536
+    walk_thread_steps: int = 500_000
     frame_libraries: tuple[str, ...] = ("polars", "pyarrow", "pandas")
 
 

@@ -28,8 +28,6 @@ Int = Any
 __all__ = ["walk_trees"]
 
 _LANES = 256
-# Steps (rows x trees x levels) that a thread must have, or it costs more than it brings.
-_LEAST_STEPS = 500_000
 
 
 class NodeFields(NamedTuple):
@@ -81,15 +79,15 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
             lines = np.ascontiguousarray(rows[first:last])
         lanes = Lanes(np.empty(_LANES, dtype=np.uint32), np.empty(_LANES, dtype=np.uint32))
         reached, shift = (leaves, first) if table is None else (np.empty((1, last - first), np.int64), 0)
-        arrays = Block(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
+        arrays = WalkBlock(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
         _walk(arrays, nodes, cuts, subsets)
 
-    portions = even_portions(n, _LEAST_STEPS // max(1, n_trees * trees.depth))
+    portions = even_portions(n, get_tuning().walk_thread_steps // max(1, n_trees * trees.depth))
     parallel_map(walk, [block for portion in portions for block in _blocks(*portion)])
     return leaves if table is None else sums.T
 
 
-class Block(NamedTuple):
+class WalkBlock(NamedTuple):
     """A block of m rows."""
 
     lines: Host  # (m * d,) values or bins, row by row
@@ -130,7 +128,7 @@ def _blocks(first: int, last: int) -> list[tuple[int, int]]:
 
 
 @entry
-def _walk(block: Block, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
+def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
     """Walk rows down all trees: write their leaves, and add what these hold to the sums."""
     table, sums = block.table, block.sums
     m, width = sums.shape[0], table.shape[1]
@@ -184,7 +182,11 @@ def _step(
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
     if cuts is not None:
+<<<<<<< HEAD
         record: Any = np.int64(nodes.record[index(2) * node])
+=======
+        record: Int = np.int64(nodes.record[index(2) * node])
+>>>>>>> walk
         value = lines[line + index(record & ((1 << nodes.feature_bits) - 1))]
         is_right = value > cuts[index(2) * node + index(1)]
         if subsets is not None and value != value:

@@ -19,6 +19,7 @@ from arraylearn.backend.cpu.jit import Host, entry, part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.cpu.wide_words import WORDS, choose_words, mark_rows
 from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.tuning import get_tuning
 from arraylearn.walk.packed import PackedTrees
 
 __all__ = ["pays_for", "walk_trees"]
@@ -33,8 +34,6 @@ _TREES = 4
 _DEEPEST = 8
 _FEWEST_ROWS = 512
 _MOST_BINS = 256
-# Rows times trees that a thread must have, or it costs more than it brings.
-_LEAST_WALKS = 100_000
 
 
 class Planes(NamedTuple):
@@ -47,7 +46,7 @@ class Planes(NamedTuple):
     depth: int
 
 
-class Scratch(NamedTuple):
+class PlaneScratch(NamedTuple):
     """Memory of one worker."""
 
     planes: Host  # (u, words)
@@ -72,7 +71,7 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host, n_outputs: int) -> H
     words = max(1, min(_MOST_WORDS, _ALL_WORDS // n_planes) // WORDS) * WORDS
 
     def run(portion: tuple[int, int]) -> None:
-        scratch = Scratch(
+        scratch = PlaneScratch(
             np.empty((n_planes, words), dtype=np.uint64),
             np.empty((n_bins, words), dtype=np.uint64),
             np.empty(planes.depth * words, dtype=np.uint64),
@@ -81,7 +80,7 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host, n_outputs: int) -> H
         )
         _sum_rows(rows, planes, scratch, *portion, sums)
 
-    parallel_map(run, even_portions(n, _LEAST_WALKS // max(1, trees.root.shape[0])))
+    parallel_map(run, even_portions(n, get_tuning().walk_thread_steps // (trees.root.shape[0] * trees.depth)))
     return sums.astype(np.int64)
 
 
@@ -118,7 +117,7 @@ def _compile(trees: PackedTrees, table: Host, has_missing: Host) -> Planes:
 
 
 @entry
-def _sum_rows(bins: Host, planes: Planes, scratch: Scratch, first: int, last: int, sums: Host) -> None:
+def _sum_rows(bins: Host, planes: Planes, scratch: PlaneScratch, first: int, last: int, sums: Host) -> None:
     """Sum the leaves of the rows `first` to `last`."""
     n_outputs, n_trees, words = sums.shape[0], planes.of_node.shape[0], scratch.planes.shape[1]
     value, leaf = planes.value, scratch.leaf
@@ -141,7 +140,7 @@ def _sum_rows(bins: Host, planes: Planes, scratch: Scratch, first: int, last: in
 
 
 @part
-def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: Scratch) -> None:
+def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: PlaneScratch) -> None:
     """Write the planes of some rows; conditions on one feature lie side by side, by cut, then subsets."""
     planes, above = scratch.planes, scratch.above
     n_conditions, n_bins, words = condition.shape[1], goes_right.shape[1], planes.shape[1]
@@ -178,7 +177,7 @@ def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: Scratch
 
 
 @part
-def _number_leaves(scratch: Scratch, of_node: Host, leaf: Host) -> None:
+def _number_leaves(scratch: PlaneScratch, of_node: Host, leaf: Host) -> None:
     """Write the side that each row takes at each level, and the number that the sides spell.
 
     Each side above halves the choice between the nodes of a level: of two halves a and b,

@@ -122,7 +122,10 @@ def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, w
 
 
 @pytest.mark.rungs("host")  # other libraries walk portably
+<<<<<<< HEAD
 @tuned(walk_block_rows=50)
+=======
+>>>>>>> walk
 def test_walks_of_blocks_and_threads(rung):
     X, y = stripes(333, k=3)
     model = small(oob_score=True, n_estimators=20).fit(X, y)
@@ -132,8 +135,9 @@ def test_walks_of_blocks_and_threads(rung):
     try:
         for n_threads in (1, 3):
             al.set_num_threads(n_threads)
-            np.testing.assert_array_equal(model.predict_proba(X), expected)
-            np.testing.assert_array_equal(model.predict_proba(X[:1]), expected[:1])
+            with tuned(walk_block_rows=50, walk_thread_steps=1):
+                np.testing.assert_array_equal(model.predict_proba(X), expected)
+                np.testing.assert_array_equal(model.predict_proba(X[:1]), expected[:1])
     finally:
         al.set_num_threads(None)
     np.testing.assert_array_equal(model.oob_decision_function_, other.oob_decision_function_)

@@ -165,7 +165,10 @@ def test_numbered_values(rung, xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
 @on_the_host
+<<<<<<< HEAD
 @tuned(thread_share=0)
+=======
+>>>>>>> walk
 def test_rows_go_down_one_tree(rung, threads, dtype, d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)
@@ -180,7 +183,8 @@ def test_rows_go_down_one_tree(rung, threads, dtype, d):
         asked[shift * 100 + np.arange(split.shape[0]) % 100, tree.feature[split]] = part
     asked[rng.random(asked.shape) < 0.05] = np.nan
     for rows in (asked, asked[:1], X):
-        found = model.apply(rows)
+        with tuned(walk_thread_steps=100):
+            found = model.apply(rows)
         with use_compiled("never"):
             assert np.array_equal(found, model.apply(rows))
 

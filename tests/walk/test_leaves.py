@@ -10,6 +10,10 @@ from arraylearn.backend import compiling
 from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.tuning import tuned
+<<<<<<< HEAD
+=======
+from arraylearn.walk import leaves
+>>>>>>> walk
 from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
 from arraylearn.walk.packed import BinaryNodes, pack_trees
 from tests.backends.assertions import assert_close
@@ -192,24 +196,33 @@ def test_the_choice_of_a_body(monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 6, 8, 9])
 @pytest.mark.parametrize("n", [1, 511, 512, 2113])
+<<<<<<< HEAD
 @tuned(thread_share=0, walk_block_rows=50)
+=======
+>>>>>>> walk
 def test_threads_and_blocks_change_nothing(rung, n_threads, depth, n):
     rng = np.random.default_rng(depth)
     bins = rng.integers(0, N_BINS, (4, n)).astype(np.uint8)
     al.set_num_threads(n_threads)
     try:
-        for kind in ("plain", "missing", "subsets"):
-            nodes = binned_nodes(rng, 14, depth, kind=kind)
-            packed = pack_trees(HOST.xp, nodes, 4, N_BINS)
-            table = rng.integers(-99, 99, (nodes.feature.shape[0], 1)).astype(np.int32)
-            for columns in (bins, np.minimum(bins, N_BINS - 2)):  # with missing values, and without
-                for n_outputs in (1, 2):
-                    found = sum_leaves(HOST.xp, columns, packed, table, n_outputs)
-                    reached = find_leaves(HOST.xp, columns, packed)
-                    with use_compiled("never"):
-                        np.testing.assert_array_equal(
-                            found, sum_leaves(HOST.xp, columns, packed, table, n_outputs)
-                        )
-                        np.testing.assert_array_equal(reached, find_leaves(HOST.xp, columns, packed))
+        with tuned(walk_thread_steps=1, walk_block_rows=50):
+            check_bodies(rng, bins, depth)
     finally:
         al.set_num_threads(None)
+
+
+def check_bodies(rng, bins, depth):
+    """Every body gives what the array program gives."""
+    for kind in ("plain", "missing", "subsets"):
+        nodes = binned_nodes(rng, 14, depth, kind=kind)
+        packed = pack_trees(HOST.xp, nodes, 4, N_BINS)
+        table = rng.integers(-99, 99, (nodes.feature.shape[0], 1)).astype(np.int32)
+        for columns in (bins, np.minimum(bins, N_BINS - 2)):  # with missing values, and without
+            for n_outputs in (1, 2):
+                found = sum_leaves(HOST.xp, columns, packed, table, n_outputs)
+                reached = find_leaves(HOST.xp, columns, packed)
+                with use_compiled("never"):
+                    np.testing.assert_array_equal(
+                        found, sum_leaves(HOST.xp, columns, packed, table, n_outputs)
+                    )
+                    np.testing.assert_array_equal(reached, find_leaves(HOST.xp, columns, packed))
