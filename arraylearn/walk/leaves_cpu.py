@@ -182,11 +182,7 @@ def _step(
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
     if cuts is not None:
-<<<<<<< HEAD
-        record: Any = np.int64(nodes.record[index(2) * node])
-=======
         record: Int = np.int64(nodes.record[index(2) * node])
->>>>>>> walk
         value = lines[line + index(record & ((1 << nodes.feature_bits) - 1))]
         is_right = value > cuts[index(2) * node + index(1)]
         if subsets is not None and value != value:

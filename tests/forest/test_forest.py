@@ -122,10 +122,7 @@ def test_native_trees_are_those_of_portable_levels(rung, kind, n, k, settings, w
 
 
 @pytest.mark.rungs("host")  # other libraries walk portably
-<<<<<<< HEAD
 @tuned(walk_block_rows=50)
-=======
->>>>>>> walk
 def test_walks_of_blocks_and_threads(rung):
     X, y = stripes(333, k=3)
     model = small(oob_score=True, n_estimators=20).fit(X, y)

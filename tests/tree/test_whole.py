@@ -165,10 +165,7 @@ def test_numbered_values(rung, xp, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("d", [3, 400])
 @on_the_host
-<<<<<<< HEAD
 @tuned(thread_share=0)
-=======
->>>>>>> walk
 def test_rows_go_down_one_tree(rung, threads, dtype, d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(900, d)).astype(dtype)

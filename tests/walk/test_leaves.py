@@ -10,10 +10,6 @@ from arraylearn.backend import compiling
 from arraylearn.backend.compiling import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.tuning import tuned
-<<<<<<< HEAD
-=======
-from arraylearn.walk import leaves
->>>>>>> walk
 from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
 from arraylearn.walk.packed import BinaryNodes, pack_trees
 from tests.backends.assertions import assert_close
@@ -196,10 +192,7 @@ def test_the_choice_of_a_body(monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 6, 8, 9])
 @pytest.mark.parametrize("n", [1, 511, 512, 2113])
-<<<<<<< HEAD
 @tuned(thread_share=0, walk_block_rows=50)
-=======
->>>>>>> walk
 def test_threads_and_blocks_change_nothing(rung, n_threads, depth, n):
     rng = np.random.default_rng(depth)
     bins = rng.integers(0, N_BINS, (4, n)).astype(np.uint8)

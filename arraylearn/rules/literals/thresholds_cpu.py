@@ -15,6 +15,8 @@ from arraylearn.rules.literals.target import Target
 __all__ = ["best_thresholds", "search_columns", "search_together"]
 
 Host = np.ndarray[Any, Any]
+# Up to so many numbers the calls cost more than the work: all columns are searched together.
+_SMALL = 20_000
 _WORTH_A_THREAD = 100_000
 _TOLERANCE = 64 * np.finfo(np.float64).eps
 _NOTHING = (-np.inf, 0.0, 0.0, 0)
