@@ -116,7 +116,9 @@ def test_rows_of_values(rung, xp, float_dtype_name, n, with_missing, n_trees):
 
 
 def test_rows_without_features_stay_at_the_root(rung, xp):
-    root = BinaryNodes(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64), 0)
+    root = BinaryNodes(
+        np.zeros(1, np.int64), np.zeros(1, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64), 0
+    )
     found = find_leaves(xp, rung.from_host(np.zeros((3, 0), "float32")), pack_trees(xp, on(rung, root), 0))
     assert_close(found, np.zeros((1, 3), dtype=np.int64))
 
