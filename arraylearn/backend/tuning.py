@@ -43,7 +43,6 @@ class Tuning:
         work over takes 30 to 125 us
     list_thread_values : rows x columns of a node from which on a second thread helps to search its lists; a
         smaller node is no job of its own
-    walk_block_rows : rows that pass a tree before the next one is fetched: they stay in the cache
     rule_counted_values : a numeric column with at most this many distinct values is counted by value; others
         are kept sorted
     rule_first_blocks : blocks of rows that the search of a literal looks into at first; usually the best
@@ -69,7 +68,6 @@ class Tuning:
     forest_depth_first_rows: int = 50_000
     growth_thread_cells: int = 1_000_000
     list_thread_values: int = 100_000
-    walk_block_rows: int = 65_536
     rule_counted_values: int = 255
     rule_first_blocks: int = 128
     svm_path_rows: int = 500

@@ -128,7 +128,8 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
         trend=np.zeros(d, dtype=np.int8),
     )
     buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
-    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]._replace(missing_right=None)
+    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
+    trees = trees._replace(missing_right=None)  # no value is missing: later ones follow the heavier child
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])

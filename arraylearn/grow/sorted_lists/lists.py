@@ -5,7 +5,6 @@ This is the array program. `lists_cpu` has a search of the same name, and grows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -242,7 +241,8 @@ def _running_squares(
     ends = xp.asarray(data.class_ends, dtype=lists.dtype, device=device)
     own = xp.searchsorted(ends, xp.reshape(lists, (-1,)), side="right")
     key = blocks.block_at[None, :] * n_classes + xp.reshape(xp.astype(own, xp.int64), (d, m))
-    order = argsort_rows(xp, xp.astype(key, xp.int16 if math.prod(counts.shape) < 2**15 else xp.int32))
+    kind = xp.int16 if counts.shape[0] * n_classes < 2**15 else xp.int32
+    order = argsort_rows(xp, xp.astype(key, kind))
     flat = xp.reshape(counts, (-1,))
     first = xp.cumulative_sum(flat) - flat  # (k c,)
     if amounts is None:

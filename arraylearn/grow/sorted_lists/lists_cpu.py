@@ -296,32 +296,30 @@ def _run(
 
     New nodes stand from `child` on; those below a job that is grown, twice its start later.
     """
-    stack, height = buffers.stack, 0
-    if task == _SEARCH:
-        for job in range(jobs.shape[0]):
-            _search(plan, data, job, jobs, slots, found, buffers)
-    elif task == _SPLIT:
-        _split(plan, data, 0, jobs, child, slots, found, buffers)
-        height = _push(0, jobs, child, found, stack, 0)
-    elif task == _DIVIDE:
-        _divide(plan, data, 0, jobs, found, buffers)
-    else:
-        for b in range(jobs.shape[0]):
-            free = child + 2 * jobs[b, _START]
-            for k in range(4):  # an assignment of arrays would take seconds to compile
-                stack[0, k] = jobs[b, k]
-            height = 1
-            while height > 0:
-                top = height - 1
-                _search(plan, data, top, stack, slots, found, buffers)
-                if found.score[top] < 0 or found.gain[top] < plan.min_gain:
-                    height = top
+    # each part is called in one place: it is compiled into every one
+    stack, height, is_growing = buffers.stack, 0, task == _GROW
+    nodes = stack if is_growing else jobs
+    for b in range(jobs.shape[0]):
+        free, height = child + (2 * jobs[b, _START] if is_growing else 0), 1
+        for k in range(4 if is_growing else 0):  # an assignment of arrays would take seconds to compile
+            stack[0, k] = jobs[b, k]
+        while height > 0:
+            height -= 1
+            at = height if is_growing else b
+            if is_growing or task == _SEARCH:
+                _search(plan, data, at, nodes, slots, found, buffers)
+                if found.score[at] < 0 or found.gain[at] < plan.min_gain or not is_growing:
                     continue
-                _split(plan, data, top, stack, free, slots, found, buffers)
-                if found.ints[top, _OPEN] > 0:
-                    _divide(plan, data, top, stack, found, buffers)
-                height = _push(top, stack, free, found, stack, top)
-                free += 2
+            if task != _DIVIDE:
+                _split(plan, data, at, nodes, free, slots, found, buffers)
+            if task != _SPLIT and found.ints[at, _OPEN] > 0:
+                _divide(plan, data, at, nodes, found, buffers)
+            if task == _DIVIDE:
+                continue
+            height = _push(at, nodes, free, found, stack, height)
+            free += 2
+            if task == _SPLIT:
+                break
     return height
 
 
