@@ -20,7 +20,14 @@ from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
 from arraylearn.backend.arrays.linear import cholesky, inverse_definite, logsumexp, solve_triangular
 from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
 from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
-from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
+from arraylearn.backend.arrays.segments import (
+    count_categories,
+    histogram,
+    look_up_sums,
+    paired_histogram,
+    segment_max,
+    segment_sum,
+)
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.random import as_generator
 from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
@@ -43,6 +50,9 @@ from arraylearn.tree.scores import score_thresholds
 __all__ = ["KernelCase", "kernel_cases"]
 
 HostArrays = dict[str, Any]
+
+# The first cell of each column of "codes", six for each, and the number of all.
+_CELLS = (0, 6, 12, 18)
 
 
 class KernelCase(NamedTuple):
@@ -74,6 +84,7 @@ def _keyed(seed: int, m: int = 500) -> HostArrays:
         "keys": rng.integers(0, 7, m),
         "columns": rng.integers(0, 16, (3, m)).astype("uint8"),
         "keep": rng.permutation(m) < 200,
+        "codes": rng.integers(-1, 5, (3, m)).astype("int32"),
     }
 
 
@@ -240,6 +251,19 @@ def _primitive_cases() -> Iterator[KernelCase]:
             paired_histogram(xp, columns, keys, 16, 7),
             paired_histogram(xp, columns, keys, 16, 7, values),
         ),
+    )
+    yield KernelCase(
+        "count_categories",
+        some(_keyed, "codes", "keys", "values"),
+        lambda xp, codes, keys, values: (
+            count_categories(xp, codes, _CELLS, keys, 7),
+            count_categories(xp, codes, _CELLS, keys, 7, values),
+        ),
+    )
+    yield KernelCase(
+        "look_up_sums",
+        some(_keyed, "codes", "values"),
+        lambda xp, codes, values: look_up_sums(xp, codes, _CELLS, xp.reshape(values[:36], (18, 2))),
     )
     yield KernelCase("argsort_rows", some(_keyed, "columns"), lambda xp, columns: argsort_rows(xp, columns))
     yield KernelCase(
