@@ -12,8 +12,8 @@ from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.grow.formulas import newton_gain, newton_value
 
 __all__ = [
+    "BoostingLimits",
     "GrownTree",
-    "Limits",
     "Nodes",
     "SplitsRead",
     "best_first",
@@ -26,7 +26,7 @@ __all__ = [
 _LONGEST_STEP = 16.0
 
 
-class Limits(NamedTuple):
+class BoostingLimits(NamedTuple):
     """What stops a tree, and the size of its steps."""
 
     max_depth: int | None
@@ -126,7 +126,7 @@ class Nodes:
         self.n += n
         return self.n - n
 
-    def add_children(self, ids: Any, splits: SplitsRead, chosen: Any, limits: Limits) -> int:
+    def add_children(self, ids: Any, splits: SplitsRead, chosen: Any, limits: BoostingLimits) -> int:
         """Write the chosen splits into the tree, with siblings side by side; return the first of them."""
         parents = ids[chosen]
         first = self.reserve(2 * parents.shape[0])
@@ -189,7 +189,7 @@ def best_first(nodes: Nodes, max_leaf_nodes: int) -> set[int]:
     return chosen
 
 
-def cut_back(nodes: Nodes, limits: Limits) -> tuple[GrownTree, Any]:
+def cut_back(nodes: Nodes, limits: BoostingLimits) -> tuple[GrownTree, Any]:
     """Return the tree of the leaves that count, and the leaf that stands for each node's rows."""
     n = nodes.n
     left, parent = nodes.left[:n].copy(), nodes.parent[:n]

@@ -15,7 +15,7 @@ from arraylearn.boosting.boosted import (
     sum_gains,
     sum_scores,
 )
-from arraylearn.boosting.boosted_nodes import Limits
+from arraylearn.boosting.boosted_nodes import BoostingLimits
 from arraylearn.boosting.gradients import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
 from arraylearn.boosting.rounds import Boosting, BoostingRows, Holdout, Plan, boost
@@ -261,7 +261,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             )
 
     def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:
-        limits = Limits(
+        limits = BoostingLimits(
             self.max_depth,
             self.max_leaf_nodes,
             self.l2_regularization / heaviest,

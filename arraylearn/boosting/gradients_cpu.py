@@ -40,7 +40,7 @@ def log_loss_gradients(
         if k == 1:
             _two_classes(_class_zero(), scores[0], codes, heavy, *portions[i], packed[0], totals[i])
         else:
-            _many_classes(first, second, scores, codes, heavy, *portions[i], packed, totals[i])
+            _many_classes((first, second), scores, codes, heavy, *portions[i], packed, totals[i])
 
     parallel_map(derive, range(len(portions)))
     total = totals.sum(axis=0)
@@ -80,8 +80,7 @@ def _two_classes(
 
 @compiled
 def _many_classes(
-    values: Host,
-    slopes: Host,
+    exponentials: tuple[Host, Host],
     scores: Host,
     codes: Host,
     weights: Host,
@@ -91,7 +90,7 @@ def _many_classes(
     totals: Host,
 ) -> None:
     """Derive the softmax; add to the sums of absolute gradients of the classes."""
-    k = scores.shape[0]
+    k, (values, slopes) = scores.shape[0], exponentials
     highest, sums = np.empty(_CHUNK, dtype=np.int32), np.empty(_CHUNK, dtype=np.int64)
     power = np.empty((k, _CHUNK), dtype=np.float32)
     scale = np.float32(2.0**GRADIENT_BITS)

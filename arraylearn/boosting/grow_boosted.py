@@ -12,8 +12,8 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.boosting.boosted_nodes import (
+    BoostingLimits,
     GrownTree,
-    Limits,
     Nodes,
     SplitsRead,
     best_first,
@@ -39,7 +39,7 @@ class Growth(NamedTuple):
     steps: tuple[list[int], list[int]]  # of the left and the right side of each block
 
 
-class _Level(NamedTuple):
+class _GradientLevel(NamedTuple):
     """The nodes of one depth and their packed sums."""
 
     nodes: Any  # (k,) int64
@@ -51,7 +51,7 @@ def grow_trees(
     columns: Columns,
     gradients: Gradients,
     rows: Array,
-    limits: Limits,
+    limits: BoostingLimits,
     units: Array,
     is_used: Sequence[Array | None],
 ) -> Iterator[Growth]:
@@ -76,7 +76,7 @@ def _grow_tree(
     packed: Array,
     shift: Array,
     rows: Array,
-    limits: Limits,
+    limits: BoostingLimits,
     units: Array,
     is_used: Array | None,
 ) -> Growth:
@@ -87,7 +87,7 @@ def _grow_tree(
     nodes = Nodes(
         int(order.shape[0]), columns.n_bins if is_nominal else 0, is_bounded=limits.trend is not None
     )
-    level = _Level(np.arange(1), _histograms(place, columns, packed, order, nodes, np.arange(1)))
+    level = _GradientLevel(np.arange(1), _histograms(place, columns, packed, order, nodes, np.arange(1)))
     last: tuple[Any, BlockSplits | None] = (np.arange(0), None)
     depth = 0
     while level.nodes.shape[0]:
@@ -111,7 +111,7 @@ def _grow_tree(
     return _finish(nodes, order, last, limits)
 
 
-def limits_in_units(place: Place, limits: Limits) -> Array:
+def limits_in_units(place: Place, limits: BoostingLimits) -> Array:
     """Return ridge, least hessian and smoothing (33, 3) in units of the packed hessians, by their shift."""
     xp = place.xp
     wanted = (limits.l2, limits.min_child_hessian, limits.smoothing)
@@ -133,12 +133,12 @@ def _histograms(
 def _find_splits(
     place: Place,
     columns: Columns,
-    level: _Level,
+    level: _GradientLevel,
     regular: Array,
     least: Any,
     is_used: Array | None,
     nodes: Nodes,
-    limits: Limits,
+    limits: BoostingLimits,
 ) -> GradientSplits:
     xp = place.xp
     constraint = None
@@ -166,7 +166,7 @@ def _read_splits(
     least: Any,
     nodes: Nodes,
     ids: Any,
-    limits: Limits,
+    limits: BoostingLimits,
 ) -> SplitsRead:
     """Read the best splits in one wait, and compute their gains on the host: the same on every backend."""
     xp = place.xp
@@ -198,7 +198,7 @@ def _read_splits(
     return SplitsRead(feature, position, is_missing_left, hessian, value, gain * is_good, goes_right)
 
 
-def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: Limits) -> Any:
+def _choose(nodes: Nodes, ids: Any, splits: SplitsRead, limits: BoostingLimits) -> Any:
     """Choose what is split, as positions in the level; with a limit of leaves, what may still count."""
     nodes.gain[ids] = splits.gain
     able = splits.gain > 0
@@ -215,7 +215,7 @@ def _describe_moves(
     place: Place,
     columns: Columns,
     nodes: Nodes,
-    level: _Level,
+    level: _GradientLevel,
     splits: SplitsRead,
     chosen: Any,
     goes_right: Array | None,
@@ -245,10 +245,10 @@ def _next_level(
     packed: Array,
     order: Array,
     nodes: Nodes,
-    level: _Level,
+    level: _GradientLevel,
     chosen: Any,
-    limits: Limits,
-) -> _Level:
+    limits: BoostingLimits,
+) -> _GradientLevel:
     """Sum the rows of the smaller children; the larger ones are what remains of their parents."""
     xp = place.xp
     left = nodes.left[level.nodes[chosen]]
@@ -259,7 +259,7 @@ def _next_level(
     if not is_alive.all():
         left, chosen, is_right_small = left[is_alive], chosen[is_alive], is_right_small[is_alive]
     if not left.shape[0]:
-        return _Level(left, level.running)
+        return _GradientLevel(left, level.running)
     small = left + is_right_small
     running = _histograms(place, columns, packed, order, nodes, small)
     parents = xp.take(level.running, from_host(chosen, place, xp.int64), axis=0)
@@ -269,11 +269,18 @@ def _next_level(
     if not is_alive.all():
         ids, alive = ids[is_alive], np.nonzero(is_alive)[0]
         running = xp.take(running, from_host(alive, place, xp.int64), axis=0)
-    return _Level(ids, running)
+    return _GradientLevel(ids, running)
 
 
 def _grow_whole(
-    body: Any, columns: Columns, packed: Any, shift: int, rows: Any, limits: Limits, units: Any, is_used: Any
+    body: Any,
+    columns: Columns,
+    packed: Any,
+    shift: int,
+    rows: Any,
+    limits: BoostingLimits,
+    units: Any,
+    is_used: Any,
 ) -> tuple[Nodes, Any]:
     from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, GrowthPlan, Newton
 
@@ -336,7 +343,7 @@ def _grow_whole(
     return nodes, order
 
 
-def _finish_whole(place: Place, columns: Columns, nodes: Nodes, order: Any, limits: Limits) -> Growth:
+def _finish_whole(place: Place, columns: Columns, nodes: Nodes, order: Any, limits: BoostingLimits) -> Growth:
     """Finish a tree that was grown in one call: describe the moves of its last level."""
     parents = np.nonzero((nodes.left >= 0) & (nodes.start[nodes.left] < 0))[0]
     feature, threshold = nodes.feature[parents], nodes.threshold[parents]
@@ -356,7 +363,9 @@ def _finish_whole(place: Place, columns: Columns, nodes: Nodes, order: Any, limi
     return _finish(nodes, order, (parents, moves), limits)
 
 
-def _finish(nodes: Nodes, order: Array, last: tuple[Any, BlockSplits | None], limits: Limits) -> Growth:
+def _finish(
+    nodes: Nodes, order: Array, last: tuple[Any, BlockSplits | None], limits: BoostingLimits
+) -> Growth:
     """Cut back to the leaves that count, and return the leaf of each row."""
     tree, leaf = cut_back(nodes, limits)
     parents, moves = last

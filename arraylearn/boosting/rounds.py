@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
-from arraylearn.boosting.boosted_nodes import GrownTree, Limits
+from arraylearn.boosting.boosted_nodes import BoostingLimits, GrownTree
 from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
 from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
 from arraylearn.boosting.loss import mean_log_loss, start_scores
@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     """How to boost."""
 
     n_rounds: int
-    limits: Limits
+    limits: BoostingLimits
     subsample: float
     n_features: int | None  # columns of each tree, None for all
     patience: int | None  # rounds without improvement on held-out rows

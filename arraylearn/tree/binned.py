@@ -21,7 +21,7 @@ from arraylearn.table.binning import bin_table, quantile_edges
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.exact import ExactFinder, known_thresholds
 from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
-from arraylearn.tree.split import Candidates, Rule, is_gini, judge
+from arraylearn.tree.split import SplitCandidates, SplitRule, is_gini, judge
 from arraylearn.tree.whole import Rest, finish_bins
 
 __all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
@@ -76,7 +76,7 @@ class BinnedFinder:
     cells_per_row = 1.0
 
     def __init__(
-        self, place: Place, rows: Rows, rule: Rule, bins: Array | None = None, n_bins: int | None = None
+        self, place: Place, rows: Rows, rule: SplitRule, bins: Array | None = None, n_bins: int | None = None
     ) -> None:
         self.place, self.rows, self.rule = place, rows, rule
         self.bins = rows.columns if bins is None else bins
@@ -85,7 +85,7 @@ class BinnedFinder:
         self.histogram: Array | None = None
         self.successor: ExactFinder | None = None
 
-    def scan(self, level: Level, allowed: Array | None) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
         if self.successor is not None:
             return self.successor.scan(level, allowed)
@@ -94,7 +94,7 @@ class BinnedFinder:
         return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
 
     def locate(
-        self, level: Level, column: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: SplitCandidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners."""
         if self.successor is not None:
@@ -201,8 +201,8 @@ def _is_float(xp: Any, x: Array) -> bool:
 
 
 def _scan_histogram(
-    place: Place, level: Level, rule: Rule, histogram: Array, has_missing: bool
-) -> Candidates:
+    place: Place, level: Level, rule: SplitRule, histogram: Array, has_missing: bool
+) -> SplitCandidates:
     xp = place.xp
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
@@ -226,7 +226,7 @@ def _scan_histogram(
     return _judge_bins(place, level, rule, chosen, best, cut)._replace(missing_left=goes_left)
 
 
-def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
+def _best_bins(place: Place, rule: SplitRule, known: Array) -> tuple[Array, Array]:
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
     least = rule.enough
@@ -245,13 +245,13 @@ def _best_bins(place: Place, rule: Rule, known: Array) -> tuple[Array, Array]:
 def _judge_bins(
     place: Place,
     level: Level,
-    rule: Rule,
+    rule: SplitRule,
     known: Array,
     best: Array,
     cut: Array,
     *,
     is_whole: bool = False,
-) -> Candidates:
+) -> SplitCandidates:
     """Judge the best bin (d, k) of each column; `is_whole` where the bins hold all rows of the node."""
     xp, dtype = place.xp, accumulator_dtype(place)
     weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
@@ -270,4 +270,4 @@ def _judge_bins(
         gain, score = judge(xp, rule, sides, xp.broadcast_to(weight, cut.shape))
         has_split = best > -xp.inf
     threshold = xp.astype(cut, xp.float32)
-    return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
+    return SplitCandidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)

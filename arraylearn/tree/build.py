@@ -13,7 +13,7 @@ from arraylearn.grow.trees import Trees
 from arraylearn.tree.cut import cut_at
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.tree.rows import Rows
-from arraylearn.tree.split import SLACK, Rule
+from arraylearn.tree.split import SLACK, SplitRule
 
 __all__ = ["Builder", "Limits", "NextLevel", "Splits"]
 
@@ -72,7 +72,7 @@ class NextLevel(NamedTuple):
 class Builder:
     """Collects the levels of a tree."""
 
-    def __init__(self, rows: Rows, rule: Rule, limits: Limits, root_counts: Any) -> None:
+    def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, root_counts: Any) -> None:
         self.rows, self.rule, self.limits = rows, rule, limits
         self.n_numeric = int(rows.columns.shape[0])
         self.levels: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.build import Limits
 from arraylearn.tree.exact import sort_values
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
-from arraylearn.tree.split import Candidates, Rule, midpoint
+from arraylearn.tree.split import SplitCandidates, SplitRule, midpoint
 from arraylearn.tree.whole import Rest
 
 __all__ = ["CloudsFinder", "CloudsReport"]
@@ -38,14 +38,14 @@ class CloudsFinder(BinnedFinder):
     """Finds thresholds at the quantiles and, with estimation, between them."""
 
     def __init__(
-        self, place: Place, rows: Rows, rule: Rule, bins: Array, edges: Any, *, is_estimating: bool
+        self, place: Place, rows: Rows, rule: SplitRule, bins: Array, edges: Any, *, is_estimating: bool
     ) -> None:
         super().__init__(place, rows, rule, bins=bins, n_bins=edges.shape[1] + 2)
         self.edges = from_host(edges, place, rows.columns.dtype)
         self.is_estimating = is_estimating
         self.report = CloudsReport(0, 0, 0, 0)
 
-    def scan(self, level: Level, allowed: Array | None) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best quantile of every column in every node, and what survives between them."""
         found = super().scan(level, allowed)
         if self.successor is not None or self.histogram is None:
@@ -59,7 +59,7 @@ class CloudsFinder(BinnedFinder):
         """Grow all that is below a level at once, once its rows are sorted."""
         return None if self.successor is None else self.successor.finish(level, limits)
 
-    def _search(self, level: Level, at_edge: Candidates) -> Candidates:
+    def _search(self, level: Level, at_edge: SplitCandidates) -> SplitCandidates:
         """Look inside the intervals whose estimate beats the best quantile of the node."""
         xp, place = self.place.xp, self.place
         estimate, weight = _estimate(place, self.histogram)  # (d, k, b)
@@ -98,8 +98,8 @@ class CloudsFinder(BinnedFinder):
         return self._merge(level, at_edge, column_cell, value, entry)
 
     def _merge(
-        self, level: Level, at_edge: Candidates, cell: Array, value: Array, entry: Array
-    ) -> Candidates:
+        self, level: Level, at_edge: SplitCandidates, cell: Array, value: Array, entry: Array
+    ) -> SplitCandidates:
         """Scan the surviving rows, interval after interval, and keep what beats the quantiles."""
         xp, shape = self.place.xp, at_edge.gain.shape
         by_value = argsort_rows(xp, value[None, :])[0, :]
@@ -122,7 +122,9 @@ class CloudsFinder(BinnedFinder):
         gain = self._gains(level, xp.reshape(xp.where(latest > 0, best, 0.0), shape), totals)
         is_better = xp.reshape(latest > 0, shape) & (gain > at_edge.gain)
         gain = xp.where(is_better, gain, at_edge.gain)
-        return Candidates(gain, gain, xp.where(is_better, threshold, at_edge.threshold), at_edge.missing_left)
+        return SplitCandidates(
+            gain, gain, xp.where(is_better, threshold, at_edge.threshold), at_edge.missing_left
+        )
 
     def _sides(self, level: Level, cell: Array, entry: Array) -> tuple[Array, Array, Array]:
         """Return class weights left and right (c, e) of each surviving row, and of columns and nodes."""

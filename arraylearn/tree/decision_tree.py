@@ -19,7 +19,7 @@ from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
-from arraylearn.tree.split import Rule, is_scale_free
+from arraylearn.tree.split import SplitRule, is_scale_free
 from arraylearn.weights import grid_weights, join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
@@ -306,8 +306,8 @@ class DecisionTreeClassifier(FittedTree):
         check_pruning(pruning, validation)
         return None if self.pruning is None and self.significance is None else pruning
 
-    def _rule(self, total: float) -> Rule:
-        return Rule(
+    def _rule(self, total: float) -> SplitRule:
+        return SplitRule(
             measure=self.measure,
             nominal=self.nominal,
             missing=self.missing,

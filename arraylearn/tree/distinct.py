@@ -9,7 +9,7 @@ from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.tree.binned import BinnedFinder
 from arraylearn.tree.exact import sort_values
 from arraylearn.tree.rows import Level, Rows, numeric_column, take_flat
-from arraylearn.tree.split import Candidates, Rule, midpoint
+from arraylearn.tree.split import SplitCandidates, SplitRule, midpoint
 
 __all__ = ["DistinctFinder", "find_distinct"]
 
@@ -26,12 +26,12 @@ class DistinctFinder(BinnedFinder):
 
     cells_per_row = 4.0  # lists of many equal values are slow
 
-    def __init__(self, place: Place, rows: Rows, rule: Rule, bins: Array, values: Array) -> None:
+    def __init__(self, place: Place, rows: Rows, rule: SplitRule, bins: Array, values: Array) -> None:
         super().__init__(place, rows, rule, bins=bins, n_bins=values.shape[1] + 1)
         self.values = values
 
     def locate(
-        self, level: Level, column: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: SplitCandidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Put the winners' thresholds between neighbours of the node."""
         found = super().locate(level, column, numeric)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -16,7 +16,7 @@ from arraylearn.grow.gini import gini_gains, gini_scores
 from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
 from arraylearn.tree.build import Limits, NextLevel
 from arraylearn.tree.rows import Level, Rows, numeric_column, rows_at, take_flat
-from arraylearn.tree.split import SLACK, Candidates, Rule, is_gini, judge, midpoint
+from arraylearn.tree.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
 from arraylearn.tree.whole import Rest, finish_lists
 
 __all__ = ["ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
@@ -28,11 +28,11 @@ _C45_GAP = 1e-5
 class ExactFinder:
     """Finds thresholds in presorted lists."""
 
-    def __init__(self, place: Place, rows: Rows, rule: Rule) -> None:
+    def __init__(self, place: Place, rows: Rows, rule: SplitRule) -> None:
         self.place, self.rows, self.rule = place, rows, rule
         self._cut: ListSplits | None = None
 
-    def scan(self, level: Level, allowed: Array | None) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best threshold of every column in every node, or of the only one that may win."""
         self._cut, rule = None, self.rule
         is_plain = _has_integers(self.place, level, rule) and not self.rows.has_missing_numbers
@@ -42,7 +42,7 @@ class ExactFinder:
         return scan_counts(self.place, self.rows, level, rule)
 
     def locate(
-        self, level: Level, column: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: SplitCandidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners.
 
@@ -60,7 +60,7 @@ class ExactFinder:
         return finish_lists(self.place, self.rows, level, self.rule, limits, _whole(self.rule.least))
 
 
-def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Array, ExactFinder]:
+def sort_values(place: Place, rows: Rows, rule: SplitRule, level: Level) -> tuple[Array, ExactFinder]:
     """Sort the rows of each node of a level by each column; also return the finder for such lists."""
     xp = place.xp
     entries = level.members
@@ -73,7 +73,7 @@ def sort_values(place: Place, rows: Rows, rule: Rule, level: Level) -> tuple[Arr
 
 
 def known_thresholds(
-    place: Place, rows: Rows, level: Level, column: Array, numeric: Candidates
+    place: Place, rows: Rows, level: Level, column: Array, numeric: SplitCandidates
 ) -> tuple[Array, Array]:
     """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
     xp = place.xp
@@ -103,7 +103,7 @@ def presort(place: Place, rows: Rows, order: Array | None = None) -> Array:
     return xp.astype(argsort_rows(xp, rows.columns) if order is None else order, xp.int32)
 
 
-def _has_integers(place: Place, level: Level, rule: Rule) -> bool:
+def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
     """Whether rows count once, or by integers of which nothing is spread over several branches."""
     if level.weights is None:
         return True
@@ -112,8 +112,8 @@ def _has_integers(place: Place, level: Level, rule: Rule) -> bool:
 
 
 def scan_gini(
-    place: Place, rows: Rows, level: Level, rule: Rule, allowed: Array | None
-) -> tuple[Candidates, ListSplits | None]:
+    place: Place, rows: Rows, level: Level, rule: SplitRule, allowed: Array | None
+) -> tuple[SplitCandidates, ListSplits | None]:
     """Find the column and threshold of each node by the Gini gain: integer weights, no missing numbers.
 
     Where rows weigh 1, also return where the lists are cut.
@@ -137,14 +137,14 @@ def scan_gini(
     gain = gini_gains(xp, cut.score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
     kept = cut if level.weights is None else None
     if not rows.n_values:
-        return Candidates(gain, gain, threshold[None, :], column_idx=column_idx), kept
+        return SplitCandidates(gain, gain, threshold[None, :], column_idx=column_idx), kept
     # beside nominal columns: one candidate per node, in the line of its column
     lines = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
     gain = xp.where(lines == column_idx[None, :], gain, -xp.inf)
-    return Candidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
+    return SplitCandidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
 
 
-def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
+def scan_counts(place: Place, rows: Rows, level: Level, rule: SplitRule) -> SplitCandidates:
     """Scan by any measure, any weights, with missing numbers."""
     xp = place.xp
     m, d = level.lists.shape[1], rows.columns.shape[0]
@@ -153,12 +153,12 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidate
         for f in row_chunks(d, 64 * m * rows.n_classes)
     ]
     fields = zip(*parts, strict=True)
-    return Candidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
+    return SplitCandidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
 
 
 def _scan_some(
-    place: Place, rows: Rows, level: Level, rule: Rule, lists: Array, columns: Array
-) -> Candidates:
+    place: Place, rows: Rows, level: Level, rule: SplitRule, lists: Array, columns: Array
+) -> SplitCandidates:
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
@@ -170,7 +170,8 @@ def _scan_some(
         best, position = _best_positions(place, level, rule, left, known, is_step)
         counted = _count_thresholds(place, level, rule, left, known, is_step)
         here = _at_positions(xp, dtype, values, left, position)
-        return _finish(place, level, rule, *here[:1], best, position, *here[1:], known, counted, is_binned)
+        found = _Positions(*here, best, position, known, counted)
+        return _finish(place, level, rule, found, is_binned)
     # the missing rows on the left side, or on the right one; all known rows left is a split as well
     missing = by_node - known
     after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
@@ -185,8 +186,8 @@ def _scan_some(
     counted = _count_thresholds(place, level, rule, left, known + missing, is_border)
     ends, left_counts = _at_positions(xp, dtype, values, left, position)
     left_counts = left_counts + xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0)
-    given = ends, best, position, left_counts, known + missing, counted, is_binned
-    return _finish(place, level, rule, *given)._replace(missing_left=goes_left)
+    found = _Positions(ends, left_counts, best, position, known + missing, counted)
+    return _finish(place, level, rule, found, is_binned)._replace(missing_left=goes_left)
 
 
 def _running_weights(
@@ -226,7 +227,7 @@ def _at_positions(
 
 
 def _best_positions(
-    place: Place, level: Level, rule: Rule, left: Array, known: Array, is_allowed: Array
+    place: Place, level: Level, rule: SplitRule, left: Array, known: Array, is_allowed: Array
 ) -> tuple[Array, Array]:
     """Score every position and return the best score of each node and its first position: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
@@ -247,7 +248,7 @@ def _best_positions(
     return best, first_in_block(xp, is_hit, level.starts, level.block_at)
 
 
-def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
+def _least_per_node(place: Place, rule: SplitRule, known: Array) -> Array:
     """Least weight on each side of a threshold: (d, k)."""
     xp, dtype = place.xp, accumulator_dtype(place)
     total = xp.astype(xp.sum(known, axis=0), dtype)
@@ -257,21 +258,23 @@ def _least_per_node(place: Place, rule: Rule, known: Array) -> Array:
     return xp.minimum(xp.maximum(share, least), max(25.0, least)) * (1.0 - SLACK)
 
 
+class _Positions(NamedTuple):
+    """The best position of each list in each node: arrays (d, k)."""
+
+    ends: tuple[Array, Array]  # the values on both sides
+    left_counts: Array  # (c, d, k) class weights up to it
+    best: Array  # its score
+    position: Array  # -1: there is none
+    known: Array  # (c, d, k) class weights of the node
+    n_thresholds: Array | None  # how many were tried, where the rule asks
+
+
 def _finish(
-    place: Place,
-    level: Level,
-    rule: Rule,
-    ends: tuple[Array, Array],
-    best: Array,
-    position: Array,
-    left_counts: Array,
-    known: Array,
-    n_thresholds: Array | None,
-    is_binned: bool,
-) -> Candidates:
-    """Turn positions (d, k), between the values `ends`, into thresholds and judge the splits."""
+    place: Place, level: Level, rule: SplitRule, found: _Positions, is_binned: bool
+) -> SplitCandidates:
+    """Turn positions into thresholds and judge the splits."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    low, high = ends
+    (low, high), left_counts, best, position, known, n_thresholds = found
     is_inside = high > low
     threshold = low
     if not is_binned:
@@ -285,11 +288,11 @@ def _finish(
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
     has_split = position >= 0
-    return Candidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
+    return SplitCandidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
 
 
 def _count_thresholds(
-    place: Place, level: Level, rule: Rule, left: Array, known: Array, is_step: Array
+    place: Place, level: Level, rule: SplitRule, left: Array, known: Array, is_step: Array
 ) -> Array | None:
     """Count the thresholds (d, k) that leave enough rows on both sides, where the rule wants to know."""
     if not rule.penalize_thresholds:

@@ -33,14 +33,14 @@ from arraylearn.tree.rows import (
     rows_at,
     take_flat,
 )
-from arraylearn.tree.split import Candidates, Rule, choose_columns
+from arraylearn.tree.split import SplitCandidates, SplitRule, choose_columns
 from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
 from arraylearn.tree.whole import Rest
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 
 
-class Choice(NamedTuple):
+class NodeChoice(NamedTuple):
     """The best split of each node of a level, at the place: arrays (k,)."""
 
     column: Array  # among the numeric, then the nominal columns
@@ -57,11 +57,11 @@ class Finder(Protocol):
 
     rows: Rows
 
-    def scan(self, level: Level, allowed: Array | None) -> Candidates:
+    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best threshold of every column in every node."""
 
     def locate(
-        self, level: Level, column: Array, numeric: Candidates
+        self, level: Level, column: Array, numeric: SplitCandidates
     ) -> tuple[Array, Array, ListSplits | None]:
         """Return threshold and side of the missing values of the winners, and where their lists are cut."""
 
@@ -76,7 +76,7 @@ def grow(
     place: Place,
     finder: Finder,
     lists: Array,
-    rule: Rule,
+    rule: SplitRule,
     limits: Limits,
     generator: Any = None,
 ) -> Tree:
@@ -111,7 +111,7 @@ def grow(
 def grow_exact(
     place: Place,
     rows: Rows,
-    rule: Rule,
+    rule: SplitRule,
     limits: Limits,
     generator: Any = None,
     *,
@@ -130,7 +130,7 @@ def grow_exact(
     return grow(place, ExactFinder(place, rows, rule), lists, rule, limits, generator)
 
 
-def grow_binned(place: Place, rows: Rows, rule: Rule, limits: Limits, generator: Any = None) -> Tree:
+def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Tree:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     finder = BinnedFinder(place, rows, rule)
     return grow(place, finder, finder.lists, rule, limits, generator)
@@ -142,7 +142,7 @@ def grow_clouds(
     table: Table,
     n_bins: int,
     is_estimating: bool,
-    rule: Rule,
+    rule: SplitRule,
     limits: Limits,
     generator: Any = None,
 ) -> tuple[Tree, CloudsReport]:
@@ -155,7 +155,7 @@ def grow_clouds(
     return grow(place, finder, finder.lists, rule, limits, generator), finder.report
 
 
-def _is_multiway(rows: Rows, rule: Rule) -> bool:
+def _is_multiway(rows: Rows, rule: SplitRule) -> bool:
     return bool(rows.n_values) and rule.nominal == "multiway"
 
 
@@ -196,7 +196,7 @@ def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, genera
 # ---- the best split of each node
 
 
-def _choose(place: Place, finder: Finder, level: Level, rule: Rule, allowed: Array | None) -> Choice:
+def _choose(place: Place, finder: Finder, level: Level, rule: SplitRule, allowed: Array | None) -> NodeChoice:
     xp, rows = place.xp, finder.rows
     numeric = nominal = branches = cut = None
     if rows.columns.shape[0]:
@@ -214,14 +214,14 @@ def _choose(place: Place, finder: Finder, level: Level, rule: Rule, allowed: Arr
         branches = find_subsets(place, rows, level, rule, nominal_column(xp, rows, column))
     if rule.missing == "surrogate" and rule.n_surrogates:
         cut = None  # surrogates want to know the branch of every row
-    return Choice(column, gain, score, threshold, missing_left, branches, cut)
+    return NodeChoice(column, gain, score, threshold, missing_left, branches, cut)
 
 
 # ---- the rows go down
 
 
 def _step_at_cut(
-    place: Place, finder: Finder, level: Level, rule: Rule, builder: Builder, choice: Choice
+    place: Place, finder: Finder, level: Level, rule: SplitRule, builder: Builder, choice: NodeChoice
 ) -> Level | None:
     """Split the nodes where a list of each is cut, and lay out the rows of the next level."""
     xp, cut = place.xp, choice.cut
@@ -260,7 +260,7 @@ def _step_at_cut(
 
 
 def _step_by_value(
-    place: Place, finder: Finder, level: Level, rule: Rule, builder: Builder, choice: Choice
+    place: Place, finder: Finder, level: Level, rule: SplitRule, builder: Builder, choice: NodeChoice
 ) -> Level | None:
     """Send each row down by its value, and lay out the rows of the next level."""
     rows = finder.rows
@@ -275,7 +275,7 @@ def _step_by_value(
 
 
 def _route(
-    place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice
+    place: Place, rows: Rows, level: Level, rule: SplitRule, choice: NodeChoice
 ) -> tuple[Array, SurrogateChoice | None]:
     """Return the branch (m,) of each row, and the surrogates that helped to find it."""
     branch_at = _route_by_value(place, rows, level, choice)
@@ -287,7 +287,7 @@ def _route(
     return branch_at, found
 
 
-def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> Array:
+def _route_by_value(place: Place, rows: Rows, level: Level, choice: NodeChoice) -> Array:
     """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
     xp = place.xp
     here = rows_at(xp, level, level.members)
@@ -311,7 +311,9 @@ def _route_by_value(place: Place, rows: Rows, level: Level, choice: Choice) -> A
     return xp.where(column_at < d_numeric, by_number, by_code)
 
 
-def _child_places(place: Place, rows: Rows, level: Level, rule: Rule, choice: Choice) -> tuple[Any, Any]:
+def _child_places(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, choice: NodeChoice
+) -> tuple[Any, Any]:
     """First child and number of branches (k,) of each node, on the host, which waits for multiway splits."""
     n_branches = np.full(level.n_nodes, 2, dtype=np.int64)
     if _is_multiway(rows, rule):
@@ -326,7 +328,7 @@ def _read_splits(
     place: Place,
     rows: Rows,
     level: Level,
-    choice: Choice,
+    choice: NodeChoice,
     branch_at: Array,
     places: tuple[Any, Any],
     surrogates: SurrogateChoice | None,
@@ -378,7 +380,7 @@ def _next_level(
     place: Place,
     rows: Rows,
     level: Level,
-    rule: Rule,
+    rule: SplitRule,
     step: NextLevel,
     splits: Splits,
     branch_at: Array,

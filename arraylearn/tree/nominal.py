@@ -11,7 +11,7 @@ from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
-from arraylearn.tree.split import Candidates, Rule, judge
+from arraylearn.tree.split import SplitCandidates, SplitRule, judge
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
@@ -24,7 +24,7 @@ def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
     return [(max(max(n_values[j] for j in members), 1), members) for _, members in sorted(groups.items())]
 
 
-def scan_nominal(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidates:
+def scan_nominal(place: Place, rows: Rows, level: Level, rule: SplitRule) -> SplitCandidates:
     """Judge every nominal column in every node."""
     xp = place.xp
     gains, scores, columns = [], [], []
@@ -41,10 +41,10 @@ def scan_nominal(place: Place, rows: Rows, level: Level, rule: Rule) -> Candidat
         sorted(range(len(columns)), key=columns.__getitem__), dtype=xp.int64, device=place.device
     )
     gain, score = (xp.take(xp.concat(parts, axis=0), back, axis=0) for parts in (gains, scores))
-    return Candidates(gain, score)
+    return SplitCandidates(gain, score)
 
 
-def find_subsets(place: Place, rows: Rows, level: Level, rule: Rule, winner: Array) -> Array:
+def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner: Array) -> Array:
     """Return the branch of each category of the winning columns: (k, v + 1) int32, -1 not seen in the node.
 
     `winner` (k,) is the winner among the nominal columns; nodes that chose a numeric one may hold anything in
@@ -60,7 +60,7 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: Rule, winner: Arr
     return xp.concat(found, axis=0)
 
 
-def _node_chunks(rows: Rows, level: Level, rule: Rule, width: int, n_columns: int) -> Iterator[slice]:
+def _node_chunks(rows: Rows, level: Level, rule: SplitRule, width: int, n_columns: int) -> Iterator[slice]:
     """Cut the nodes so that their tables of counts fit the budget."""
     orders = _n_orders(rows.n_classes) if rule.nominal == "binary" else 1
     return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * orders)
@@ -71,7 +71,7 @@ def _n_orders(n_classes: int) -> int:
 
 
 def _judge_nodes(
-    place: Place, rows: Rows, level: Level, rule: Rule, lines: Array, width: int, nodes: slice
+    place: Place, rows: Rows, level: Level, rule: SplitRule, lines: Array, width: int, nodes: slice
 ) -> tuple[Array, Array]:
     xp = place.xp
     positions = _positions(level, nodes)
@@ -120,7 +120,7 @@ def _count_codes(
     return xp.astype(xp.permute_dims(counts, (0, 1, 3, 2)), accumulator_dtype(place))
 
 
-def _best_subsets(xp: Namespace, rule: Rule, counts: Array, total: Array) -> tuple[Array, Array, Array]:
+def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -> tuple[Array, Array, Array]:
     """Find the best cut of the categories into two sets, the categories ordered by the share of a class.
 
     For two classes the best of all cuts is among them (Breiman et al., 1984); for more, the shares of every

@@ -12,8 +12,8 @@ from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "SLACK",
-    "Candidates",
-    "Rule",
+    "SplitCandidates",
+    "SplitRule",
     "choose_columns",
     "is_gini",
     "is_scale_free",
@@ -43,7 +43,7 @@ IMPURITY_OF = {
 }
 
 
-class Rule(NamedTuple):
+class SplitRule(NamedTuple):
     """How splits are judged."""
 
     measure: str | Measure = "gini"
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
         """What a branch must weigh: `least` less what rounding may take from a sum of parts of rows."""
         return max(self.least * (1.0 - SLACK), 1e-9)
 
-    def in_units(self, unit: float) -> Rule:
+    def in_units(self, unit: float) -> SplitRule:
         """Return the rule for weights that are counted in units."""
         return self._replace(least=self.least / unit)
 
@@ -81,7 +81,7 @@ class Rule(NamedTuple):
         return IMPURITIES[name]
 
 
-class Candidates(NamedTuple):
+class SplitCandidates(NamedTuple):
     """The best split of each column in each node: arrays (d, k)."""
 
     gain: Array  # value of the threshold measure; -inf: no split
@@ -91,12 +91,12 @@ class Candidates(NamedTuple):
     column_idx: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
 
 
-def is_gini(rule: Rule) -> bool:
+def is_gini(rule: SplitRule) -> bool:
     """Whether the Gini gain is asked for, and nothing besides."""
     return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
 
 
-def is_scale_free(rule: Rule) -> bool:
+def is_scale_free(rule: SplitRule) -> bool:
     """Whether a split is as good where all weights are multiplied by one number."""
     is_known = isinstance(rule.measure, str) and rule.measure != "chi2"
     return is_known and not (rule.penalize_thresholds or rule.scale_least)
@@ -114,7 +114,7 @@ def split_entropy(xp: Namespace, weights: Array) -> Array:
 
 
 def judge(
-    xp: Namespace, rule: Rule, counts: Array, total: Array, n_thresholds: Array | None = None
+    xp: Namespace, rule: SplitRule, counts: Array, total: Array, n_thresholds: Array | None = None
 ) -> tuple[Array, Array]:
     """Judge finished splits.
 
@@ -154,9 +154,9 @@ def judge(
 
 def choose_columns(
     place: Place,
-    rule: Rule,
-    numeric: Candidates | None,
-    nominal: Candidates | None,
+    rule: SplitRule,
+    numeric: SplitCandidates | None,
+    nominal: SplitCandidates | None,
     order: Any,
     allowed: Array | None,
 ) -> tuple[Array, Array, Array]:

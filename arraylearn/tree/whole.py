@@ -16,7 +16,7 @@ from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRow
 from arraylearn.grow.trees import GrowthLimits, Trees
 from arraylearn.tree.build import Limits
 from arraylearn.tree.rows import Level, Rows, take_flat
-from arraylearn.tree.split import SLACK, Rule, is_gini, midpoint
+from arraylearn.tree.split import SLACK, SplitRule, is_gini, midpoint
 
 __all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
 
@@ -29,7 +29,7 @@ class Rest(NamedTuple):
 
 
 def choose_lists_body(
-    place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
 ) -> Callable[..., Trees] | str:
     """Return the body that grows what is below presorted lists, or why the array program does."""
     d, n = rows.columns.shape
@@ -61,7 +61,7 @@ def choose_lists_body(
 
 
 def finish_lists(
-    place: Place, rows: Rows, level: Level, rule: Rule, limits: Limits, least: int
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, least: int
 ) -> Rest | None:
     """Grow what is below the presorted lists of a level; None where that has to go level by level."""
     body = choose_lists_body(place, rows, level, rule, limits)
@@ -79,7 +79,7 @@ def finish_bins(
     place: Place,
     rows: Rows,
     level: Level,
-    rule: Rule,
+    rule: SplitRule,
     limits: Limits,
     bins: Array,
     n_bins: int,
@@ -136,7 +136,7 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
     return trees
 
 
-def _is_plain(rows: Rows, level: Level, rule: Rule, limits: Limits) -> bool:
+def _is_plain(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> bool:
     d = rows.columns.shape[0]
     is_whole = level.weights is None and level.source is None and not rows.has_missing
     has_surrogates = rule.missing == "surrogate" and rule.n_surrogates > 0

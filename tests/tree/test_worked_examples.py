@@ -11,7 +11,7 @@ from arraylearn.tree.exact import presort, scan_counts
 from arraylearn.tree.nodes import LEAF, tree_on_host
 from arraylearn.tree.nominal import scan_nominal
 from arraylearn.tree.rows import Entries, level_of, prepare_rows
-from arraylearn.tree.split import Rule
+from arraylearn.tree.split import SplitRule
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def root_candidates(place, data, measure, *, rows=None):
     schema = learn_schema(X, data.categorical_features)
     labels = encode_labels(y)
     prepared = prepare_rows(place, read_table(X, schema, place), labels.codes, len(labels.classes), None)
-    rule = Rule(measure=measure)
+    rule = SplitRule(measure=measure)
     counts = np.bincount(labels.codes)[None, :]
     lists = presort(place, prepared)
     level = level_of(

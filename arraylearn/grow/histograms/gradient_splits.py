@@ -91,9 +91,9 @@ def best_splits(
         # a set of categories chosen by its gradients is worth less than a threshold of the same gain
         groups.append((slice(n_numeric, d), in_order, regular[:1] + regular[2:]))
     found = [
-        _search_group(xp, sums, total, ridge, least, is_used, columns, missing, constraint)
-        for columns, sums, ridge in groups
-        if columns.stop > columns.start
+        _search_group(xp, group, total, least, is_used, missing, constraint)
+        for group in groups
+        if group[0].stop > group[0].start
     ]
     best, cell, left, is_left = found[0]
     if len(found) == 2:
@@ -108,16 +108,18 @@ def best_splits(
 
 def _search_group(
     xp: Namespace,
-    running: Array,
+    group: tuple[slice, Array, Array],
     total: Array,
-    ridge: Array,
     least: Array,
     is_used: Array | None,
-    columns: slice,
     missing: Sequence[int],
     constraint: Constraint | None,
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the score, cell, left sum and side of missing values of the best split of some columns."""
+    """Return the score, cell, left sum and side of missing values of the best split of some columns.
+
+    A group has the columns, their running sums and their ridge.
+    """
+    columns, running, ridge = group
     n_bins = running.shape[2]
     used = None if is_used is None else is_used[columns]
     trend, bounds = (None, None) if constraint is None else (constraint.trend[columns], constraint.bounds)
