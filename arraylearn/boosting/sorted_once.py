@@ -11,7 +11,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import locate
 from arraylearn.tree import DecisionTreeClassifier
-from arraylearn.tree.rows import Rows
+from arraylearn.tree.levels.rows import Rows
 
 __all__ = ["SortedOnce", "fit_sorted"]
 

@@ -15,7 +15,7 @@ from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.columns import Binning
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
-from arraylearn.tree.clouds import CloudsReport
+from arraylearn.tree.levels.clouds import CloudsReport
 from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size

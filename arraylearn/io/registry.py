@@ -45,7 +45,7 @@ from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema
 from arraylearn.tree import DecisionTreeClassifier
-from arraylearn.tree.clouds import CloudsReport
+from arraylearn.tree.levels.clouds import CloudsReport
 from arraylearn.tree.nodes import Surrogates, Tree
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size

@@ -9,17 +9,17 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.measures.formulas import Measure
-from arraylearn.tree.binned import bin_rows
-from arraylearn.tree.build import Limits
 from arraylearn.tree.cut import collapse
 from arraylearn.tree.fitted import FittedTree
-from arraylearn.tree.grow import grow_binned, grow_clouds, grow_exact
+from arraylearn.tree.levels.binned import bin_rows
+from arraylearn.tree.levels.build import Limits
+from arraylearn.tree.levels.grow import grow_binned, grow_clouds, grow_exact
+from arraylearn.tree.levels.rows import Rows, prepare_rows
+from arraylearn.tree.levels.split import SplitRule, is_scale_free
 from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
-from arraylearn.tree.rows import Rows, prepare_rows
 from arraylearn.tree.settings import check_settings, count_features, share_of
-from arraylearn.tree.split import SplitRule, is_scale_free
 from arraylearn.weights import grid_weights, join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]

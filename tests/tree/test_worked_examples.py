@@ -7,11 +7,11 @@ import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import Place
 from arraylearn.table import encode_labels, learn_schema, read_table
-from arraylearn.tree.exact import presort, scan_counts
+from arraylearn.tree.levels.exact import presort, scan_counts
+from arraylearn.tree.levels.nominal import scan_nominal
+from arraylearn.tree.levels.rows import Entries, level_of, prepare_rows
+from arraylearn.tree.levels.split import SplitRule
 from arraylearn.tree.nodes import LEAF, tree_on_host
-from arraylearn.tree.nominal import scan_nominal
-from arraylearn.tree.rows import Entries, level_of, prepare_rows
-from arraylearn.tree.split import SplitRule
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
-from arraylearn.tree.build import Limits, NextLevel
-from arraylearn.tree.exact import ExactFinder, known_thresholds
-from arraylearn.tree.rows import Level, Rows, prepare_rows, rows_at
-from arraylearn.tree.split import SplitCandidates, SplitRule, is_gini, judge
-from arraylearn.tree.whole import Rest, finish_bins
+from arraylearn.tree.levels.build import Limits, NextLevel
+from arraylearn.tree.levels.exact import ExactFinder, known_thresholds
+from arraylearn.tree.levels.rows import Level, Rows, prepare_rows, rows_at
+from arraylearn.tree.levels.split import SplitCandidates, SplitRule, is_gini, judge
+from arraylearn.tree.levels.whole import Rest, finish_bins
 
 __all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
 

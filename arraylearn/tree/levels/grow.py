@@ -14,15 +14,14 @@ from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
 from arraylearn.table import Table
-from arraylearn.tree.binned import BinnedFinder, cut_at_quantiles
-from arraylearn.tree.build import Builder, Limits, NextLevel, Splits
-from arraylearn.tree.clouds import CloudsFinder, CloudsReport
-from arraylearn.tree.distinct import DistinctFinder, find_distinct
-from arraylearn.tree.exact import ExactFinder, presort
-from arraylearn.tree.missing import spread_missing
-from arraylearn.tree.nodes import Tree
-from arraylearn.tree.nominal import find_subsets, scan_nominal
-from arraylearn.tree.rows import (
+from arraylearn.tree.levels.binned import BinnedFinder, cut_at_quantiles
+from arraylearn.tree.levels.build import Builder, Limits, NextLevel, Splits
+from arraylearn.tree.levels.clouds import CloudsFinder, CloudsReport
+from arraylearn.tree.levels.distinct import DistinctFinder, find_distinct
+from arraylearn.tree.levels.exact import ExactFinder, presort
+from arraylearn.tree.levels.missing import spread_missing
+from arraylearn.tree.levels.nominal import find_subsets, scan_nominal
+from arraylearn.tree.levels.rows import (
     Entries,
     Level,
     Rows,
@@ -33,9 +32,10 @@ from arraylearn.tree.rows import (
     rows_at,
     take_flat,
 )
-from arraylearn.tree.split import SplitCandidates, SplitRule, choose_columns
-from arraylearn.tree.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
-from arraylearn.tree.whole import Rest
+from arraylearn.tree.levels.split import SplitCandidates, SplitRule, choose_columns
+from arraylearn.tree.levels.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
+from arraylearn.tree.levels.whole import Rest
+from arraylearn.tree.nodes import Tree
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 

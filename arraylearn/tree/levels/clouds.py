@@ -10,12 +10,12 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.gini import gini_gains, gini_scores
-from arraylearn.tree.binned import BinnedFinder
-from arraylearn.tree.build import Limits
-from arraylearn.tree.exact import sort_values
-from arraylearn.tree.rows import Level, Rows, rows_at, take_flat
-from arraylearn.tree.split import SplitCandidates, SplitRule, midpoint
-from arraylearn.tree.whole import Rest
+from arraylearn.tree.levels.binned import BinnedFinder
+from arraylearn.tree.levels.build import Limits
+from arraylearn.tree.levels.exact import sort_values
+from arraylearn.tree.levels.rows import Level, Rows, rows_at, take_flat
+from arraylearn.tree.levels.split import SplitCandidates, SplitRule, midpoint
+from arraylearn.tree.levels.whole import Rest
 
 __all__ = ["CloudsFinder", "CloudsReport"]
 
