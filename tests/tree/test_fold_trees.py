@@ -14,8 +14,8 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
 from arraylearn.table.subsets import take_rows
-from arraylearn.tree import exact, shared_order
 from arraylearn.tree.fold_trees import judge_tree_folds
+from arraylearn.tree.levels import exact, shared_order
 
 DEPTHS = [{"max_depth": depth} for depth in (1, 2, 4, 7, None)]
 PRUNINGS = [
