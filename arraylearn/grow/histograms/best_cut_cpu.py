@@ -253,24 +253,6 @@ def _search_pairs(
 
 
 @part
-def _search_group(
-    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host, is_nominal: bool
-) -> tuple[Whole, Whole, Whole, Any, bool]:
-    """Search with missing values on the right, and, where that is better, on the left: return this, too."""
-    feature, low, high, gain = _search_pairs(rows, plan, nodes, scratch, job, is_nominal, False)
-    if not plan.has_missing:
-        return feature, low, high, gain, False
-    left = scratch.side[1, 0]
-    other, other_low, other_high, other_gain = _search_pairs(
-        rows, plan, nodes, scratch, job, is_nominal, True
-    )
-    if other_gain > gain:
-        return other, other_low, other_high, other_gain, True
-    scratch.side[1, 0] = left
-    return feature, low, high, gain, False
-
-
-@part
 def _full_score(plan: GrowthPlan, total: Whole, ridge: Any, score: Any) -> Any:
     """Make scores with different ridges comparable: what is left of q**2 / area is multiplied back."""
     half, zero = np.float32(0.5), np.float32(0)
@@ -286,25 +268,39 @@ def _full_score(plan: GrowthPlan, total: Whole, ridge: Any, score: Any) -> Any:
 def find_pair_cut(
     rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host
 ) -> tuple[Whole, Whole, Whole, Any, bool]:
-    """Return column, bins beside the cut, gain, and whether missing values go right."""
-    feature, low, high, gain, is_left = _search_group(rows, plan, nodes, scratch, job, False)
+    """Return column, bins beside the cut, gain, and whether missing values go right.
+
+    Numeric and nominal columns are searched apart, each with missing values on the right and then, where that
+    is better, on the left. One call serves all four: a part that is called twice is compiled twice.
+    """
+    node, n_bins, total = job[NODE], plan.n_bins, nodes.sums[job[NODE], 0]
+    n_groups = 2 if plan.n_numeric < plan.is_used.shape[0] else 1
+    n_sides = 2 if plan.has_missing else 1
+    feature, low, high, left = np.int64(0), np.int64(NONE), np.int64(NONE), np.int64(0)
+    gain, group_gain, numeric_score, is_left = np.float32(0), np.float32(0), np.float32(0), False
+    for search in range(n_groups * n_sides):
+        group, missing_left = search // n_sides, search % n_sides == 1
+        other, other_low, other_high, reached = _search_pairs(
+            rows, plan, nodes, scratch, job, group == 1, missing_left
+        )
+        if missing_left and reached <= group_gain:
+            continue
+        group_gain, ridge = reached, np.float32(plan.newton.ridge)
+        if group == 1:
+            ridge += np.float32(plan.newton.smoothing)
+        score = _full_score(plan, total, ridge, reached)
+        if group == 0:
+            numeric_score = score
+        if group == 0 or score > numeric_score:
+            feature, low, high, gain, is_left = other, other_low, other_high, reached, missing_left
+            left = scratch.side[1, 0]
+            if group == 1:
+                for i in range(n_bins):
+                    nodes.sets[node, i] = scratch.sets[1 if missing_left else 0, i]
+    scratch.side[1, 0] = left
     if plan.criterion == GINI:
         return feature, low, high, gain, True
-    node, n_bins = job[NODE], plan.n_bins
-    total = nodes.sums[node, 0]
-    if plan.n_numeric < plan.is_used.shape[0]:
-        left, ridge = scratch.side[1, 0], np.float32(plan.newton.ridge)
-        other, other_low, other_high, other_gain, other_left = _search_group(
-            rows, plan, nodes, scratch, job, True
-        )
-        smoothed = ridge + np.float32(plan.newton.smoothing)
-        if _full_score(plan, total, smoothed, other_gain) > _full_score(plan, total, ridge, gain):
-            feature, low, high, gain, is_left = other, other_low, other_high, other_gain, other_left
-            for i in range(n_bins):
-                nodes.sets[node, i] = scratch.sets[1 if is_left else 0, i]
-        else:
-            scratch.side[1, 0] = left
-    left, last = scratch.side[1, 0], feature * n_bins + n_bins - 1
+    last = feature * n_bins + n_bins - 1
     if scratch.tables[job[TABLE], last] == scratch.tables[job[TABLE], last - 1]:
         is_left = left >= total - left  # nothing is missing here: later rows go where most of the weight is
     if feature >= plan.n_numeric:
