@@ -282,6 +282,7 @@ def _grow_whole(
     units: Any,
     is_used: Any,
 ) -> tuple[Nodes, Any]:
+    """Grow a tree in one call of the compiled body; return its nodes, and the rows in their order."""
     from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, GrowthPlan, Newton
 
     (d, n), m = columns.bins.shape, rows.shape[0]

@@ -262,6 +262,8 @@ def test_jobs_lead_to_further_jobs_in_all_threads():
         done.append(thread)
         return []
 
+    run_jobs([], 3)
+    assert not done
     run_jobs([first] * 3, 3)
     assert len(done) == 12
     assert set(done) <= {0, 1, 2}
@@ -304,19 +306,21 @@ def test_jobs_inside_a_worker_run_there():
 
 def test_jobs_do_not_wait_for_threads_that_are_busy():
     al.set_num_threads(2)
-    hold, over = threading.Event(), []
-    blocked = [threading.Thread(target=lambda: parallel_map(lambda _: hold.wait(timeout=30), range(2)))]
-    blocked[0].start()
+    busy, hold, over = threading.Barrier(3), threading.Event(), []
+
+    def block(_):
+        busy.wait(timeout=30)
+        hold.wait(timeout=30)
+
+    blocked = threading.Thread(target=parallel_map, args=(block, range(2)))
+    blocked.start()
+    busy.wait(timeout=30)  # both threads of the pool have begun
     try:
         run_jobs([lambda thread: over.append(thread) or []] * 3, 2)
     finally:
         hold.set()
-        blocked[0].join()
+        blocked.join()
     assert over == [0, 0, 0]
-
-
-def test_no_jobs_no_work():
-    run_jobs([], 2)
 
 
 @pytest.mark.parametrize("n", [0, -2, 1.5, True, "2"])

@@ -61,9 +61,8 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     (d, n), n_bins = bins.shape, plan.n_bins
     bins = np.ascontiguousarray(bins)
     cells = np.empty((n, d), dtype=bins.dtype)
-    least = (
-        get_tuning().growth_thread_cells // d
-    )  # rows of a tree for two threads; half of it for each further
+    # rows of a tree for two threads; each further one wants half as many
+    least = get_tuning().growth_thread_cells // d
     parallel_map(lambda rows: rows_cpu.turn(bins, cells, *rows), even_portions(n, least))
     n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
     n_cells = d * n_bins * n_words
