@@ -10,8 +10,8 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import locate
+from arraylearn.grow.rows import Rows
 from arraylearn.tree import DecisionTreeClassifier
-from arraylearn.tree.levels.rows import Rows
 
 __all__ = ["SortedOnce", "fit_sorted"]
 

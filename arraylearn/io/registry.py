@@ -20,6 +20,8 @@ from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
 from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.columns import Binning
+from arraylearn.grow.histograms.clouds import CloudsReport
+from arraylearn.grow.nodes import Surrogates, Tree
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
 from arraylearn.io.check_rules import check_rules
 from arraylearn.io.check_svm import check_one_class, check_svc, check_svdd
@@ -45,8 +47,6 @@ from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema
 from arraylearn.tree import DecisionTreeClassifier
-from arraylearn.tree.levels.clouds import CloudsReport
-from arraylearn.tree.nodes import Surrogates, Tree
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
+from arraylearn.grow.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.text import branch_condition
 
 __all__ = ["plot_tree"]

@@ -8,6 +8,7 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
+from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
 from arraylearn.rules.base import state_rule
 from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies
 from arraylearn.rules.match import compile_rules, first_rule, match_rows
@@ -15,7 +16,6 @@ from arraylearn.rules.resolve import class_weights_by_rule
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
 from arraylearn.rules.training_rows import TrainingRows
 from arraylearn.table import Schema
-from arraylearn.tree.nodes import LEAF, NUMERIC, Tree, tree_on_host
 
 __all__ = ["leaf_rules", "pessimistic_error", "post_prune", "rules_from_tree"]
 

@@ -8,15 +8,15 @@ from typing import Any, Literal, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.grow.builder import Limits
+from arraylearn.grow.cut import collapse
+from arraylearn.grow.histograms.bin_finder import bin_rows
+from arraylearn.grow.loop import grow_binned, grow_clouds, grow_exact
+from arraylearn.grow.nodes import Tree
+from arraylearn.grow.rows import Rows, prepare_rows
+from arraylearn.grow.split import SplitRule, is_scale_free
 from arraylearn.measures.formulas import Measure
-from arraylearn.tree.cut import collapse
 from arraylearn.tree.fitted import FittedTree
-from arraylearn.tree.levels.binned import bin_rows
-from arraylearn.tree.levels.build import Limits
-from arraylearn.tree.levels.grow import grow_binned, grow_clouds, grow_exact
-from arraylearn.tree.levels.rows import Rows, prepare_rows
-from arraylearn.tree.levels.split import SplitRule, is_scale_free
-from arraylearn.tree.nodes import Tree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_settings, count_features, share_of

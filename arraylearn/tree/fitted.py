@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
-from arraylearn.tree.nodes import LEAF, Tree, tree_on_host
+from arraylearn.grow.nodes import LEAF, Tree, tree_on_host
 from arraylearn.tree.predict import Walker, leaves_of, make_walker, shares_of
 from arraylearn.walk.spread import find_missing, has_missing
 

@@ -15,11 +15,11 @@ from arraylearn.folds import (
     set_candidate,
     shallow_copy,
 )
-from arraylearn.tree.cut import collapse, cut_at
+from arraylearn.grow.cut import collapse, cut_at
+from arraylearn.grow.nodes import Tree, tree_on_host
+from arraylearn.grow.rows import Rows
 from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
-from arraylearn.tree.levels.rows import Rows
-from arraylearn.tree.levels.shared_order import SharedOrder, sort_sample
-from arraylearn.tree.nodes import Tree, tree_on_host
+from arraylearn.tree.shared_order import SharedOrder, sort_sample
 
 __all__ = ["judge_tree_folds"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Tree
 from arraylearn.table import Schema, Table
-from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Tree
 from arraylearn.walk.leaves import find_leaves
 from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees, packed_at
 from arraylearn.walk.spread import BranchingTree, Questions, follow_branches, spread_rows

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
 from arraylearn.table import Schema
-from arraylearn.tree.nodes import LEAF, NUMERIC, Tree, tree_on_host
 
 __all__ = ["branch_condition", "graphviz_source", "leaf_rules", "tree_text"]
 

@@ -26,7 +26,7 @@ GENERIC = {
         "CompiledMode describe_compiled get_compiled is_numba_installed is_worth_compiling use_compiled "
         "why_not_compiled"
     ),
-    "cpu.jit": "compiled compiled_loosely compiled_part entry Host inlined loops_for part Whole",
+    "cpu.jit": "compiled compiled_loosely compiled_part entry Host inlined loops_for part Int",
     "cpu.portions": "even_portions",
     "cpu.prefetch": "prefetch",
     "cpu.unsigned": "index signed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn.backend.namespace import Place
-from arraylearn.tree.nodes import LEAF, NUMERIC, Tree, tree_at
+from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_at
 
 
 def place_of(rung):

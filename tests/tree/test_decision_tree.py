@@ -6,7 +6,7 @@ from sklearn import datasets
 from sklearn.tree import DecisionTreeClassifier as Reference
 
 import arraylearn as al
-from arraylearn.tree.nodes import tree_on_host
+from arraylearn.grow.nodes import tree_on_host
 
 
 def random_rows(n, d, n_classes, *, seed=0, n_values=None):
@@ -310,7 +310,7 @@ def test_bins_refuse_what_counts_thresholds():
 def test_counting_distinct_values_gives_the_tree_of_sorted_lists(
     monkeypatch, missing, measure, seed, weights
 ):
-    from arraylearn.tree.levels import grow
+    from arraylearn.grow import loop as grow
 
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 9, (400, 4)).astype(float)

@@ -12,10 +12,11 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 import arraylearn as al
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.folds import open_sample
+from arraylearn.grow.sorted_lists import list_finder as exact
 from arraylearn.selection.splitting import make_folds
 from arraylearn.table.subsets import take_rows
+from arraylearn.tree import shared_order
 from arraylearn.tree.fold_trees import judge_tree_folds
-from arraylearn.tree.levels import exact, shared_order
 
 DEPTHS = [{"max_depth": depth} for depth in (1, 2, 4, 7, None)]
 PRUNINGS = [

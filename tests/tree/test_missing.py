@@ -5,7 +5,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn import datasets
-from arraylearn.tree.nodes import tree_on_host
+from arraylearn.grow.nodes import tree_on_host
 
 NAN = np.nan
 

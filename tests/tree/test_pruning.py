@@ -12,9 +12,9 @@ from sklearn.tree import DecisionTreeClassifier as Peer
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import LEAF, tree_at, tree_on_host
 from arraylearn.tree import pruning
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import LEAF, tree_at, tree_on_host
 from arraylearn.tree.pruning.confidence import c45_limit, confidence_cuts, normal_limit
 from arraylearn.tree.pruning.cost_complexity import choose_alpha
 from arraylearn.tree.pruning.independence import chi2_statistics

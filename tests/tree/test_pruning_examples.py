@@ -8,9 +8,9 @@ from sklearn.model_selection import StratifiedKFold
 import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import to_host
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import LEAF, tree_on_host
 from arraylearn.tree import pruning
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import LEAF, tree_on_host
 from tests.reference_data import ACCURACIES, ON_IRIS, accuracy_on_iris, load_reference
 from tests.tree.small_trees import size_and_errors
 

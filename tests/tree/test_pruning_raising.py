@@ -9,9 +9,9 @@ from sklearn import datasets as tables
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, to_host
+from arraylearn.grow.nodes import LEAF, NOMINAL, tree_on_host
 from arraylearn.table import encode_labels, read_table
 from arraylearn.tree import pruning
-from arraylearn.tree.nodes import LEAF, NOMINAL, tree_on_host
 from arraylearn.tree.pruning.confidence import limited_errors
 from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.raising import prune_and_raise

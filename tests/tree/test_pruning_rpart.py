@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.tree.nodes import LEAF, tree_on_host
+from arraylearn.grow.nodes import LEAF, tree_on_host
 from arraylearn.tree.pruning import cost_complexity_path
 from tests.tree.small_trees import size_and_errors
 

@@ -6,12 +6,12 @@ import pytest
 import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import Place
+from arraylearn.grow.branches.nominal import scan_nominal
+from arraylearn.grow.nodes import LEAF, tree_on_host
+from arraylearn.grow.rows import Entries, level_of, prepare_rows
+from arraylearn.grow.sorted_lists.list_finder import presort, scan_counts
+from arraylearn.grow.split import SplitRule
 from arraylearn.table import encode_labels, learn_schema, read_table
-from arraylearn.tree.levels.exact import presort, scan_counts
-from arraylearn.tree.levels.nominal import scan_nominal
-from arraylearn.tree.levels.rows import Entries, level_of, prepare_rows
-from arraylearn.tree.levels.split import SplitRule
-from arraylearn.tree.nodes import LEAF, tree_on_host
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from arraylearn.backend.cpu.notice import CompileNotice
 
 __all__ = [
     "Host",
-    "Whole",
+    "Int",
     "compiled",
     "compiled_loosely",
     "compiled_part",
@@ -38,7 +38,7 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Host = np.ndarray[Any, Any]
-Whole = Any  # an integer, Python's or NumPy's
+Int = Any  # an integer, Python's or NumPy's
 
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, entry, inlined, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, inlined, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.namespace import Place
 from arraylearn.grow import formulas
@@ -165,7 +165,7 @@ def _make_scratch(m: int, n_bins: int, n_words: int) -> _Scratch:
 @entry
 def _grow_tree(
     task: _Task, entries: Host, seed: Any, nodes: _Nodes, scratch: _Scratch, left: Host | None
-) -> Whole:
+) -> Int:
     """Grow a tree from the root, whose sums are known; return the number of its nodes.
 
     The split of a node is searched among the columns of the draw of its seed; where none of them can be cut,
@@ -248,7 +248,7 @@ def _grow_tree(
 
 
 @part
-def _may_split(sums: Host, min_split: Whole, left: Host | None) -> Any:
+def _may_split(sums: Host, min_split: Int, left: Host | None) -> Any:
     """Whether a node has weight enough, and rows of more than one class."""
     n, most = _weigh(sums, left), np.int64(0)
     if left is None:
@@ -281,7 +281,7 @@ def _mix(number: Any) -> Any:
 
 
 @part
-def _divide(task: _Task, own: Host, feature: Whole, cut: Whole, spare: Host) -> Whole:
+def _divide(task: _Task, own: Host, feature: Int, cut: Int, spare: Host) -> Int:
     """Put the entries of the left side first, all in their old order; return their number.
 
     ::
@@ -304,7 +304,7 @@ def _divide(task: _Task, own: Host, feature: Whole, cut: Whole, spare: Host) -> 
 
 
 @part
-def _add_classes(task: _Task, own: Host, n_left: Whole, sums: Host, node: Whole, child: Whole) -> None:
+def _add_classes(task: _Task, own: Host, n_left: Int, sums: Host, node: Int, child: Int) -> None:
     """Sum the class weights of the smaller side; those of the larger one are what remains."""
     class_mask = (1 << task.class_bits) - 1
     weight_mask = (1 << (task.payload_bits - task.class_bits)) - 1
@@ -343,7 +343,7 @@ def _unpack(task: _Task, own: Host, is_light: Any, scratch: _Scratch, left: Host
 
 
 @part
-def _score_pairs(sums: Host, n: Whole, total: Whole, min_side: Whole, scores: Host) -> None:
+def _score_pairs(sums: Host, n: Int, total: Int, min_side: Int, scores: Host) -> None:
     """Score the cuts after each of `n` pairs on the left, with fields of half their bits; `total` is wide."""
     kind = sums.dtype.type
     bits = _NARROW if sums.itemsize == 4 else _WIDE
@@ -358,7 +358,7 @@ def _score_pairs(sums: Host, n: Whole, total: Whole, min_side: Whole, scores: Ho
 
 
 @part
-def _score_squares(sums: Host, n: Whole, total: Whole, min_side: Whole, scores: Host) -> None:
+def _score_squares(sums: Host, n: Int, total: Int, min_side: Int, scores: Host) -> None:
     """Score the cuts after each of `n` weights on the left, by the squares on both sides: rows of `sums`."""
     kind = sums.dtype.type
     weight, least = kind(total), kind(min_side)
@@ -370,7 +370,7 @@ def _score_squares(sums: Host, n: Whole, total: Whole, min_side: Whole, scores: 
 
 
 @part
-def _sum_cells(cells: Host, n: Whole, total: Host, left: Host, sums: Host) -> None:
+def _sum_cells(cells: Host, n: Int, total: Host, left: Host, sums: Host) -> None:
     """Sum weights up to each of `n` cells (0 if it is empty), and squares of class weights on both sides."""
     n_classes, n_left = left.shape[0], np.int64(0)
     for c in range(n_classes):
@@ -389,7 +389,7 @@ def _sum_cells(cells: Host, n: Whole, total: Host, left: Host, sums: Host) -> No
 
 
 @part
-def _draw_cut(found: Host, m: Whole, number: Whole, positions: Host, first: Whole) -> Whole:
+def _draw_cut(found: Host, m: Int, number: Int, positions: Host, first: Int) -> Int:
     """Return the drawn cut of a column as `best_cuts` describes it; -1 where all bins are the same."""
     lowest, highest = found[0], found[0]
     for i in range(m):
@@ -407,8 +407,8 @@ def _draw_cut(found: Host, m: Whole, number: Whole, positions: Host, first: Whol
 
 @inlined
 def _score_drawn(
-    task: _Task, scratch: _Scratch, found: Host, m: Whole, cut: Whole, is_light: Any, sums: Host, left: Any
-) -> tuple[Any, Whole]:
+    task: _Task, scratch: _Scratch, found: Host, m: Int, cut: Int, is_light: Any, sums: Host, left: Any
+) -> tuple[Any, Int]:
     """Return the score of one cut, as an integer, and the pair of its left side."""
     loads, ints, cells, wide = scratch.loads, scratch.ints, scratch.cells, scratch.wide
     limit, pair = np.int32(cut), np.int64(0)
@@ -441,8 +441,8 @@ def _score_drawn(
 
 @part
 def _search_groups(
-    task: _Task, scratch: _Scratch, j: Whole, m: Whole, best: Any, sums: Host, left: Host | None
-) -> tuple[Any, Whole, Whole]:
+    task: _Task, scratch: _Scratch, j: Int, m: Int, best: Any, sums: Host, left: Host | None
+) -> tuple[Any, Int, Int]:
     """Find the best cut between groups of bins: score as an integer, cut, and pair of the left side."""
     found, loads, bits = scratch.found, scratch.loads, scratch.score_bits
     cells, wide = scratch.cells, scratch.wide
@@ -490,8 +490,8 @@ def _search_groups(
 
 @inlined
 def _search_in_order(
-    task: _Task, scratch: _Scratch, j: Whole, m: Whole, best: Any, sums: Host, left: Host | None
-) -> tuple[Any, Whole, Whole]:
+    task: _Task, scratch: _Scratch, j: Int, m: Int, best: Any, sums: Host, left: Host | None
+) -> tuple[Any, Int, Int]:
     """Find the best cut of a light node: score as an integer, cut, and pair of the left side."""
     found, ints, scores, bits = scratch.found, scratch.ints, scratch.scores, scratch.score_bits
     lanes, is_ordered = (m + _LANES - 1) // _LANES * _LANES, m > _COMPARED or left is not None
@@ -551,7 +551,7 @@ def _search_in_order(
 
 
 @part
-def _sort(found: Host, m: Whole, ints: Host, digits: Host) -> None:
+def _sort(found: Host, m: Int, ints: Host, digits: Host) -> None:
     """Sort keys by the lower digit of their bins, then by the upper one."""
     for digit in range(_DIGITS):
         digits[0, digit], digits[1, digit] = 0, 0
@@ -578,7 +578,7 @@ def _sort(found: Host, m: Whole, ints: Host, digits: Host) -> None:
 
 
 @part
-def _sum_rows(ints: Host, m: Whole, total: Host, left: Host) -> None:
+def _sum_rows(ints: Host, m: Int, total: Host, left: Host) -> None:
     """Sum weights up to each row in order, and squares of class weights on both sides."""
     n_left, inside, outside = np.int64(0), np.int64(0), np.int64(0)
     for c in range(left.shape[0]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, compiled_part, part
+from arraylearn.backend.cpu.jit import Host, Int, compiled_part, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow import formulas
 from arraylearn.grow.histograms.records_cpu import (
@@ -55,7 +55,7 @@ _unpack = part(formulas.unpack)
 
 
 @part
-def may_split(plan: GrowthPlan, sums: Host, size: Whole, depth: Whole) -> Any:
+def may_split(plan: GrowthPlan, sums: Host, size: Int, depth: Int) -> Any:
     """Whether a node may be split."""
     if depth == plan.max_depth or size < plan.least_rows:
         return False
@@ -129,14 +129,14 @@ def _clip(value: Any, low: Any, high: Any) -> Any:
 
 
 @part
-def _order_signed(bits: Host, n: Whole) -> None:
+def _order_signed(bits: Host, n: Int) -> None:
     """Turn the bits of any floats into integers of the same order; once more turns them back."""
     for i in range(n):
         bits[i] ^= (bits[i] >> 63) & _ALL_BUT_SIGN
 
 
 @part
-def _order_categories(plan: GrowthPlan, sums: Host, first: Whole, scratch: GrowthScratch) -> None:
+def _order_categories(plan: GrowthPlan, sums: Host, first: Int, scratch: GrowthScratch) -> None:
     """Write the bins of a nominal column by smoothed gradient per hessian, empty ones, then the missing last.
 
     `found` takes the bins, `running` their running sums.
@@ -170,7 +170,7 @@ def _search_pairs(
     job: Host,
     is_nominal: bool,
     missing_left: bool,
-) -> tuple[Whole, Whole, Whole, Any]:
+) -> tuple[Int, Int, Int, Any]:
     """Search the numeric or the nominal columns of a node: its table, or, without one, its rows.
 
     With `missing_left` only columns with missing values are looked at, these on the left side of all cuts.
@@ -253,7 +253,7 @@ def _search_pairs(
 
 
 @part
-def _full_score(plan: GrowthPlan, total: Whole, ridge: Any, score: Any) -> Any:
+def _full_score(plan: GrowthPlan, total: Int, ridge: Any, score: Any) -> Any:
     """Make scores with different ridges comparable: what is left of q**2 / area is multiplied back."""
     half, zero = np.float32(0.5), np.float32(0)
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
@@ -267,7 +267,7 @@ def _full_score(plan: GrowthPlan, total: Whole, ridge: Any, score: Any) -> Any:
 @part
 def find_pair_cut(
     rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host
-) -> tuple[Whole, Whole, Whole, Any, bool]:
+) -> tuple[Int, Int, Int, Any, bool]:
     """Return column, bins beside the cut, gain, and whether missing values go right.
 
     Numeric and nominal columns are searched apart, each with missing values on the right and then, where that
@@ -310,7 +310,7 @@ def find_pair_cut(
 
 @part
 def _sum_small(
-    rows: RowOrder, n_features: Whole, j: Whole, first: Whole, size: Whole, found: Host, running: Host
+    rows: RowOrder, n_features: Int, j: Int, first: Int, size: Int, found: Host, running: Host
 ) -> None:
     """Write the bins of few rows, and for each of them the sum over the rows of no larger bin."""
     for i in range(size):
@@ -328,7 +328,7 @@ def _sum_small(
 @part
 def find_class_cut(
     rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host
-) -> tuple[Whole, Whole, Whole, Any, bool]:
+) -> tuple[Int, Int, Int, Any, bool]:
     """Do what `find_pair_cut` does for class vectors."""
     sums, table, first, size = nodes.sums[job[NODE]], job[TABLE], job[FIRST], job[STOP] - job[FIRST]
     n_features, n_classes, n_bins = plan.is_used.shape[0], sums.shape[0], plan.n_bins
@@ -404,11 +404,11 @@ def find_class_cut(
 @part
 def _sort_small(
     rows: RowOrder,
-    n_features: Whole,
-    j: Whole,
-    first: Whole,
-    size: Whole,
-    n_bins: Whole,
+    n_features: Int,
+    j: Int,
+    first: Int,
+    size: Int,
+    n_bins: Int,
     found: Host,
     keys: Host,
 ) -> None:
@@ -444,7 +444,7 @@ def _sort_small(
 
 
 @part
-def _newton_side(plan: GrowthPlan, packed: Whole, low: Any, high: Any) -> tuple[Any, Any, Any, Any]:
+def _newton_side(plan: GrowthPlan, packed: Int, low: Any, high: Any) -> tuple[Any, Any, Any, Any]:
     """Return gradient, hessian, value within bounds, and its gain."""
     gradient, hessian = _unpack(packed)
     gradient, hessian = gradient * plan.newton.unit, hessian * plan.newton.unit
@@ -457,7 +457,7 @@ def _newton_side(plan: GrowthPlan, packed: Whole, low: Any, high: Any) -> tuple[
 
 
 @part
-def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Whole, left: Whole, gain: Any) -> Any:
+def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Int, left: Int, gain: Any) -> Any:
     """Return what a cut gains if it is good enough, else a negative number."""
     if plan.criterion == GINI:
         return np.float64(gain) if gain >= plan.min_gain else -1.0
@@ -482,7 +482,7 @@ def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Whole, left: W
 
 
 @compiled_part
-def pass_bounds(plan: GrowthPlan, nodes: NodeSlots, node: Whole, child: Whole) -> None:
+def pass_bounds(plan: GrowthPlan, nodes: NodeSlots, node: Int, child: Int) -> None:
     """Bound the children: a cut along a column with a trend keeps the sides apart at their middle."""
     low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[FEATURE, node]]
     _, _, left_value, _ = _newton_side(plan, nodes.sums[child, 0], low, high)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, entry, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, part
 from arraylearn.grow.histograms.best_cut_cpu import (
     find_class_cut,
     find_pair_cut,
@@ -53,19 +53,19 @@ __all__ = ["grow"]
 
 
 @part
-def _take_table(scratch: GrowthScratch) -> Whole:
+def _take_table(scratch: GrowthScratch) -> Int:
     scratch.n_free[0] -= 1
     return scratch.free[scratch.n_free[0]]
 
 
 @part
-def _free_table(scratch: GrowthScratch, table: Whole) -> None:
+def _free_table(scratch: GrowthScratch, table: Int) -> None:
     scratch.free[scratch.n_free[0]] = table
     scratch.n_free[0] += 1
 
 
 @part
-def _write(jobs: Host, n: Whole, node: Whole, first: Whole, stop: Whole, depth: Whole, table: Whole) -> Whole:
+def _write(jobs: Host, n: Int, node: Int, first: Int, stop: Int, depth: Int, table: Int) -> Int:
     """Write a node behind `n` others; return their number then."""
     jobs[n, NODE], jobs[n, FIRST], jobs[n, STOP], jobs[n, DEPTH], jobs[n, TABLE] = (
         node,
@@ -78,7 +78,7 @@ def _write(jobs: Host, n: Whole, node: Whole, first: Whole, stop: Whole, depth: 
 
 
 @part
-def _begin(nodes: NodeSlots, node: Whole, first: Whole, size: Whole) -> None:
+def _begin(nodes: NodeSlots, node: Int, first: Int, size: Int) -> None:
     """Begin a node as a leaf."""
     ints = nodes.ints
     ints[FEATURE, node], ints[CHILD, node], nodes.gain[node] = NONE, NONE, 0
@@ -120,7 +120,7 @@ def _split(
     nodes: NodeSlots,
     scratch: GrowthScratch,
     job: Host,
-    largest: Whole,
+    largest: Int,
     heights: Host,
 ) -> None:
     """Split a node that has a cut, and write its children to the stack, or to the jobs.
@@ -195,9 +195,9 @@ def grow(
     nodes: NodeSlots,
     scratch: GrowthScratch,
     job: Host,
-    largest: Whole,
+    largest: Int,
     only_cut: bool,
-) -> Whole:
+) -> Int:
     """Grow all that is below the node of a job; return how many jobs are handed back.
 
     The children of nodes of more than `largest` rows are handed back. With `only_cut` the node gets its cut,

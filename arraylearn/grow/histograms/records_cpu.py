@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from arraylearn.backend.cpu.jit import Host, Whole
+from arraylearn.backend.cpu.jit import Host, Int
 
 __all__ = [
     "CHILD",
@@ -128,12 +128,12 @@ class GrowthScratch(NamedTuple):
 class ColumnSums(NamedTuple):
     """Running sums of a column of a node, and what scores them."""
 
-    first: Whole
-    n: Whole
-    total: Whole
-    size: Whole
-    missing: Whole  # added to all of them
+    first: Int
+    n: Int
+    total: Int
+    size: Int
+    missing: Int  # added to all of them
     ridge: Any  # float32
-    trend: Whole
+    trend: Int
     low: Any  # float32 bounds of values
     high: Any

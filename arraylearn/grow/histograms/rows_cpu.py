@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, entry, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, part
 from arraylearn.backend.cpu.prefetch import prefetch
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow.histograms.records_cpu import (
@@ -27,7 +27,7 @@ _TURNED = 128
 
 
 @entry
-def turn(bins: Host, cells: Host, first: Whole, stop: Whole) -> None:
+def turn(bins: Host, cells: Host, first: Int, stop: Int) -> None:
     """Write the bins (d, n) of some rows side by side; what is turned at once stays in the cache."""
     for start in range(first, stop, _TURNED):
         end = start + _TURNED if start + _TURNED < stop else stop
@@ -37,7 +37,7 @@ def turn(bins: Host, cells: Host, first: Whole, stop: Whole) -> None:
 
 
 @entry
-def fill(rows: RowOrder, ids: Host, loads: Host, first: Whole, stop: Whole) -> None:
+def fill(rows: RowOrder, ids: Host, loads: Host, first: Int, stop: Int) -> None:
     """Begin with the rows `ids` and what they carry, at some positions."""
     for i in range(first, stop):
         rows.order[i] = ids[i]
@@ -46,7 +46,7 @@ def fill(rows: RowOrder, ids: Host, loads: Host, first: Whole, stop: Whole) -> N
 
 @part
 def count(
-    rows: RowOrder, n_features: Whole, first: Whole, stop: Whole, n_bins: Whole, n_words: Whole, table: Host
+    rows: RowOrder, n_features: Int, first: Int, stop: Int, n_bins: Int, n_words: Int, table: Host
 ) -> None:
     """Count rows into a table, two at a time: their additions need not wait for each other."""
     for i in range(table.shape[0]):
@@ -79,7 +79,7 @@ def count(
 
 
 @part
-def add_up(table: Host, n_bins: Whole) -> None:
+def add_up(table: Host, n_bins: Int) -> None:
     """Make running sums over the bins of each column of a table of pairs."""
     for first in range(0, table.shape[0], n_bins):
         total = np.int64(0)
@@ -89,9 +89,7 @@ def add_up(table: Host, n_bins: Whole) -> None:
 
 
 @part
-def divide(
-    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Whole, first: Whole, stop: Whole
-) -> Whole:
+def divide(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Int, first: Int, stop: Int) -> Int:
     """Put the left rows of a node that has a cut before the right ones; return how many go left."""
     feature, cut = nodes.ints[FEATURE, node], nodes.ints[LOW, node]
     column, order, carry = rows.bins[feature], rows.order, rows.carry
@@ -133,12 +131,12 @@ def advance(
     rows: RowOrder,
     plan: GrowthPlan,
     nodes: NodeSlots,
-    node: Whole,
-    first: Whole,
-    stop: Whole,
+    node: Int,
+    first: Int,
+    stop: Int,
     counts_left: bool,
     table: Host,
-) -> Whole:
+) -> Int:
     """Divide one slice of the rows of a node that was split, and count those of one child; return n_left.
 
     Without a node (NONE) all rows of the slice are counted.
@@ -153,7 +151,7 @@ def advance(
 
 
 @entry
-def join(parts: Host, table: Host, whole: Host, n_bins: Whole, is_pair: bool) -> None:
+def join(parts: Host, table: Host, whole: Host, n_bins: Int, is_pair: bool) -> None:
     """Sum the tables of the slices, and subtract the sum from that of the node; `whole` may be empty."""
     for i in range(table.shape[0]):
         total = np.int64(0)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, entry, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.backend.tuning import get_tuning
@@ -91,7 +91,7 @@ class _ListFound(NamedTuple):
 
 
 @part
-def _count_known(rows: Host, values: Host, start: Whole, stop: Whole) -> Any:
+def _count_known(rows: Host, values: Host, start: Int, stop: Int) -> Any:
     """Return the position after the last known value of a list, whose missing values come last."""
     low, high = start, stop
     while low < high:
@@ -107,7 +107,7 @@ def _count_known(rows: Host, values: Host, start: Whole, stop: Whole) -> Any:
 def _search(
     plan: _Plan,
     data: ListData,
-    job: Whole,
+    job: Int,
     jobs: Host,
     slots: _Slots,
     found: _ListFound,
@@ -182,9 +182,9 @@ def _search(
 def _split(
     plan: _Plan,
     data: ListData,
-    job: Whole,
+    job: Int,
     jobs: Host,
-    child: Whole,
+    child: Int,
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,
@@ -226,7 +226,7 @@ def _split(
 
 @part
 def _divide(
-    plan: _Plan, data: ListData, job: Whole, jobs: Host, found: _ListFound, buffers: ScanBuffers
+    plan: _Plan, data: ListData, job: Int, jobs: Host, found: _ListFound, buffers: ScanBuffers
 ) -> None:
     """Put the left rows of each list before the right ones, as far as the sides go on."""
     is_right, spare, ints = buffers.is_right, buffers.spare, found.ints
@@ -265,7 +265,7 @@ def _divide(
 
 
 @part
-def _push(job: Whole, jobs: Host, child: Whole, found: _ListFound, stack: Host, height: Whole) -> Any:
+def _push(job: Int, jobs: Host, child: Int, found: _ListFound, stack: Host, height: Int) -> Any:
     """Put the children that may be split on the stack, the smaller one on top; return its height."""
     start, stop, levels = jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
     middle, opens = found.ints[job, _MIDDLE], found.ints[job, _OPEN]
@@ -283,11 +283,11 @@ def _push(job: Whole, jobs: Host, child: Whole, found: _ListFound, stack: Host, 
 
 @entry
 def _run(
-    task: Whole,
+    task: Int,
     plan: _Plan,
     data: ListData,
     jobs: Host,
-    child: Whole,
+    child: Int,
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Whole, part
+from arraylearn.backend.cpu.jit import Host, Int, part
 from arraylearn.backend.cpu.unsigned import index, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.gini import FEW_CLASSES
@@ -73,7 +73,7 @@ class Span(NamedTuple):
 
     start: int
     stop: int
-    total: Whole  # weight of the node
+    total: Int  # weight of the node
     least: int
     is_closed: bool  # whether the last position is a candidate: missing rows are on the right
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from arraylearn.backend.namespace import HOST
 from arraylearn.checks import check_choice, check_integer, check_number, refuse
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import Tree, tree_on_host
 from arraylearn.measures import IMPURITIES
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import Tree, tree_on_host
 from arraylearn.tree.pruning.confidence import (
     LIMITS,
     SLACK,

@@ -12,8 +12,8 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, to_host
 from arraylearn.backend.transfer import read_together
 from arraylearn.checks import check_choice, check_number
-from arraylearn.tree.cut import count_errors, cut_at
-from arraylearn.tree.nodes import LEAF, Tree, check_tree, tree_on_host
+from arraylearn.grow.cut import count_errors, cut_at
+from arraylearn.grow.nodes import LEAF, Tree, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import least_above, read_bounds
 from arraylearn.tree.pruning.reduced_error import held_out_errors
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links

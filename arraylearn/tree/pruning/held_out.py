@@ -17,8 +17,8 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
+from arraylearn.grow.nodes import Tree, tree_at, tree_on_host
 from arraylearn.table import Schema, Table
-from arraylearn.tree.nodes import Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import leaves_of, make_walker, shares_of
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
 from arraylearn.walk.spread import find_missing

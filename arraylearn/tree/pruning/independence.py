@@ -8,8 +8,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.checks import check_number
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import LEAF, Tree, check_tree
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import LEAF, Tree, check_tree
 
 __all__ = ["chi2_statistics", "prune_chi2"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import to_host
-from arraylearn.tree.nodes import LEAF, Tree
+from arraylearn.grow.nodes import LEAF, Tree
 
 __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upward"]
 

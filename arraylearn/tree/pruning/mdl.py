@@ -8,8 +8,8 @@ from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
-from arraylearn.tree.cut import count_errors, cut_at
-from arraylearn.tree.nodes import NOMINAL, NUMERIC, Tree, check_tree
+from arraylearn.grow.cut import count_errors, cut_at
+from arraylearn.grow.nodes import NOMINAL, NUMERIC, Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]

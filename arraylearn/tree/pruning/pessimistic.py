@@ -7,8 +7,8 @@ from typing import Any
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_number
-from arraylearn.tree.cut import count_errors, cut_at
-from arraylearn.tree.nodes import Tree, check_tree
+from arraylearn.grow.cut import count_errors, cut_at
+from arraylearn.grow.nodes import Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["charged_errors", "pessimistic_cuts", "prune_pessimistic"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.tree.cut import count_errors
-from arraylearn.tree.nodes import LEAF, Tree, check_tree, tree_on_host
+from arraylearn.grow.cut import count_errors
+from arraylearn.grow.nodes import LEAF, Tree, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import read_bounds
 from arraylearn.tree.pruning.tree_shape import TreeShape, children_of, find_levels, shape_of
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import HOST, from_host, locate
+from arraylearn.grow.cut import count_errors
+from arraylearn.grow.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.measures import IMPURITIES
-from arraylearn.tree.cut import count_errors
-from arraylearn.tree.nodes import LEAF, Tree, tree_at, tree_on_host
 from arraylearn.tree.predict import make_branching
 from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.levels import TIE

@@ -8,8 +8,8 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.nodes import Tree, check_tree
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import Tree, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["held_out_errors", "prune_reduced_error", "reduced_error_cuts"]

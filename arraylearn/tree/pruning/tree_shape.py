@@ -8,7 +8,7 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.tree.nodes import LEAF, Tree
+from arraylearn.grow.nodes import LEAF, Tree
 
 __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "sum_children_of"]
 

@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.tree.nodes import LEAF, Tree
+from arraylearn.grow.nodes import LEAF, Tree
 
 __all__ = ["Links", "weakest_links"]
 

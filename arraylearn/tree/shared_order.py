@@ -21,7 +21,7 @@ from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.folds import LabelledRows
-from arraylearn.tree.levels.rows import Rows, prepare_rows
+from arraylearn.grow.rows import Rows, prepare_rows
 
 __all__ = ["SharedOrder", "sort_sample"]
 

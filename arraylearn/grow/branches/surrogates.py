@@ -10,7 +10,7 @@ from arraylearn.backend.arrays.order import argsort_rows, top_k
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.tree.levels.rows import (
+from arraylearn.grow.rows import (
     Level,
     Rows,
     is_missing_number,
@@ -19,7 +19,7 @@ from arraylearn.tree.levels.rows import (
     rows_at,
     take_flat,
 )
-from arraylearn.tree.levels.split import midpoint
+from arraylearn.grow.split import midpoint
 
 __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.bins import number_values
 from arraylearn.backend.namespace import Place
+from arraylearn.grow.histograms.bin_finder import BinnedFinder
+from arraylearn.grow.rows import Level, Rows, numeric_column, take_flat
+from arraylearn.grow.sorted_lists.list_finder import sort_values
 from arraylearn.grow.sorted_lists.lists import ListSplits
-from arraylearn.tree.levels.binned import BinnedFinder
-from arraylearn.tree.levels.exact import sort_values
-from arraylearn.tree.levels.rows import Level, Rows, numeric_column, take_flat
-from arraylearn.tree.levels.split import SplitCandidates, SplitRule, midpoint
+from arraylearn.grow.split import SplitCandidates, SplitRule, midpoint
 
 __all__ = ["DistinctFinder", "find_distinct"]
 

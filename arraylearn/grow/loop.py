@@ -12,16 +12,16 @@ from arraylearn.backend.arrays.blocks import scatter, split_lists
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.transfer import read_together
-from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
-from arraylearn.table import Table
-from arraylearn.tree.levels.binned import BinnedFinder, cut_at_quantiles
-from arraylearn.tree.levels.build import Builder, Limits, NextLevel, Splits
-from arraylearn.tree.levels.clouds import CloudsFinder, CloudsReport
-from arraylearn.tree.levels.distinct import DistinctFinder, find_distinct
-from arraylearn.tree.levels.exact import ExactFinder, presort
-from arraylearn.tree.levels.missing import spread_missing
-from arraylearn.tree.levels.nominal import find_subsets, scan_nominal
-from arraylearn.tree.levels.rows import (
+from arraylearn.grow.branches.fractional import spread_missing
+from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
+from arraylearn.grow.branches.surrogates import SurrogateChoice, find_surrogates, follow_surrogates
+from arraylearn.grow.builder import Builder, Limits, NextLevel, Splits
+from arraylearn.grow.finish import Rest
+from arraylearn.grow.histograms.bin_finder import BinnedFinder, cut_at_quantiles
+from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
+from arraylearn.grow.histograms.distinct_finder import DistinctFinder, find_distinct
+from arraylearn.grow.nodes import Tree
+from arraylearn.grow.rows import (
     Entries,
     Level,
     Rows,
@@ -32,10 +32,10 @@ from arraylearn.tree.levels.rows import (
     rows_at,
     take_flat,
 )
-from arraylearn.tree.levels.split import SplitCandidates, SplitRule, choose_columns
-from arraylearn.tree.levels.surrogate import SurrogateChoice, find_surrogates, follow_surrogates
-from arraylearn.tree.levels.whole import Rest
-from arraylearn.tree.nodes import Tree
+from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
+from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
+from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns
+from arraylearn.table import Table
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
 

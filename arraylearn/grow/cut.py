@@ -8,7 +8,7 @@ import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import HOST, locate
-from arraylearn.tree.nodes import LEAF, Surrogates, Tree, tree_at, tree_on_host
+from arraylearn.grow.nodes import LEAF, Surrogates, Tree, tree_at, tree_on_host
 
 __all__ = ["collapse", "count_errors", "cut_at", "subtree_sums"]
 

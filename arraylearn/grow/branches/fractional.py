@@ -7,8 +7,8 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.blocks import block_index, scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.tree.levels.build import NextLevel, Splits
-from arraylearn.tree.levels.rows import Entries, Level, rows_at
+from arraylearn.grow.builder import NextLevel, Splits
+from arraylearn.grow.rows import Entries, Level, rows_at
 
 __all__ = ["spread_missing"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
+from arraylearn.grow.cut import cut_at
+from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
+from arraylearn.grow.rows import Rows
+from arraylearn.grow.split import SLACK, SplitRule
 from arraylearn.grow.trees import Trees
-from arraylearn.tree.cut import cut_at
-from arraylearn.tree.levels.rows import Rows
-from arraylearn.tree.levels.split import SLACK, SplitRule
-from arraylearn.tree.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 
 __all__ = ["Builder", "Limits", "NextLevel", "Splits"]
 

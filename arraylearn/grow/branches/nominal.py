@@ -10,8 +10,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.tree.levels.rows import Level, Rows, rows_at, take_flat
-from arraylearn.tree.levels.split import SplitCandidates, SplitRule, judge
+from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
+from arraylearn.grow.split import SplitCandidates, SplitRule, judge
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
