@@ -63,7 +63,8 @@ class _Decomposition:
         self.place = rows.matrix.place
         self.xp = self.place.xp
         self.beta = problem.start
-        self.gradient = self._exact_gradient()
+        self.gradient = self._exact_gradient(self._support())
+        self.is_exact = True  # whether the gradient was computed anew since the last step
         self.set_idx: Array = self._index([])
         self.set_rows: list[int] = []
         self.block: Array = None  # kernel matrix of the last working set
@@ -86,7 +87,7 @@ class _Decomposition:
                 self.settings.report(reading.n_steps, gap)
             is_stalled = self.stall_rule.is_stalled(gap, reading.objective)
             if not gap > self.settings.tol and not is_stalled:
-                exact = self._check()
+                exact = gap if self.is_exact else self._check()
                 if not exact > self.settings.tol:
                     return self._solution(reading, exact, is_stalled=False)
                 continue
@@ -95,7 +96,7 @@ class _Decomposition:
             if is_stalled and not is_over and self._sharpen():
                 continue
             if is_over or is_stalled:
-                self._refresh()
+                self._refresh(self._support())
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
                 return self._solution(reading, float(highest - lowest), is_stalled=is_stalled)
             self._adapt(reading, gap)
@@ -201,42 +202,47 @@ class _Decomposition:
         move = (after - before)[0, :]
         self.beta = put(xp, self.beta, self.set_idx, after[0, :])
         self.gradient = self.gradient - self.rows.combine(slots, move)
+        self.is_exact = False
         self.change = xp.max(xp.abs(move))
         self.n_steps = self.n_steps + n_steps[0]
 
     # ---- exactness
 
     def _check(self) -> float:
-        """Return the gap, with float64 gradients of the rows that decide it.
+        """Return the gap, with float64 gradients of the rows that decide it: two syncs.
 
-        Where these differ too much from the gradients so far, all are computed anew.
+        Where these differ too much from the gradients so far, all are computed anew: the gap is then infinite
+        until it is read again.
         """
         xp = self.xp
-        support = self._support()
-        idx = self._index(list(dict.fromkeys(self._nearest(64))))
-        exact = xp.take(self.problem.linear, idx, axis=0) - self.rows.exact_product(
-            idx, support, xp.take(self.beta, support, axis=0)
+        nearest, support = self._nearest_and_support(64)
+        exact = xp.take(self.problem.linear, nearest, axis=0) - self.rows.exact_product(
+            nearest, support, xp.take(self.beta, support, axis=0)
         )
-        error = float(xp.max(xp.abs(exact - xp.take(self.gradient, idx, axis=0))))
-        if error <= 0.05 * self.settings.tol:
-            self.gradient = put(xp, self.gradient, idx, exact)
-        else:
-            self._refresh()
-        highest, lowest = extremes(xp, self.beta, self.gradient, self.problem)
+        error = xp.max(xp.abs(exact - xp.take(self.gradient, nearest, axis=0)))
+        gradient = put(xp, self.gradient, nearest, exact)
+        found = xp.stack((error, *extremes(xp, self.beta, gradient, self.problem)))
+        largest_error, highest, lowest = to_host(found).tolist()
+        if largest_error > 0.05 * self.settings.tol:
+            self._refresh(support)
+            return math.inf
+        self.gradient = gradient
         return float(highest - lowest)
 
-    def _nearest(self, k: int) -> list[int]:
-        """Return the k rows of either side with the most extreme gradients."""
-        xp = self.xp
+    def _nearest_and_support(self, k: int) -> tuple[Array, Array]:
+        """Return the k rows of either side with the most extreme gradients, and the support: one sync."""
+        xp, dtype = self.xp, self.beta.dtype
         k = min(k, self.beta.shape[0])
         _, rising = top_k(xp, xp.where(self.beta < self.problem.upper, self.gradient, -math.inf), k)
         _, falling = top_k(xp, xp.where(self.beta > self.problem.lower, -self.gradient, -math.inf), k)
-        found: list[int] = to_host(xp.concat([rising, falling])).tolist()
-        return found
+        read = to_host(xp.concat((xp.astype(rising, dtype), xp.astype(falling, dtype), self.beta)))
+        nearest = dict.fromkeys(int(row) for row in read[: 2 * k].tolist())
+        return self._index(list(nearest)), self._index(read[2 * k :].nonzero()[0])
 
-    def _refresh(self) -> None:
+    def _refresh(self, support: Array) -> None:
         """Compute the gradient anew in float64; the second time, change to float64 kernel rows too."""
-        self.gradient = self._exact_gradient()
+        self.gradient = self._exact_gradient(support)
+        self.is_exact = True
         self.n_refreshed += 1
         if self.n_refreshed == 2:
             self.rows = self.rows.widened()
@@ -245,15 +251,15 @@ class _Decomposition:
         """Change from float32 to float64 kernel rows; return False if they are float64 already."""
         if self.rows.dtype == accumulator_dtype(self.place):
             return False
-        self.gradient = self._exact_gradient()
+        self.gradient = self._exact_gradient(self._support())
+        self.is_exact = True
         self.rows = self.rows.widened()
         self.size = min(self.size, self.rows.n_slots)
         self.stall_rule, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
         return True
 
-    def _exact_gradient(self) -> Array:
+    def _exact_gradient(self, support: Array) -> Array:
         """Return the gradient of all rows, computed anew in the accumulator's dtype."""
-        support = self._support()
         if support.shape[0] == 0:
             return self.problem.linear
         weights = self.xp.take(self.beta, support, axis=0)
