@@ -10,17 +10,16 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.boosting.boosted_nodes import GrownTree
 from arraylearn.boosting.gradients import SCORE_BITS
-from arraylearn.grow.binned_trees import BinnedTrees, pack_binned
+from arraylearn.grow.binned_trees import BinnedTrees, join_trees, pack_binned
 from arraylearn.grow.columns import Binning
+from arraylearn.grow.trees import LEAF, Trees
 from arraylearn.walk.leaves import sum_leaves
 from arraylearn.walk.packed import PackedTrees, packed_at
 
 __all__ = [
     "Boosted",
     "first_rounds",
-    "join_trees",
     "pack_grown",
     "probabilities",
     "sum_gains",
@@ -36,35 +35,6 @@ class Boosted(NamedTuple):
     trees: BinnedTrees  # round after round, k trees each
 
 
-def join_trees(place: Place, trees: Sequence[GrownTree], n_numeric: int, n_bins: int) -> BinnedTrees:
-    """Write trees side by side into arrays at `place`; columns from `n_numeric` on are nominal."""
-    xp = place.xp
-    sizes = np.asarray([tree.feature.shape[0] for tree in trees])
-    root = np.cumulative_sum(sizes) - sizes
-    feature, threshold, is_missing_right, goes_right, left, right, value = (
-        np.concat([getattr(tree, name) for tree in trees])
-        for name in ("feature", "threshold", "is_missing_right", "goes_right", "left", "right", "value")
-    )
-    here = np.arange(feature.shape[0])
-    first = np.repeat(root, sizes)
-    is_leaf = left < 0
-    is_set = ~is_leaf & (feature >= n_numeric)
-    subset = np.where(is_set, np.cumulative_sum(np.astype(is_set, np.int64)) - 1, -1)
-    sets = goes_right[is_set] if goes_right.shape[1] else np.zeros((0, n_bins), dtype=bool)
-    return BinnedTrees(
-        from_host(feature, place, xp.int32),
-        from_host(np.where(is_leaf, n_bins, threshold), place, xp.int32),  # larger than any bin: rows stay
-        from_host(is_missing_right, place),
-        from_host(subset, place, xp.int32),
-        from_host(sets, place),
-        from_host(np.where(is_leaf, here, left + first), place, xp.int32),
-        from_host(np.where(is_leaf, here, right + first), place, xp.int32),
-        from_host(value, place, xp.int32),
-        from_host(root, place, xp.int32),
-        max(tree.depth for tree in trees),
-    )
-
-
 def first_rounds(trees: BinnedTrees, rounds: slice, n_outputs: int) -> BinnedTrees:
     """Return the trees of some rounds; their nodes stay where they are."""
     return trees._replace(root=trees.root[rounds.start * n_outputs : rounds.stop * n_outputs])
@@ -76,7 +46,7 @@ def sum_scores(xp: Namespace, bins: Array, trees: PackedTrees, value: Array, n_o
 
 
 def pack_grown(
-    place: Place, trees: Sequence[GrownTree], n_features: int, n_numeric: int, n_bins: int
+    place: Place, trees: Sequence[Trees], n_features: int, n_numeric: int, n_bins: int
 ) -> tuple[PackedTrees, Array]:
     """Return trees for walks at a place, and the values of their nodes."""
     joined = join_trees(HOST, trees, n_numeric, n_bins)
@@ -99,10 +69,11 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
     return xp.permute_dims(power / xp.sum(power, axis=0, keepdims=True), (1, 0))
 
 
-def sum_gains(trees: Sequence[GrownTree], n_columns: int) -> list[float]:
+def sum_gains(trees: Sequence[Trees], n_columns: int) -> list[float]:
     """Return the share of each column in the gains of all splits."""
     feature = np.concat([tree.feature for tree in trees])
     gain = np.concat([tree.gain for tree in trees])
+    feature, gain = feature[feature != LEAF], gain[feature != LEAF]
     totals: list[float] = histogram(HOST.xp, feature, n_columns, gain).tolist()
     overall = sum(totals)
     return [total / overall if overall > 0 else 0.0 for total in totals]

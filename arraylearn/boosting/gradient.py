@@ -8,21 +8,17 @@ from typing import Any, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.boosting.boosted import (
-    Boosted,
-    join_trees,
-    probabilities,
-    sum_gains,
-    sum_scores,
-)
-from arraylearn.boosting.boosted_nodes import BoostingLimits
+from arraylearn.boosting.boosted import Boosted, probabilities, sum_gains, sum_scores
 from arraylearn.boosting.gradients import SCORE_BITS
+from arraylearn.boosting.grow_boosted import BoostingRule
 from arraylearn.boosting.monotonic import read_trend
 from arraylearn.boosting.rounds import Boosting, BoostingRows, Holdout, Plan, boost
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
-from arraylearn.grow.binned_trees import pack_binned
+from arraylearn.grow.binned_trees import join_trees, pack_binned
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, prepare_columns
+from arraylearn.grow.histograms.newton_trees import NewtonRule
+from arraylearn.grow.trees import Limits
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.walk.packed import PackedTrees
@@ -261,19 +257,20 @@ class GradientBoostingClassifier(ArrayClassifier):
             )
 
     def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:
-        limits = BoostingLimits(
-            self.max_depth,
-            self.max_leaf_nodes,
+        limits = Limits(
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+        )
+        newton = NewtonRule(
             self.l2_regularization / heaviest,
             self.min_child_hessian / heaviest,
-            self.min_samples_leaf,
             self.categorical_smoothing / heaviest,
-            self.learning_rate,
             trend,
         )
         return Plan(
             self.n_estimators,
-            limits,
+            BoostingRule(limits, newton, self.learning_rate),
             self.subsample,
             max(1, round(self.max_features * n_columns)),
             self.n_iter_no_change if self.early_stopping else None,

@@ -15,7 +15,6 @@ from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.score_tables import (
     CELL_BITS,
-    GRADIENT_BITS,
     LAST_SCORE,
     SCORE_BITS,
     STEP_BITS,
@@ -23,9 +22,9 @@ from arraylearn.boosting.score_tables import (
     exponential_table,
     sigmoid_units,
 )
+from arraylearn.grow.formulas import GRADIENT_BITS
 
 __all__ = [
-    "GRADIENT_BITS",
     "SCORE_BITS",
     "GradientTables",
     "Gradients",

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
-from arraylearn.boosting.boosted_nodes import BoostingLimits, GrownTree
 from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
-from arraylearn.boosting.grow_boosted import Growth, grow_trees, limits_in_units
+from arraylearn.boosting.grow_boosted import BoostingRule, Growth, grow_trees
 from arraylearn.boosting.loss import mean_log_loss, start_scores
 from arraylearn.grow.columns import Columns
 from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.histograms.node_blocks import add_to_sides
+from arraylearn.grow.trees import Trees
 
 __all__ = ["Boosting", "BoostingRows", "Holdout", "Plan", "boost"]
 
@@ -24,7 +24,7 @@ class Plan(NamedTuple):
     """How to boost."""
 
     n_rounds: int
-    limits: BoostingLimits
+    rule: BoostingRule
     subsample: float
     n_features: int | None  # columns of each tree, None for all
     patience: int | None  # rounds without improvement on held-out rows
@@ -43,7 +43,7 @@ class Tables(NamedTuple):
     """What is looked up in every round."""
 
     gradients: GradientTables
-    units: Array  # of `limits_in_units`
+    units: Array  # of `NewtonRule.in_units`
 
 
 class Holdout(NamedTuple):
@@ -58,7 +58,7 @@ class Boosting(NamedTuple):
     """What came of it."""
 
     start: list[int]
-    trees: list[GrownTree]  # round after round
+    trees: list[Trees]  # round after round
     losses: list[float]  # on the held-out rows after each round, that before the first in front
 
 
@@ -85,8 +85,8 @@ def boost(
     if holdout is not None:
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
-    trees: list[GrownTree] = []
-    tables = Tables(gradient_tables(xp, place.device, len(start)), limits_in_units(place, plan.limits))
+    trees: list[Trees] = []
+    tables = Tables(gradient_tables(xp, place.device, len(start)), plan.rule.newton.in_units(place))
     for generator in generators[: plan.n_rounds]:
         grown, scores = _add_round(place, sample, tables, scores, plan, generator)
         trees += grown
@@ -123,7 +123,7 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 
 def _add_round(
     place: Place, sample: BoostingRows, tables: Tables, scores: Array, plan: Plan, generator: Any
-) -> tuple[list[GrownTree], Array]:
+) -> tuple[list[Trees], Array]:
     """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
     xp, columns = place.xp, sample.columns
     gradients = _derive(place, sample, tables.gradients, scores)
@@ -140,9 +140,7 @@ def _add_round(
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
     trees = []
-    for c, grown in enumerate(
-        grow_trees(place, columns, gradients, rows, plan.limits, tables.units, is_used)
-    ):
+    for c, grown in enumerate(grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
         trees.append(grown.tree)
         if rows.shape[0] == n:
             scores[c, :] = _step(place, columns, grown, scores[c, :])
@@ -170,7 +168,7 @@ def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array
     return node_blocks_cpu.add_to_sides(scores, *given)
 
 
-def _score(place: Place, columns: Columns, trees: list[GrownTree], bins: Array) -> Array:
+def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:
     """Return what the trees of a round add to the scores (k, n) of rows."""
     packed, value = pack_grown(place, trees, columns.bins.shape[0], columns.n_numeric, columns.n_bins)
     return sum_scores(place.xp, bins, packed, value, len(trees))

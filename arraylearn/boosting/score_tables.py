@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn.grow.formulas import GRADIENT_BITS
+
 __all__ = [
     "CELL_BITS",
-    "GRADIENT_BITS",
     "LAST_SCORE",
     "SCORE_BITS",
     "STEP_BITS",
@@ -25,8 +26,6 @@ Host = np.ndarray[Any, Any]
 
 # Scores are integers in units of 2**-SCORE_BITS.
 SCORE_BITS = 20
-# Gradients are rounded at 2**-30 of the largest weight before they are packed, sums stay below 2**31.
-GRADIENT_BITS = 30
 # The exponential of -24 to 0 at a step of 1/64 with straight lines between: right to 3e-5 of its value.
 TABLE_END = 24
 STEP_BITS = 6

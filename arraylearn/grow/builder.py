@@ -13,28 +13,12 @@ from arraylearn.grow.cut import cut_at
 from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.split import SLACK, SplitRule
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.trees import Limits, Trees
 
-__all__ = ["Builder", "Limits", "NextLevel", "Splits"]
+__all__ = ["Builder", "NextLevel", "Splits"]
 
 # A node is pure if all but this share of its weight is of one class.
 _ROUNDING = 1e-12
-
-
-class Limits(NamedTuple):
-    """When growth stops. Samples are counted by weight."""
-
-    max_depth: int | None = None
-    min_samples_split: float = 2
-    min_samples_leaf: float = 1
-    max_leaf_nodes: int | None = None
-    min_gain: float = 0.0
-    max_features: int | None = None
-
-    def in_units(self, unit: float) -> Limits:
-        """Return the limits for weights that are counted in units."""
-        least = self.min_samples_split / unit, self.min_samples_leaf / unit
-        return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
 
 
 class Splits(NamedTuple):

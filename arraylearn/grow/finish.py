@@ -11,12 +11,11 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.grow.builder import Limits
 from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.rows import Level, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
-from arraylearn.grow.trees import GrowthLimits, Trees
+from arraylearn.grow.trees import GrowthLimits, Limits, Trees
 
 __all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "GRADIENT_BITS",
     "MOST_GROUPS",
     "NO_GAIN",
     "draw_position",
@@ -30,6 +31,8 @@ __all__ = [
 
 Number = Any  # a number, or an array of them
 
+# Gradients are rounded at 2**-30 of the largest weight before they are packed, sums stay below 2**31.
+GRADIENT_BITS = 30
 # Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. It is lost in the
 # rounding of all others.
 NO_GAIN = 2.0**-100

@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.grow.builder import Limits
 from arraylearn.grow.cut import collapse
 from arraylearn.grow.histograms.bin_finder import bin_rows
-from arraylearn.grow.loop import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.nodes import Tree
+from arraylearn.grow.one_tree import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
+from arraylearn.grow.trees import Limits
 from arraylearn.measures.formulas import Measure
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune

@@ -7,12 +7,11 @@ import pytest
 
 from arraylearn.backend.native import portable_only
 from arraylearn.boosting.gradients import (
-    GRADIENT_BITS,
     SCORE_BITS,
     gradient_tables,
     log_loss_gradients,
 )
-from arraylearn.grow.formulas import unpack
+from arraylearn.grow.formulas import GRADIENT_BITS, unpack
 from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
 from arraylearn.grow.histograms.node_blocks import (
     BlockSplits,

@@ -13,7 +13,7 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
-from arraylearn.grow.builder import Limits, NextLevel
+from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.finish import Rest, finish_bins
 from arraylearn.grow.gini import gini_gains
 from arraylearn.grow.histograms.gini_bins import gini_bins
@@ -21,6 +21,7 @@ from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, known_thresholds
 from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge
+from arraylearn.grow.trees import Limits
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 
