@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.grow.binned_trees import BinnedTrees
+from arraylearn.grow.binned_trees import BinnedTrees, join_trees
 from arraylearn.grow.trees import LEAF, Trees
 from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees
 
-__all__ = ["Grove", "join_trees", "pack_groves", "share_sums"]
+__all__ = ["Grove", "join_grove", "pack_groves", "share_sums"]
 
 # Class shares are integers in units of 2**-20, so that no sum depends on its order.
 _SHARE_BITS = 20
@@ -35,47 +35,20 @@ def share_sums(trees: Trees) -> Trees:
     return trees._replace(sums=np.astype(np.round(shares, out=shares), np.int32))
 
 
-def join_trees(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:
+def join_grove(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:
     """Put trees with shares into one grove at the place; the list is used up."""
-    xp, first = place.xp, 0
-    depth = max(int(np.max(part.depth)) for part in parts)
+    shares = from_host(np.concat([part.sums for part in parts]), place)
+    parts[:] = [part._replace(sums=None) for part in parts]  # free them before the rest is joined
+    gains = np.zeros(d)
     for part in parts:
-        child, roots = part.first_child, part.roots
-        child[child != LEAF] += first
-        roots += first
-        first += child.shape[0]
-
-    def join(name: str) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        free: dict[str, Any] = {name: None}
-        parts[:] = [part._replace(**free) for part in parts]  # free the field before the next is joined
-        return np.concat(arrays)
-
-    shares = from_host(join("sums"), place)  # the largest one first
-    feature, cut, child, roots, gain = map(join, ("feature", "low", "first_child", "roots", "gain"))
-    is_leaf = child == LEAF
-    # summed tree by tree: the order of the additions must not depend on which trees grew together
-    tree = np.searchsorted(roots, np.nonzero(~is_leaf)[0], side="right") - 1
-    gains = histogram(HOST.xp, tree * d + feature[~is_leaf], roots.shape[0] * d, gain[~is_leaf])
-    left = np.where(is_leaf, np.arange(first, dtype=np.int32), child)
-    feature[is_leaf], cut[is_leaf] = 0, n_bins
-
-    def fill(value: int, dtype: Any) -> Array:
-        return xp.full((first,), value, dtype=dtype, device=place.device)
-
-    trees = BinnedTrees(
-        from_host(feature, place),
-        from_host(cut, place),
-        fill(True, xp.bool),
-        fill(-1, xp.int32),
-        xp.zeros((0, n_bins), dtype=xp.bool, device=place.device),
-        from_host(left, place),
-        from_host(left + ~is_leaf, place),
-        fill(0, xp.int32),
-        from_host(np.astype(roots, np.int32), place),
-        depth,
-    )
-    return Grove(trees, shares, np.sum(gains.reshape(-1, d), axis=0))
+        inner = np.nonzero(part.first_child != LEAF)[0]
+        # summed tree by tree: the order of the additions must not depend on which trees grew together
+        tree = np.searchsorted(part.roots, inner, side="right") - 1
+        cell = tree * d + part.feature[inner]
+        by_tree = histogram(HOST.xp, cell, part.roots.shape[0] * d, part.gain[inner])
+        for gain in by_tree.reshape(-1, d):
+            gains += gain
+    return Grove(join_trees(place, parts, d, n_bins), shares, gains)
 
 
 def pack_groves(xp: Namespace, groves: Sequence[Grove], n_features: int) -> tuple[PackedTrees, Array]:

@@ -19,10 +19,10 @@ from arraylearn.backend.tuning import get_tuning
 from arraylearn.checks import check_integer
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns
-from arraylearn.forest.grove import Grove, join_trees, pack_groves, share_sums
+from arraylearn.forest.grove import Grove, join_grove, pack_groves, share_sums
 from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.tree.settings import count_features
@@ -209,9 +209,7 @@ class RandomForestClassifier(ArrayClassifier):
         plan = DrawnPlan(
             binning.n_bins,
             len(self.classes_),
-            self.max_depth,
-            self.min_samples_split,
-            self.min_samples_leaf,
+            Limits(self.max_depth, self.min_samples_split, self.min_samples_leaf),
             draw_columns(d, min(count_features(self.max_features, d) or d, d)),
             place_bins(place, binning) if self._draws_cuts else None,
         )
@@ -229,7 +227,7 @@ class RandomForestClassifier(ArrayClassifier):
         is_compiled = program is body
         with show_progress("growing", len(generators), self.verbose) as report:
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
-        return join_trees(place, parts, binning.n_bins, d)
+        return join_grove(place, parts, binning.n_bins, d)
 
     def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
         """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""

@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST, locate
 from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns import drawn
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
-from arraylearn.grow.trees import LEAF
+from arraylearn.grow.trees import LEAF, Limits
 from tests.backends.assertions import assert_close
 
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
@@ -199,10 +199,8 @@ def random_plan(rng, n_bins, n_classes, n_columns, is_drawn, **limits):
     steps = rng.integers(0, 1 << 20, (n_columns, n_bins))  # bins may share a position
     positions = np.cumsum(steps * (rng.random(steps.shape) < 0.8), axis=1)
     positions += np.arange(n_columns)[:, None] * (1 << 33)
-    plan = drawn.DrawnPlan(
-        n_bins, n_classes, None, 2, 1, columns, positions.reshape(-1) if is_drawn else None
-    )
-    return plan._replace(**limits)
+    drawn_cuts = positions.reshape(-1) if is_drawn else None
+    return drawn.DrawnPlan(n_bins, n_classes, Limits(**limits), columns, drawn_cuts)
 
 
 def random_bags(rng, n, n_trees, most_weight):
@@ -251,7 +249,7 @@ def test_a_tree_of_one_leaf_and_one_of_a_single_split():
     bags = drawn.Bags(
         np.array([0, 1, 2, 1, 2]), np.array([2, 1, 1, 5, 5]), np.array([3, 2]), np.uint64([1, 2])
     )
-    plan = drawn.DrawnPlan(4, 2, None, 2, 1, np.array([[1], [0]]))
+    plan = drawn.DrawnPlan(4, 2, Limits(), np.array([[1], [0]]))
     for trees in grow_both(bins, codes, bags, plan):
         assert trees.roots.tolist() == [0, 3]
         assert trees.feature.tolist() == [0, LEAF, LEAF, LEAF]
@@ -274,7 +272,7 @@ def test_a_tree_of_one_leaf_and_one_of_a_single_split():
 )
 @needs_numba
 def test_why_the_array_program_serves(mode, work, changes, weight, reason):
-    plan = drawn.DrawnPlan(9, 2, None, 2, 1, np.array([[0]]))._replace(**changes)
+    plan = drawn.DrawnPlan(9, 2, Limits(), np.array([[0]]))._replace(**changes)
     with use_compiled(mode):
         assert reason in drawn.choose_body(HOST, work, plan, weight)
 
@@ -283,13 +281,13 @@ def test_why_the_array_program_serves(mode, work, changes, weight, reason):
 def test_from_how_much_work_on_the_body_is_chosen():
     from arraylearn.grow.drawn_columns import drawn_cpu
 
-    plan = drawn.DrawnPlan(9, 2, None, 2, 1, np.array([[0]]))
+    plan = drawn.DrawnPlan(9, 2, Limits(), np.array([[0]]))
     with use_compiled("auto"):
         assert drawn.choose_body(HOST, drawn.LEAST_WORK, plan, 9) is drawn_cpu.grow_trees
 
 
 def test_other_libraries_run_the_array_program(rung):
-    plan = drawn.DrawnPlan(9, 2, None, 2, 1, np.array([[0]]))
+    plan = drawn.DrawnPlan(9, 2, Limits(), np.array([[0]]))
     with use_compiled("auto"):
         body = drawn.choose_body(locate(rung.from_host(np.zeros(1, dtype=np.int64))), 10**9, plan, 9)
     assert isinstance(body, str) == (rung.name not in ("numpy", "compiled") or not is_numba_installed())

@@ -25,7 +25,7 @@ from arraylearn.backend.cpu.jit import Host, Int, entry, inlined, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.backend.namespace import Place
 from arraylearn.grow import formulas
-from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, finish_trees, pack_rows
+from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, pack_rows, with_gains
 from arraylearn.grow.trees import LEAF, Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
@@ -102,15 +102,15 @@ class _Scratch(NamedTuple):
 
 def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPlan) -> Trees:
     """Grow one tree per bag on `bins` (n, d) of the host: see `drawn.grow_trees`."""
-    rows = pack_rows(codes, bags, plan)
+    rows, limits = pack_rows(codes, bags, plan), plan.limits
     most, is_pair = int(bags.sizes.max()), plan.n_classes <= 2
     task = _Task(
         np.ascontiguousarray(bins, dtype=np.int16).reshape(-1),
         np.ascontiguousarray(plan.columns, dtype=np.int32),
         np.arange(bins.shape[1], dtype=np.int32)[None, :],
         np.ascontiguousarray(() if plan.positions is None else plan.positions, dtype=np.int64),
-        -1 if plan.max_depth is None else plan.max_depth,
-        max(plan.min_samples_split, 2 * plan.min_samples_leaf),
+        -1 if limits.max_depth is None else limits.max_depth,
+        int(max(limits.min_samples_split, 2 * limits.min_samples_leaf)),
         *rows.rules,
     )
     roots = rows.sums
@@ -138,7 +138,8 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
     if is_pair:
         second = sums & _WIDE_MASK
         sums = np.concatenate(((sums >> _WIDE) - second, second), axis=1)[:, -plan.n_classes :]
-    return finish_trees(feature=feature, cut=cut, child=child, depth=depth, sums=sums)
+    roots = np.nonzero(depth == 0)[0]
+    return with_gains(Trees(roots, feature, cut, None, child, depth, None, sums))
 
 
 def _make_scratch(m: int, n_bins: int, n_words: int) -> _Scratch:
