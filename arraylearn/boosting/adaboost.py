@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,11 +12,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
-from arraylearn.boosting.sorted_once import SortedOnce, fit_sorted
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
+from arraylearn.grow.rows import Rows
 from arraylearn.progress import Advance, show_progress
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
@@ -151,11 +153,11 @@ class AdaBoostClassifier(ArrayClassifier):
         estimators: list[Any] = []
         alphas: list[float] = []
         errors: list[float] = []
-        order = SortedOnce()
+        order = _SortedOnce()
         for generator in spawn(self.random_state, self.n_estimators):
             factors = np.round(factors * (total / np.sum(weights * factors)) / grid) * grid
             estimator = self._make(generator)
-            fit_sorted(estimator, X, codes, weights * factors, order)
+            _fit_sorted(estimator, X, codes, weights * factors, order)
             is_wrong = to_host(estimator.predict(X)) != codes
             error = float(np.sum(weights * factors * is_wrong) / np.sum(weights * factors))
             report(error)
@@ -320,3 +322,32 @@ def _and_then(correction: Correction | None, result: Callable[[Array], Array]) -
     if correction is None:
         return None
     return Correction(correction.is_needed, lambda: result(correction.compute()))
+
+
+class _SortedOnce:
+    """The stable order of the columns, found in the first round and reused while the rows are the same."""
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+        self._order: Array | None = None
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return the order (d, n); sort again if rows have lost all their weight, or have some again."""
+        before = self._rows
+        if before is None or self._order is None or not _are_same(before, rows):
+            xp = locate(rows.columns).xp
+            self._rows, self._order = rows, xp.astype(argsort_rows(xp, rows.columns), xp.int32)
+        return self._order
+
+
+def _are_same(one: Rows, other: Rows) -> bool:
+    """Whether the rows of one table are numbered alike."""
+    return bool(one.order.shape == other.order.shape and np.all(one.order == other.order))
+
+
+def _fit_sorted(estimator: Any, X: Any, codes: Any, weights: Any, order: _SortedOnce) -> None:
+    """Fit a classifier; a decision tree takes the order of its columns from `order` instead of sorting."""
+    if type(estimator) is DecisionTreeClassifier:
+        estimator._fit(X, codes, weights, None, partial(estimator._grow, find_order=order))
+    else:
+        estimator.fit(X, codes, sample_weight=weights)

@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.boosting.gradients import SCORE_BITS
+from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.grow.binned_trees import BinnedTrees, join_trees, pack_binned
 from arraylearn.grow.columns import Binning
 from arraylearn.grow.trees import LEAF, Trees

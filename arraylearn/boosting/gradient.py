@@ -9,10 +9,9 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import Boosted, probabilities, sum_gains, sum_scores
-from arraylearn.boosting.gradients import SCORE_BITS
-from arraylearn.boosting.grow_boosted import BoostingRule
+from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
-from arraylearn.boosting.rounds import Boosting, BoostingRows, Holdout, Plan, boost
+from arraylearn.boosting.rounds import Boosting, BoostingRows, BoostingRule, Holdout, Plan, boost
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.binned_trees import join_trees, pack_binned

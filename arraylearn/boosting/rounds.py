@@ -1,23 +1,51 @@
-"""Rounds of boosting: gradients, a tree for each output, new scores, and when to stop."""
+"""Rounds of boosting: gradients, a tree for each output, the steps of its leaves, and when to stop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import Array
+from arraylearn.backend.compiling import why_not_compiled
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
-from arraylearn.boosting.gradients import Gradients, GradientTables, gradient_tables, log_loss_gradients
-from arraylearn.boosting.grow_boosted import BoostingRule, Growth, grow_trees
-from arraylearn.boosting.loss import mean_log_loss, start_scores
+from arraylearn.boosting.log_loss import (
+    SCORE_BITS,
+    Gradients,
+    GradientTables,
+    gradient_tables,
+    log_loss_gradients,
+    mean_log_loss,
+    start_scores,
+)
 from arraylearn.grow.columns import Columns
-from arraylearn.grow.histograms.choose import choose_body
-from arraylearn.grow.histograms.node_blocks import add_to_sides
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.formulas import unpack
+from arraylearn.grow.histograms.newton_trees import (
+    NewtonRule,
+    NewtonTree,
+    PackedGradients,
+    divide_as,
+    grow_newton_tree,
+    side_values,
+)
+from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
+from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
-__all__ = ["Boosting", "BoostingRows", "Holdout", "Plan", "boost"]
+__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost"]
+
+# One step of a tree moves a score by no more than this, in units of the log odds.
+_LONGEST_STEP = 16.0
+
+
+class BoostingRule(NamedTuple):
+    """How the trees of a round grow."""
+
+    limits: Limits  # `min_samples_leaf` counts rows of average hessian
+    newton: NewtonRule
+    learning_rate: float
 
 
 class Plan(NamedTuple):
@@ -140,7 +168,7 @@ def _add_round(
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
     trees = []
-    for c, grown in enumerate(grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
+    for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
         trees.append(grown.tree)
         if rows.shape[0] == n:
             scores[c, :] = _step(place, columns, grown, scores[c, :])
@@ -151,17 +179,17 @@ def _add_round(
 
 def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: Array) -> Gradients:
     """Return the gradients of all rows."""
-    if isinstance(choose_body(place, math.prod(sample.columns.bins.shape)), str):
+    if why_not_compiled(place, math.prod(sample.columns.bins.shape)) is not None:
         return log_loss_gradients(place.xp, tables, scores, sample.codes, sample.weights)
-    from arraylearn.boosting import gradients_cpu
+    from arraylearn.boosting import log_loss_cpu
 
-    return Gradients(*gradients_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
+    return Gradients(*log_loss_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
 
 
 def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array:
     """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
     given = columns.bins, grown.order, grown.splits, grown.steps
-    if isinstance(choose_body(place, math.prod(columns.bins.shape)), str):
+    if why_not_compiled(place, math.prod(columns.bins.shape)) is not None:
         return add_to_sides(place.xp, scores, *given)
     from arraylearn.grow.histograms import node_blocks_cpu
 
@@ -172,3 +200,99 @@ def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> A
     """Return what the trees of a round add to the scores (k, n) of rows."""
     packed, value = pack_grown(place, trees, columns.bins.shape[0], columns.n_numeric, columns.n_bins)
     return sum_scores(place.xp, bins, packed, value, len(trees))
+
+
+# ---- the trees of a round
+
+
+class Growth(NamedTuple):
+    """A grown tree and where the training rows ended."""
+
+    tree: Trees  # with the steps of its leaves as values
+    order: Array  # (m,) row ids
+    splits: BlockSplits  # blocks of `order`; the last level is described here and not sorted
+    steps: tuple[list[int], list[int]]  # of the left and the right side of each block
+
+
+def _grow_trees(
+    place: Place,
+    columns: Columns,
+    gradients: Gradients,
+    rows: Array,
+    rule: BoostingRule,
+    units: Array,
+    is_used: Sequence[Array | None],
+) -> Iterator[Growth]:
+    """Grow a tree for each line of `gradients` on `rows`, which ascend; its order lasts until the next one.
+
+    `units` comes from `NewtonRule.in_units`; `is_used` (d,) marks the columns that each tree may split.
+    """
+    for c, used in enumerate(is_used):
+        given = PackedGradients(gradients.packed[c, :], gradients.shifts[c : c + 1], units)
+        grown = grow_newton_tree(place, columns, given, rows, rule.limits, rule.newton, used)
+        yield _finish(place, columns, grown, rule)
+
+
+def _finish(place: Place, columns: Columns, grown: NewtonTree, rule: BoostingRule) -> Growth:
+    """Give the nodes their steps, and describe what each row adds to its score."""
+    nodes = _step_nodes(grown, rule)
+    start, size = nodes.rows
+    left = nodes.first_child
+    inner = np.nonzero(left != LEAF)[0]
+    parents = inner[start[left[inner]] < 0]
+    tree, leaf = _cut_back(nodes, rule.limits.max_leaf_nodes)
+    step = tree.value[leaf]
+    ends = np.nonzero((left == LEAF) & (start >= 0))[0]
+    below = left[parents]
+    steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
+    split = divide_as(place, columns, nodes, parents)
+    # blocks of leaves come after those that are split; no bin is above such a threshold
+    kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
+    starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split[:4], kept, strict=True))
+    blocks = BlockSplits(starts, sizes, features, thresholds, split.goes_right)
+    return Growth(tree, grown.order, blocks, (steps_left, steps_right))
+
+
+def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:
+    """Return the nodes with their gains, and their values in units of the scores."""
+    nodes = grown.nodes
+    gradient, hessian = (part * grown.unit for part in unpack(nodes.sums[:, 0]))
+    bounds = None if nodes.bounds is None else nodes.bounds.T
+    value, score = side_values(gradient, hessian, rule.newton.l2, bounds)
+    gain = np.zeros(value.shape[0])
+    inner = np.nonzero(nodes.first_child != LEAF)[0]
+    left = nodes.first_child[inner]
+    gain[inner] = score[left] + score[left + 1] - score[inner]
+    step = np.minimum(np.maximum(rule.learning_rate * value, -_LONGEST_STEP), _LONGEST_STEP)
+    return nodes._replace(gain=gain, value=np.astype(np.round(step * (1 << SCORE_BITS)), np.int64))
+
+
+def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, Any]:
+    """Return the tree of the leaves that count, and the node of it that stands for each node's rows."""
+    n = nodes.feature.shape[0]
+    leaf = np.arange(n)
+    if max_leaf_nodes is None:
+        return nodes, leaf
+    split = np.zeros(n, dtype=bool)
+    split[list(best_first(nodes.gain, nodes.first_child, max_leaf_nodes))] = True
+    child = np.where(split, nodes.first_child, LEAF)
+    is_kept = np.zeros(n, dtype=bool)
+    is_kept[0] = True
+    for node in np.nonzero(nodes.first_child != LEAF)[0].tolist():  # parents come before their children
+        below = nodes.first_child[node] + np.arange(2)
+        is_kept[below] = is_kept[node] and child[node] != LEAF
+        leaf[below] = np.where(is_kept[below], below, leaf[node])
+    kept = np.nonzero(is_kept)[0]
+    number = np.cumulative_sum(np.astype(is_kept, np.int64)) - 1
+    child = np.where(child[kept] == LEAF, LEAF, number[child[kept]])
+    fields = {
+        name: part[kept]
+        for name, part in nodes._asdict().items()
+        if part is not None and name not in ("roots", "rows")
+    }
+    tree = nodes._replace(**fields)._replace(first_child=child, rows=None)
+    is_leaf = child == LEAF
+    tree = tree._replace(
+        feature=np.where(is_leaf, LEAF, tree.feature), gain=np.where(is_leaf, 0.0, tree.gain)
+    )
+    return tree, number[leaf]

@@ -1,4 +1,4 @@
-"""Growth, level by level: all nodes of a level are split at once, whatever the library."""
+"""One classification tree: thresholds from a finder, nominal branches, missing values and surrogates."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from arraylearn.grow.finish import Rest
 from arraylearn.grow.histograms.bin_finder import BinnedFinder, cut_at_quantiles
 from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
 from arraylearn.grow.histograms.distinct_finder import DistinctFinder, find_distinct
+from arraylearn.grow.loop import grow_levels
 from arraylearn.grow.nodes import Tree
 from arraylearn.grow.rows import (
     Entries,
@@ -38,7 +39,7 @@ from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns
 from arraylearn.grow.trees import Limits
 from arraylearn.table import Table
 
-__all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
+__all__ = ["Finder", "grow_binned", "grow_clouds", "grow_exact"]
 
 
 class NodeChoice(NamedTuple):
@@ -73,7 +74,7 @@ class Finder(Protocol):
         """Grow all that is below a level at once; None where that has to go level by level."""
 
 
-def grow(
+def _grow(
     place: Place,
     finder: Finder,
     lists: Array,
@@ -96,17 +97,9 @@ def grow(
     generator : numpy.random.Generator, optional
         Draws the columns of each node where ``limits.max_features`` is set.
     """
-    builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
-    level = _first_level(place, finder.rows, builder, lists)
-    while level is not None:
-        if (rest := finder.finish(level, limits)) is not None:
-            builder.add_all(level.ids, rest.nodes, rest.threshold)
-            break
-        allowed = _draw_columns(place, finder.rows, level, limits, generator)
-        choice = _choose(place, finder, level, rule, allowed)
-        step = _step_at_cut if choice.cut is not None else _step_by_value
-        level = step(place, finder, level, rule, builder, choice)
-    return builder.finish(place)
+    program = _OneTree(place, finder, rule, limits, generator)
+    grow_levels(program, program.first_level(lists))
+    return program.builder.finish(place)
 
 
 def grow_exact(
@@ -126,15 +119,15 @@ def grow_exact(
         distinct = find_distinct(place, rows)
         if distinct is not None:
             counting = DistinctFinder(place, rows, rule, *distinct)
-            return grow(place, counting, counting.lists, rule, limits, generator)
+            return _grow(place, counting, counting.lists, rule, limits, generator)
     lists = presort(place, rows, None if find_order is None else find_order(rows))
-    return grow(place, ExactFinder(place, rows, rule), lists, rule, limits, generator)
+    return _grow(place, ExactFinder(place, rows, rule), lists, rule, limits, generator)
 
 
 def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Tree:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     finder = BinnedFinder(place, rows, rule)
-    return grow(place, finder, finder.lists, rule, limits, generator)
+    return _grow(place, finder, finder.lists, rule, limits, generator)
 
 
 def grow_clouds(
@@ -153,7 +146,7 @@ def grow_clouds(
     bins, edges = cut_at_quantiles(place, table, n_bins)
     bins = place.xp.take(bins, from_host(rows.order, place), axis=1)
     finder = CloudsFinder(place, rows, rule, bins, edges, is_estimating=is_estimating)
-    return grow(place, finder, finder.lists, rule, limits, generator), finder.report
+    return _grow(place, finder, finder.lists, rule, limits, generator), finder.report
 
 
 def _is_multiway(rows: Rows, rule: SplitRule) -> bool:
@@ -170,28 +163,78 @@ def _is_float(rows: Rows) -> bool:
     return rows.weights is not None and "float" in str(rows.weights.dtype)
 
 
-def _first_level(place: Place, rows: Rows, builder: Builder, lists: Array) -> Level | None:
-    counts = builder.levels[0]["counts"]
-    if not bool(builder.may_split(counts)[0]):
-        return None
-    ids, sizes = np.zeros(1, dtype=np.int64), np.asarray([rows.n_rows])
-    entries = Entries(rows.labels, rows.weights)
-    return level_of(place, ids, _whole_counts(rows, counts), sizes, 0, lists, entries)
-
-
 def _whole_counts(rows: Rows, counts: Any) -> Any:
     """Make integers of the counts of whole rows again, after their trip as floats."""
     return counts if _is_float(rows) else np.astype(counts, np.int64)
 
 
-def _draw_columns(place: Place, rows: Rows, level: Level, limits: Limits, generator: Any) -> Array | None:
-    """Draw which columns each node may use: bool (d, k), or None for all."""
-    d = len(rows.column_order)
-    if limits.max_features is None or limits.max_features >= d:
+class _LevelSplits(NamedTuple):
+    """The best splits of a level, and how its rows go down."""
+
+    splits: Splits  # read by the host
+    cut: Any  # `ListSplits`: where the lists of the nodes are cut; None: rows go by value
+    branch_at: Array | None  # (m,) branch of the row at each position, where they go by value
+
+
+class _OneTree:
+    """A tree that grows level by level, for `grow_levels`."""
+
+    def __init__(self, place: Place, finder: Finder, rule: SplitRule, limits: Limits, generator: Any) -> None:
+        self.place, self.finder, self.rule, self.limits = place, finder, rule, limits
+        self.generator = generator
+        self.builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
+
+    def first_level(self, lists: Array) -> Level | None:
+        """Return the root, if it may be split."""
+        rows, counts = self.finder.rows, self.builder.levels[0]["counts"]
+        if not bool(self.builder.may_split(counts)[0]):
+            return None
+        ids, sizes = np.zeros(1, dtype=np.int64), np.asarray([rows.n_rows])
+        entries = Entries(rows.labels, rows.weights)
+        return self._finish(level_of(self.place, ids, _whole_counts(rows, counts), sizes, 0, lists, entries))
+
+    def _finish(self, level: Level) -> Level | None:
+        """Let a compiled body grow all that is below a level; return the level where none serves."""
+        rest = self.finder.finish(level, self.limits)
+        if rest is None:
+            return level
+        self.builder.add_all(level.ids, rest.nodes, rest.threshold)
         return None
-    keys = generator.random((level.n_nodes, d))
-    rank = np.argsort(np.argsort(keys, axis=1, stable=True), axis=1, stable=True)
-    return from_host(np.permute_dims(rank < limits.max_features, (1, 0)), place)
+
+    def search(self, level: Level) -> _LevelSplits:
+        """Find the best split of each node, and count the classes of its children."""
+        place, rows, rule = self.place, self.finder.rows, self.rule
+        choice = _choose(place, self.finder, level, rule, self._draw_columns(level))
+        if choice.cut is not None:
+            return _LevelSplits(_read_cuts(place, level, choice, choice.cut), choice.cut, None)
+        branch_at, surrogates = _route(place, rows, level, rule, choice)
+        places = _child_places(place, rows, level, rule, choice)
+        splits = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
+        return _LevelSplits(splits, None, branch_at)
+
+    def _draw_columns(self, level: Level) -> Array | None:
+        """Draw which columns each node may use: bool (d, k), or None for all."""
+        d, most = len(self.finder.rows.column_order), self.limits.max_features
+        if most is None or most >= d:
+            return None
+        keys = self.generator.random((level.n_nodes, d))
+        rank = np.argsort(np.argsort(keys, axis=1, stable=True), axis=1, stable=True)
+        return from_host(np.permute_dims(rank < most, (1, 0)), self.place)
+
+    def add(self, level: Level, found: _LevelSplits) -> NextLevel:
+        """Split the nodes that gain enough."""
+        return self.builder.add(level.ids, found.splits)
+
+    def divide(self, level: Level, found: _LevelSplits, children: NextLevel) -> Level | None:
+        """Lay out the rows of the children that may be split."""
+        if children.ids.shape[0] == 0:
+            return None
+        place, rows = self.place, self.finder.rows
+        if found.branch_at is None:
+            new = _cut_lists(place, rows, level, found.cut, children)
+        else:
+            new = _send_rows(place, rows, level, self.rule, children, found.splits, found.branch_at)
+        return self._finish(self.finder.follow(level, children, new))
 
 
 # ---- the best split of each node
@@ -221,19 +264,15 @@ def _choose(place: Place, finder: Finder, level: Level, rule: SplitRule, allowed
 # ---- the rows go down
 
 
-def _step_at_cut(
-    place: Place, finder: Finder, level: Level, rule: SplitRule, builder: Builder, choice: NodeChoice
-) -> Level | None:
-    """Split the nodes where a list of each is cut, and lay out the rows of the next level."""
-    xp, cut = place.xp, choice.cut
-    assert cut is not None
+def _read_cuts(place: Place, level: Level, choice: NodeChoice, cut: ListSplits) -> Splits:
+    """Read the splits of nodes where a list of each is cut."""
     results = choice.column, choice.gain, choice.score, choice.threshold, choice.missing_left, cut.left
     column, gain, score, threshold, missing_left, left = read_together(place, *results)
     left = np.astype(left, np.int64)
     k, c = left.shape
     counts = np.reshape(np.stack((left, level.counts - left), axis=1), (2 * k, c))
     nothing = np.zeros((k, c), dtype=np.int64)
-    splits = Splits(
+    return Splits(
         np.astype(column, np.int64),
         _rounded(gain),
         _rounded(score),
@@ -248,31 +287,16 @@ def _step_at_cut(
         None,
         None,
     )
-    step = builder.add(level.ids, splits)
-    if step.ids.shape[0] == 0:
-        return None
-    is_live = np.reshape(step.is_live, (k, 2))
+
+
+def _cut_lists(place: Place, rows: Rows, level: Level, cut: ListSplits, step: NextLevel) -> Level:
+    """Lay out the rows of the next level where a list of each node is cut."""
+    is_live = np.reshape(step.is_live, (level.n_nodes, 2))
     branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
-    sizes, n_rows = step.branch_sizes, finder.rows.n_rows
-    lists = divide_lists(xp, level.lists, cut, level.block_at, branches, sizes, n_rows)
+    sizes = step.branch_sizes
+    lists = divide_lists(place.xp, level.lists, cut, level.block_at, branches, sizes, rows.n_rows)
     entries = Entries(level.labels, level.weights, level.source)
-    new = level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)
-    return finder.follow(level, step, new)
-
-
-def _step_by_value(
-    place: Place, finder: Finder, level: Level, rule: SplitRule, builder: Builder, choice: NodeChoice
-) -> Level | None:
-    """Send each row down by its value, and lay out the rows of the next level."""
-    rows = finder.rows
-    branch_at, surrogates = _route(place, rows, level, rule, choice)
-    places = _child_places(place, rows, level, rule, choice)
-    splits = _read_splits(place, rows, level, choice, branch_at, places, surrogates)
-    step = builder.add(level.ids, splits)
-    if step.ids.shape[0] == 0:
-        return None
-    new = _next_level(place, rows, level, rule, step, splits, branch_at)
-    return finder.follow(level, step, new)
+    return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)
 
 
 def _route(
@@ -377,7 +401,7 @@ def _rounded(values: Any) -> Any:
     return np.astype(np.astype(values, np.float32), np.float64)
 
 
-def _next_level(
+def _send_rows(
     place: Place,
     rows: Rows,
     level: Level,
@@ -386,6 +410,7 @@ def _next_level(
     splits: Splits,
     branch_at: Array,
 ) -> Level:
+    """Lay out the rows of the next level where each row takes a branch by its value."""
     xp, members = place.xp, level.members
     entries = Entries(level.labels, level.weights, level.source)
     lists, block_at = level.lists, level.block_at

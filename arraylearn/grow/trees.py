@@ -59,11 +59,11 @@ class Trees(NamedTuple):
     depth: Any  # (m,) int32: 0 for a root
     gain: Any  # (m,) float: of the split
     sums: Any  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
-    missing_right: Any | None = None  # (m,) bool: whether missing values go right; None: there are none
-    rows: Any | None = None  # (2, m) int64: the first row of a leaf in the final order, and their number
-    bounds: Any | None = None  # (m, 2) float64: least and greatest value that a node may have
-    sets: Any | None = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
-    value: Any | None = None  # (m,) int64: what a leaf adds to the score of its rows
+    missing_right: Any = None  # (m,) bool: whether missing values go right; None: there are none
+    rows: Any = None  # (2, m) int64: the first row of a leaf in the final order, and their number
+    bounds: Any = None  # (m, 2) float64: least and greatest value that a node may have
+    sets: Any = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
+    value: Any = None  # (m,) int64: what a leaf adds to the score of its rows
 
 
 class Cuts(NamedTuple):
@@ -73,9 +73,9 @@ class Cuts(NamedTuple):
     feature: Any  # (k,)
     low: Any  # (k,) rows up to it go left
     sums: Any  # (k, 2, w) of the left and the right side
-    gain: Any | None = None  # (k,)
-    missing_right: Any | None = None  # (k,) bool
-    sets: Any | None = None  # (k, n_bins) bool
+    gain: Any = None  # (k,)
+    missing_right: Any = None  # (k,) bool
+    sets: Any = None  # (k, n_bins) bool
 
 
 class TreeLevels:

@@ -30,7 +30,7 @@ from arraylearn.backend.arrays.segments import (
 )
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.random import as_generator
-from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
+from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.native import portable_only
-from arraylearn.boosting.gradients import (
+from arraylearn.boosting.log_loss import (
     SCORE_BITS,
     gradient_tables,
     log_loss_gradients,

@@ -11,7 +11,7 @@ import arraylearn as al
 from arraylearn.backend.arrays.bins import bin_columns
 from arraylearn.backend.native import portable_only
 from arraylearn.backend.tuning import tuned
-from arraylearn.boosting.gradients import gradient_tables, log_loss_gradients
+from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
 from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
@@ -20,7 +20,7 @@ from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 
-from arraylearn.boosting import gradients_cpu
+from arraylearn.boosting import log_loss_cpu
 from arraylearn.grow.histograms import node_blocks_cpu
 
 
@@ -82,7 +82,7 @@ def test_gradients(n_threads, k, n, weighted):
     weights = rng.random(n).astype(np.float32) if weighted else None
     tables = gradient_tables(np, "cpu", k)
     expected = log_loss_gradients(np, tables, scores, codes, weights)
-    found = gradients_cpu.log_loss_gradients(*tables, scores, codes, weights)
+    found = log_loss_cpu.log_loss_gradients(*tables, scores, codes, weights)
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other, rtol=0, atol=0)
 

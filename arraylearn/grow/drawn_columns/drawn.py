@@ -70,7 +70,7 @@ class _DrawnLevel(NamedTuple):
     entries: Array  # (m,) int64: row, weight and class
 
 
-class _Found(NamedTuple):
+class _DrawnCuts(NamedTuple):
     """The best cut of each node, on the host."""
 
     cuts: Cuts
@@ -191,7 +191,7 @@ class _DrawnLevels:
         entries = compress(xp, level.entries, keep, int(np.sum(level.sizes[is_kept])))
         return _DrawnLevel._make((*(part[is_kept] for part in level[:-1]), entries))
 
-    def search(self, level: _DrawnLevel) -> _Found:
+    def search(self, level: _DrawnLevel) -> _DrawnCuts:
         """Find the cuts of all nodes; one sync, or two where the drawn columns of a node cannot be cut."""
         columns, d = self.plan.columns, int(self.bins.shape[1])
         draw = level.seeds % np.asarray(columns.shape[0], dtype=np.uint64)
@@ -209,7 +209,7 @@ class _DrawnLevels:
             field[at] = some
         return found
 
-    def _cut_among(self, level: _DrawnLevel, columns: Any) -> _Found:
+    def _cut_among(self, level: _DrawnLevel, columns: Any) -> _DrawnCuts:
         """Find the cuts of nodes, each among columns (k, f) of its own; one sync."""
         xp, place, k = self.place.xp, self.place, level.ids.shape[0]
         draws = None
@@ -234,13 +234,13 @@ class _DrawnLevels:
         left = read[4 * k :].reshape(level.counts.shape)
         sums = np.stack((left, level.counts - left), axis=1)
         cuts = Cuts(is_split > 0, columns[np.arange(k), choice], cut, sums)
-        return _Found(cuts, np.stack((n_left, level.sizes - n_left), axis=1))
+        return _DrawnCuts(cuts, np.stack((n_left, level.sizes - n_left), axis=1))
 
-    def add(self, level: _DrawnLevel, found: _Found) -> Any:
+    def add(self, level: _DrawnLevel, found: _DrawnCuts) -> Any:
         """Write the cuts into the trees; return the left child of each node."""
         return self.trees.add(level.ids, found.cuts)
 
-    def divide(self, level: _DrawnLevel, found: _Found, children: Any) -> _DrawnLevel | None:
+    def divide(self, level: _DrawnLevel, found: _DrawnCuts, children: Any) -> _DrawnLevel | None:
         """Lay out the rows of the children that may be split: left ones first, then right ones."""
         if self.trees.depth == self.plan.limits.max_depth:
             return None

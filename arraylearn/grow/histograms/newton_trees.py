@@ -99,7 +99,7 @@ def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> t
 def divide_as(place: Place, columns: Columns, nodes: Trees, parents: Any) -> BlockSplits:
     """Describe how the rows of inner nodes are divided."""
     feature, low, sets = nodes.feature[parents], nodes.low[parents], None
-    missing_right = None if nodes.missing_right is None else nodes.missing_right[parents]
+    missing_right = nodes.missing_right[parents]
     if parents.shape[0] and (columns.missing or nodes.sets is not None):
         goes_right = np.arange(columns.n_bins) > low[:, None]
         goes_right[:, -1] = missing_right
@@ -107,7 +107,6 @@ def divide_as(place: Place, columns: Columns, nodes: Trees, parents: Any) -> Blo
             is_nominal = feature >= columns.n_numeric
             goes_right[is_nominal] = nodes.sets[parents][is_nominal] > 0
         sets = from_host(goes_right, place)
-    assert nodes.rows is not None
     return _describe(columns, nodes.rows[:, parents], feature, low, missing_right, sets)
 
 
@@ -118,7 +117,8 @@ def _describe(
     if sets is not None:
         is_left = ~missing_right & np.isin(feature, columns.missing)
         low = np.where((feature < columns.n_numeric) & ~is_left, low, -1)
-    return BlockSplits(*rows.tolist(), feature.tolist(), low.tolist(), sets)
+    starts, sizes = rows.tolist()
+    return BlockSplits(starts, sizes, feature.tolist(), low.tolist(), sets)
 
 
 # ---- the compiled body
@@ -173,7 +173,8 @@ def _grow_compiled(
     )
     packed = gradients.packed
     total = packed.sum() if m == n else packed.take(rows).sum()
-    return NewtonTree(*body.grow_tree(buffers, plan, rows, packed, total), unit)
+    nodes, order = body.grow_tree(buffers, plan, rows, packed, total)
+    return NewtonTree(nodes, order, unit)
 
 
 # ---- the array program
@@ -185,17 +186,17 @@ class _NewtonLevel(NamedTuple):
     ids: Any  # (k,) int64 on the host, like all but the sums
     start: Any  # (k,) of the rows of each node in the order
     size: Any  # (k,)
-    bounds: Any | None  # (2, k) least and greatest value
+    bounds: Any  # (2, k) least and greatest value; None: without limits
     running: Array  # (k, d, n_bins) running sums over the bins
 
 
-class _Found(NamedTuple):
+class _NewtonSplits(NamedTuple):
     """The best splits of the nodes of a level."""
 
     cuts: Cuts
     hessian: Any  # (2, k) of both sides
     value: Any  # (2, k) what the score of each should change by
-    goes_right: Array | None  # (k, n_bins) at the place, where a position does not say it all
+    goes_right: Array | None  # (k, n_bins) at the place, where a position is not enough
 
 
 class _NewtonLevels:
@@ -237,7 +238,7 @@ class _NewtonLevels:
         packed = self.gradients.packed
         return block_histograms(self.place.xp, columns.bins, packed, self.order, *blocks, columns.n_bins)
 
-    def search(self, level: _NewtonLevel) -> _Found:
+    def search(self, level: _NewtonLevel) -> _NewtonSplits:
         """Find the best split of each node; its gain is computed on the host, the same on every backend."""
         xp, limits, rule = self.place.xp, self.limits, self.rule
         least = limits.min_samples_leaf / level.size
@@ -271,7 +272,7 @@ class _NewtonLevels:
         sums = np.stack((left, total - left), axis=1)[:, :, None]
         is_split = self._may_count(level.ids, gain)
         cuts = Cuts(is_split, feature, position, sums, gain, ~is_missing_left, sets)
-        return _Found(cuts, hessian[:2], value[:2], best.goes_right)
+        return _NewtonSplits(cuts, hessian[:2], value[:2], best.goes_right)
 
     def _read(self, best: GradientSplits) -> tuple[Any, Any, Any, Any, Any]:
         """Read cell, left and total sum, side of missing values and sets of the best splits in one sync."""
@@ -304,7 +305,7 @@ class _NewtonLevels:
         hopeful = best_first(gains, self.trees.join("first_child"), self.limits.max_leaf_nodes)
         return able & np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
 
-    def add(self, level: _NewtonLevel, found: _Found) -> Any:
+    def add(self, level: _NewtonLevel, found: _NewtonSplits) -> Any:
         """Write the splits into the tree; return the left child of each node."""
         left = self.trees.add(level.ids, found.cuts)
         if self.rule.trend is not None and bool(np.any(left != LEAF)):
@@ -314,7 +315,7 @@ class _NewtonLevels:
             self.bounds.append(_pass_bounds_on(*given))
         return left
 
-    def divide(self, level: _NewtonLevel, found: _Found, children: Any) -> _NewtonLevel | None:
+    def divide(self, level: _NewtonLevel, found: _NewtonSplits, children: Any) -> _NewtonLevel | None:
         """Sort the rows of the nodes that are split, and sum those of their children."""
         chosen = _in_order(children)
         if not chosen.shape[0]:
@@ -334,7 +335,9 @@ class _NewtonLevels:
         self.rows.append(np.stack((starts.T.reshape(-1), sizes.T.reshape(-1))))
         return self._next_level(level, found, chosen, children[chosen])
 
-    def _next_level(self, level: _NewtonLevel, found: _Found, chosen: Any, left: Any) -> _NewtonLevel | None:
+    def _next_level(
+        self, level: _NewtonLevel, found: _NewtonSplits, chosen: Any, left: Any
+    ) -> _NewtonLevel | None:
         """Sum the rows of the smaller children; the larger ones are what remains of their parents."""
         xp, limits = self.place.xp, self.limits
         size = self.rows[-1][1].reshape(-1, 2)

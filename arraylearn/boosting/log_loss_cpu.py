@@ -10,8 +10,14 @@ import numpy as np
 from arraylearn.backend.cpu.jit import compiled, compiled_part
 from arraylearn.backend.cpu.portions import even_portions
 from arraylearn.backend.threads import parallel_map
-from arraylearn.boosting.gradients import SCORE_BITS
-from arraylearn.boosting.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
+from arraylearn.boosting.log_loss import (
+    CELL_BITS,
+    LAST_SCORE,
+    SCORE_BITS,
+    STEP_BITS,
+    TABLE_END,
+    sigmoid_units,
+)
 from arraylearn.grow.formulas import GRADIENT_BITS
 
 Host = np.ndarray[Any, Any]
@@ -30,7 +36,7 @@ _LOWER_HALF = (1 << 32) - 1
 def log_loss_gradients(
     first: Host, second: Host, scores: Host, codes: Host, weights: Host | None
 ) -> tuple[Host, Host]:
-    """Return the fields of `Gradients`: see `arraylearn.boosting.gradients.log_loss_gradients`."""
+    """Return the fields of `Gradients`: see `arraylearn.boosting.log_loss.log_loss_gradients`."""
     k, n = scores.shape
     packed = np.empty((k, n), dtype=np.int64)
     heavy = np.empty(0, dtype=np.float32) if weights is None else np.ascontiguousarray(weights)

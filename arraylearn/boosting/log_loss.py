@@ -1,36 +1,86 @@
-"""Gradients of the log loss as packed integers, the same bits on every backend.
+"""The log loss of integer scores: where boosting starts, how far it has come, and its gradients.
 
-Gradient and hessian of a row are rounded to integers and packed into one int64 (hessian in the upper half),
-so that one addition adds both and no sum depends on its order. Scores are integers too, in units of
-``2**-SCORE_BITS``.
+Scores are integers in units of ``2**-SCORE_BITS``. Gradient and hessian of a row are looked up in tables,
+rounded to integers and packed into one int64 (hessian in the upper half), so that one addition adds both and
+no sum depends on its order: the same bits on every backend.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Device, Namespace
-from arraylearn.backend.namespace import Place, from_host
-from arraylearn.boosting.score_tables import (
-    CELL_BITS,
-    LAST_SCORE,
-    SCORE_BITS,
-    STEP_BITS,
-    TABLE_END,
-    exponential_table,
-    sigmoid_units,
-)
+from arraylearn.backend.arrays.linear import logsumexp
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.formulas import GRADIENT_BITS
 
 __all__ = [
+    "CELL_BITS",
+    "LAST_SCORE",
     "SCORE_BITS",
+    "STEP_BITS",
+    "TABLE_END",
+    "ExponentialTable",
     "GradientTables",
     "Gradients",
+    "exponential_table",
     "gradient_tables",
     "log_loss_gradients",
+    "mean_log_loss",
+    "sigmoid_units",
+    "start_scores",
 ]
+
+Host = np.ndarray[Any, Any]
+
+# Scores are integers in units of 2**-SCORE_BITS.
+SCORE_BITS = 20
+# The exponential of -24 to 0 at a step of 1/64 with straight lines between: right to 3e-5 of its value.
+TABLE_END = 24
+STEP_BITS = 6
+# The sigmoid from -20 to 20 at a step of 2**-12, the nearest entry: right to 3e-5.
+LAST_SCORE = 20
+CELL_BITS = 12
+
+
+class ExponentialTable(NamedTuple):
+    """The exponential of scores up to 0."""
+
+    values: Host  # float32 at each step from -TABLE_END on
+    slopes: Host  # float32 per unit of the score, after each step
+
+
+@cache
+def exponential_table() -> ExponentialTable:
+    """Make the table of the exponential."""
+    steps = 1 << STEP_BITS
+    values = [math.exp(i / steps) for i in range(-TABLE_END * steps, 1)]
+    per_unit = 2.0 ** (STEP_BITS - SCORE_BITS)
+    slopes = [(after - before) * per_unit for before, after in pairwise(values)]
+    return ExponentialTable(
+        np.asarray(values, dtype=np.float32), np.asarray([*slopes, 0.0], dtype=np.float32)
+    )
+
+
+@cache
+def sigmoid_units() -> Host:
+    """Return int64 (2, 2 m): gradient and hessian of the m scores for class 0, then for class 1.
+
+    In units of ``2**-GRADIENT_BITS``; entry i belongs to the score ``i * 2**-CELL_BITS - LAST_SCORE``.
+    """
+    end = LAST_SCORE << CELL_BITS
+    p = 1.0 / (1.0 + np.exp(-np.arange(-end, end + 1) * 2.0**-CELL_BITS))
+    one = 1 << GRADIENT_BITS
+    gradient = np.rint(p * one).astype(np.int64)
+    hessian = np.rint(p * (1.0 - p) * one).astype(np.int64)
+    return np.stack((np.concatenate((gradient, gradient - one)), np.concatenate((hessian, hessian))))
 
 
 class GradientTables(NamedTuple):
@@ -128,3 +178,30 @@ def _bound(xp: Namespace, scores: Array, low: int, high: int) -> Array:
     device = array_api_compat.device(scores)
     bounds = xp.asarray([low, high], dtype=scores.dtype, device=device)
     return xp.minimum(xp.maximum(scores, bounds[0]), bounds[1])
+
+
+def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: int) -> list[int]:
+    """Return the log odds of two classes, or the log shares of more, as scores; the host syncs."""
+    counts = histogram(place.xp, codes, n_classes, weights)
+    shares: list[float] = to_host(counts).tolist()
+    # a class whose rows all weigh nothing is as rare as can be
+    logs = [math.log(max(share, 1e-9 * sum(shares))) for share in shares]
+    starts = [logs[1] - logs[0]] if n_classes == 2 else [x - sum(logs) / n_classes for x in logs]
+    return [round(x * (1 << SCORE_BITS)) for x in starts]
+
+
+def mean_log_loss(place: Place, scores: Array, codes: Array, weights: Array | None) -> float:
+    r"""Return the weighted mean of :math:`-\log p_{y}`; the host syncs."""
+    xp, dtype = place.xp, accumulator_dtype(place)
+    odds = xp.astype(scores, dtype) * 2.0**-SCORE_BITS
+    if scores.shape[0] == 1:
+        margin = xp.where(codes == 1, odds[0, :], -odds[0, :])
+        small = xp.where(margin > 0, -margin, margin)
+        losses = xp.log1p(xp.exp(small)) + xp.where(margin > 0, 0.0, -margin)
+    else:
+        chosen = xp.take_along_axis(odds, codes[None, :], axis=0)[0, :]
+        losses = logsumexp(xp, odds, axis=0) - chosen
+    if weights is None:
+        return float(xp.mean(losses))
+    weights = xp.astype(weights, dtype)
+    return float(xp.sum(losses * weights) / xp.sum(weights))
