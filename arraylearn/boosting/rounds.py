@@ -270,28 +270,26 @@ def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:
 def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, Any]:
     """Return the tree of the leaves that count, and the node of it that stands for each node's rows."""
     n = nodes.feature.shape[0]
-    leaf = np.arange(n)
     if max_leaf_nodes is None:
-        return nodes, leaf
-    split = np.zeros(n, dtype=bool)
-    split[list(best_first(nodes.gain, nodes.first_child, max_leaf_nodes))] = True
-    child = np.where(split, nodes.first_child, LEAF)
-    is_kept = np.zeros(n, dtype=bool)
-    is_kept[0] = True
-    for node in np.nonzero(nodes.first_child != LEAF)[0].tolist():  # parents come before their children
-        below = nodes.first_child[node] + np.arange(2)
-        is_kept[below] = is_kept[node] and child[node] != LEAF
-        leaf[below] = np.where(is_kept[below], below, leaf[node])
+        return nodes, np.arange(n)
+    split = best_first(nodes.gain, nodes.first_child, max_leaf_nodes)
+    kept_nodes, leaf_of = [True] * n, list(range(n))
+    for node, below in enumerate(nodes.first_child.tolist()):  # parents come before their children
+        if below != LEAF and not (kept_nodes[node] and node in split):
+            for child_node in (below, below + 1):
+                kept_nodes[child_node], leaf_of[child_node] = False, leaf_of[node]
+    is_kept, leaf = np.asarray(kept_nodes), np.asarray(leaf_of)
     kept = np.nonzero(is_kept)[0]
     number = np.cumulative_sum(np.astype(is_kept, np.int64)) - 1
-    child = np.where(child[kept] == LEAF, LEAF, number[child[kept]])
+    child = nodes.first_child[kept]
+    is_leaf = (child == LEAF) | ~np.isin(kept, list(split))
+    child = np.where(is_leaf, LEAF, number[child])
     fields = {
         name: part[kept]
         for name, part in nodes._asdict().items()
         if part is not None and name not in ("roots", "rows")
     }
     tree = nodes._replace(**fields)._replace(first_child=child, rows=None)
-    is_leaf = child == LEAF
     tree = tree._replace(
         feature=np.where(is_leaf, LEAF, tree.feature), gain=np.where(is_leaf, 0.0, tree.gain)
     )
