@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.cpu.jit import compiled, compiled_part
-from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.gradients import GRADIENT_BITS, SCORE_BITS
 from arraylearn.boosting.score_tables import CELL_BITS, LAST_SCORE, STEP_BITS, TABLE_END, sigmoid_units
 

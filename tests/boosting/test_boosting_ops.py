@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.boosting.gradients import (
     GRADIENT_BITS,
     SCORE_BITS,
