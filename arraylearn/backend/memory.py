@@ -91,19 +91,19 @@ def row_chunks(n_rows: int, bytes_per_row: int, *, most: int | None = None) -> I
         yield slice(start, min(start + size, n_rows))
 
 
-def with_smaller_chunks(function: Function) -> Function:
+def with_smaller_chunks(function: Function, n_halvings: int = 0) -> Function:
     """Let a public function (or a method) repeat itself with smaller chunks when memory runs out.
 
     After a real out-of-memory it is called again with half the budget, a few times: everything that cuts its
     rows by `row_chunks` then takes smaller chunks. It must be safe to repeat. What fails with the smallest
-    budget raises `MemoryBudgetError`.
+    budget raises `MemoryBudgetError`. The first call has `n_halvings` behind it.
     """
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        budget, n_halvings = get_memory_budget(), 0
-        while True:
-            token = _reduced.set(max(1, budget >> n_halvings)) if n_halvings else None
+        budget = get_memory_budget()
+        for n in range(n_halvings, _HALVINGS + 1):
+            token = _reduced.set(max(1, budget >> n)) if n else None
             try:
                 return function(*arguments, **options)
             except Exception as error:
@@ -113,13 +113,11 @@ def with_smaller_chunks(function: Function) -> Function:
             finally:
                 if token is not None:
                     _reduced.reset(token)
-            n_halvings += 1
-            if n_halvings > _HALVINGS:
-                raise MemoryBudgetError(
-                    f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
-                    f"({reason}). Free memory on the device, use fewer rows or columns, float32, or a "
-                    "smaller set_memory_budget."
-                )
+        raise MemoryBudgetError(
+            f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
+            f"({reason}). Free memory on the device, use fewer rows or columns, float32, or a smaller "
+            "set_memory_budget."
+        )
 
     return cast(Function, call)
 
@@ -167,10 +165,6 @@ class KeptBuffers:
         if self._sizes != sizes:
             self._sizes, self._buffers = sizes, make(sizes)
         return self._buffers
-
-    def replace(self, *buffers: Any) -> None:
-        """Keep other buffers under the same sizes: larger ones, since those were too small."""
-        self._buffers = buffers
 
 
 class _Buffer:

@@ -14,11 +14,11 @@ PACKAGE = Path(arraylearn.__file__).parent
 GENERIC = {
     "": "backend_info get_num_threads",
     "arrays.distances": "diagonal_squares whitened_exponents",
-    "arrays.gather": "combine_rows compress gather_block put top_k",
+    "arrays.gather": "combine_rows gather_block put top_k",
     "arrays.gram": "gaussian_gram integer_power polynomial_gram",
     "arrays.linear": "cholesky inverse_definite logsumexp solve_triangular",
     "arrays.moments": "grouped_moments merge_moments Moments",
-    "arrays.order": "argsort_rows bin_columns number_values",
+    "arrays.order": "argsort_rows bin_columns compress number_values",
     "arrays.ragged": "count_categories look_up_sums",
     "arrays.segments": (
         "block_index block_max first_in_block histogram paired_histogram scatter segment_max "
@@ -34,7 +34,7 @@ GENERIC = {
     ),
     "errors": "MemoryBudgetError warn_caller",
     "gpu.launch": "cuda_launcher CudaKernel Launch",
-    "memory": "get_memory_budget KeptBuffers row_chunks scratch with_smaller_chunks",
+    "memory": "get_memory_budget is_out_of_memory KeptBuffers row_chunks scratch with_smaller_chunks",
     "namespace": (
         "accumulator_dtype as_float bring copy_together find_place from_host HOST is_array is_on_gpu "
         "is_on_host library_name locate move native_float Place read_flags read_together same_place "

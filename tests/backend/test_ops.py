@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend.arrays.gather import compress, top_k
+from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.arrays.linear import cholesky, logsumexp, solve_triangular
-from arraylearn.backend.arrays.order import argsort_rows, bin_columns
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.dispatch import portable_only
 from tests.backends.assertions import assert_close

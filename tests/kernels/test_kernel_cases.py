@@ -60,6 +60,8 @@ def test_every_primitive_has_a_case():
     names = {case.name.partition("[")[0].rpartition(".")[2] for case in CASES}
     inside = {  # primitives that the cases of public kernels run
         **dict.fromkeys(("CutRules", "Draws"), "best_cuts"),
+        **dict.fromkeys(("block_index", "block_max", "first_in_block", "scatter"), "best_cuts"),
+        **dict.fromkeys(("split_lists", "steps"), "search_lists"),  # the first: see the tests of blocks
         "diagonal_squares": "diagonal_log_density",
         "gaussian_gram": "gram",
         "grouped_moments": "moments",

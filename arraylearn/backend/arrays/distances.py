@@ -15,10 +15,7 @@ from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.threads import parallel_blocks
 
-__all__ = [
-    "diagonal_squares",
-    "whitened_exponents",
-]
+__all__ = ["diagonal_squares", "whitened_exponents"]
 
 Host = np.ndarray[Any, Any]
 

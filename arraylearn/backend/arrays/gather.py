@@ -1,4 +1,4 @@
-"""Chosen rows and columns of a matrix: keep, find the largest, read, write, combine."""
+"""Chosen rows and columns of a matrix: find the largest, read, write, combine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.threads import one_thread_per_product
 
-__all__ = [
-    "combine_rows",
-    "compress",
-    "gather_block",
-    "put",
-    "top_k",
-]
+__all__ = ["combine_rows", "gather_block", "put", "top_k"]
 
 Host = np.ndarray[Any, Any]
 
@@ -25,29 +19,6 @@ Host = np.ndarray[Any, Any]
 _SHORT_ROW = 1024
 # Rows that stay in the cache while they are added.
 _CHUNK_ROWS = 32
-
-
-def compress(xp: Namespace, values: Array, keep: Array, size: int) -> Array:
-    """Return the rows of `values` where `keep`, in order.
-
-    Parameters
-    ----------
-    values : array (m, ...)
-        Rows.
-    keep : bool array (m,)
-        Which rows stay.
-    size : int
-        How many are True. The caller knows it, so that no device has to report it.
-
-    Returns
-    -------
-    array (size, ...)
-        The kept rows in their old order.
-    """
-    if fast := native(xp, "compress"):
-        return fast(values, keep, size)
-    order = xp.argsort(xp.astype(~keep, xp.int8), stable=True)
-    return xp.take(values, order[:size], axis=0)
 
 
 def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
@@ -150,11 +121,6 @@ def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Ar
 
 
 # ---- NumPy
-
-
-@numpy_body
-def _compress(values: Host, keep: Host, size: int) -> Host:
-    return values.compress(keep, axis=0)
 
 
 @numpy_body

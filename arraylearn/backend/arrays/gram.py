@@ -12,11 +12,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.threads import parallel_blocks
 
-__all__ = [
-    "gaussian_gram",
-    "integer_power",
-    "polynomial_gram",
-]
+__all__ = ["gaussian_gram", "integer_power", "polynomial_gram"]
 
 Host = np.ndarray[Any, Any]
 

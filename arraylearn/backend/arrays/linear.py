@@ -12,12 +12,7 @@ from scipy import linalg
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 
-__all__ = [
-    "cholesky",
-    "inverse_definite",
-    "logsumexp",
-    "solve_triangular",
-]
+__all__ = ["cholesky", "inverse_definite", "logsumexp", "solve_triangular"]
 
 Host = np.ndarray[Any, Any]
 

@@ -13,11 +13,7 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.threads import parallel_blocks
 
-__all__ = [
-    "Moments",
-    "grouped_moments",
-    "merge_moments",
-]
+__all__ = ["Moments", "grouped_moments", "merge_moments"]
 
 Host = np.ndarray[Any, Any]
 

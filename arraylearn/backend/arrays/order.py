@@ -1,19 +1,15 @@
-"""The order of values in columns: sort them, number the distinct ones, find their intervals."""
+"""The order of rows and values: sort, keep some in order, number distinct values, find their intervals."""
 
 from __future__ import annotations
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
-from arraylearn.backend.dispatch import native
+from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.namespace import Place, from_host, read_flags, to_host
 
-__all__ = [
-    "argsort_rows",
-    "bin_columns",
-    "number_values",
-]
+__all__ = ["argsort_rows", "bin_columns", "compress", "number_values"]
 
 # Rows that are looked at first; that no other value occurs is checked afterwards.
 _SAMPLE = 5_000
@@ -39,6 +35,34 @@ def argsort_rows(xp: Namespace, values: Array) -> Array:
     if xp.isdtype(values.dtype, "real floating"):
         values = values + 0.0  # -0.0 becomes 0.0; every library of ours sorts NaN last
     return xp.astype(xp.argsort(values, axis=-1, stable=True), xp.int64, copy=False)
+
+
+def compress(xp: Namespace, values: Array, keep: Array, size: int) -> Array:
+    """Return the rows of `values` where `keep`, in order.
+
+    Parameters
+    ----------
+    values : array (m, ...)
+        Rows.
+    keep : bool array (m,)
+        Which rows stay.
+    size : int
+        How many are True. The caller knows it, so that no device has to report it.
+
+    Returns
+    -------
+    array (size, ...)
+        The kept rows in their old order.
+    """
+    if fast := native(xp, "compress"):
+        return fast(values, keep, size)
+    order = xp.argsort(xp.astype(~keep, xp.int8), stable=True)
+    return xp.take(values, order[:size], axis=0)
+
+
+@numpy_body
+def _compress(values: HostArray, keep: HostArray, size: int) -> HostArray:
+    return values.compress(keep, axis=0)
 
 
 def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> Array:

@@ -16,11 +16,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, entry, index, part
 from arraylearn.backend.threads import even_portions, parallel_map
 
-__all__ = [
-    "argsort_rows",
-    "bin_columns",
-    "number_values",
-]
+__all__ = ["argsort_rows", "bin_columns", "number_values"]
 
 _BITS = 11
 _DIGITS = 1 << _BITS

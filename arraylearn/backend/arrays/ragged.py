@@ -19,12 +19,9 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.backend.threads import parallel_map
 
-__all__ = [
-    "count_categories",
-    "look_up_sums",
-]
+__all__ = ["count_categories", "look_up_sums"]
 
 Host = np.ndarray[Any, Any]
 
@@ -73,7 +70,8 @@ def count_categories(
     device = array_api_compat.device(codes)
     n_cells = offsets[d]
     first = xp.asarray(offsets[:d], dtype=xp.int64, device=device)[:, None] + 1
-    counted = xp.int64 if weights is None or xp.isdtype(weights.dtype, "integral") else _sums(xp, device)
+    has_floats = weights is not None and not xp.isdtype(weights.dtype, "integral")
+    counted = accumulator_dtype(Place(xp, device)) if has_floats else xp.int64
     total = xp.zeros((n_cells * n_keys,), dtype=counted, device=device)
     for rows in row_chunks(n, 48 * d):
         cell = (xp.astype(codes[:, rows], xp.int64) + first) * n_keys + xp.astype(keys[rows], xp.int64)
@@ -110,10 +108,6 @@ def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Arr
         found = xp.take(table, xp.reshape(cell, (-1,)), axis=0)
         sums.append(xp.sum(xp.reshape(found, (d, cell.shape[1], k)), axis=0))
     return sums[0] if len(sums) == 1 else xp.concat(sums, axis=0)
-
-
-def _sums(xp: Namespace, device: object) -> object:
-    return accumulator_dtype(Place(xp, device))
 
 
 # ---- NumPy: several columns share one key, chunk by chunk
@@ -155,7 +149,8 @@ def _count_categories(
             others = tuple(a for a in range(len(sizes)) if a != axis)
             counts[offsets[j] : offsets[j + 1]] = joint.sum(axis=others) if others else joint
 
-    _map(count, groups, d * n)
+    run = parallel_map if d * n >= _WORTH_A_THREAD else map
+    list(run(count, groups))
     return counts
 
 
@@ -186,7 +181,8 @@ def _look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
         for piece, part in zip(pieces, total, strict=True):
             sums[rows, piece] = part
 
-    _map(look_up, [slice(start, min(start + _CHUNK, n)) for start in range(0, n, _CHUNK)], d * n)
+    run = parallel_map if d * n >= _WORTH_A_THREAD else map
+    list(run(look_up, [slice(start, min(start + _CHUNK, n)) for start in range(0, n, _CHUNK)]))
     return sums
 
 
@@ -261,11 +257,3 @@ def _pieces(k: int, itemsize: int) -> list[slice]:
         pieces.append(slice(start, start + size))
         start += size
     return pieces
-
-
-def _map(function: Any, items: Sequence[Any], n_elements: int) -> None:
-    if n_elements < _WORTH_A_THREAD or get_num_threads() == 1:
-        for item in items:
-            function(item)
-    else:
-        parallel_map(function, items)

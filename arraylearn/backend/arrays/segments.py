@@ -90,11 +90,11 @@ def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
         return fast(values, segments, n)
     lowest = _lowest(xp, values.dtype)
     if values.shape[0] == 0:
-        return xp.full((n,), lowest, dtype=values.dtype, device=_device(values))
+        return xp.full((n,), lowest, dtype=values.dtype, device=array_api_compat.device(values))
     by_value = xp.argsort(values)
     order = xp.take(by_value, xp.argsort(xp.take(segments, by_value, axis=0), stable=True), axis=0)
     sorted_segments = xp.take(segments, order, axis=0)
-    ids = xp.arange(n, dtype=segments.dtype, device=_device(segments))
+    ids = xp.arange(n, dtype=segments.dtype, device=array_api_compat.device(segments))
     end = xp.searchsorted(sorted_segments, ids, side="right")
     last = xp.where(end > 0, end - 1, 0)  # xp.clip of array-api-compat syncs on CuPy
     largest = xp.take(xp.take(values, order, axis=0), last, axis=0)
@@ -124,10 +124,10 @@ def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) 
     batch, m = keys.shape[:-1], keys.shape[-1]
     n_batches = math.prod(batch)
     keys = xp.astype(keys, xp.int64)
-    offsets = n * xp.arange(n_batches, dtype=xp.int64, device=_device(keys))
+    offsets = n * xp.arange(n_batches, dtype=xp.int64, device=array_api_compat.device(keys))
     flat = xp.reshape(xp.reshape(keys, (n_batches, m)) + offsets[:, None], (-1,))
     if weights is None:
-        weights = xp.ones((1,), dtype=xp.int64, device=_device(keys))
+        weights = xp.ones((1,), dtype=xp.int64, device=array_api_compat.device(keys))
     weights = xp.reshape(xp.broadcast_to(weights, keys.shape), (-1,))
     return xp.reshape(segment_sum(xp, weights, flat, n_batches * n), (*batch, n))
 
@@ -167,18 +167,14 @@ def paired_histogram(
     return xp.reshape(counts, (d, n_keys, n_values))
 
 
-def _device(x: Array) -> object:
-    return array_api_compat.device(x)
-
-
 def _accumulating(xp: Namespace, values: Array) -> Array:
     if xp.isdtype(values.dtype, "real floating"):
-        return xp.astype(values, accumulator_dtype(Place(xp, _device(values))))
+        return xp.astype(values, accumulator_dtype(Place(xp, array_api_compat.device(values))))
     return xp.astype(values, xp.int64)
 
 
 def _between_bounds(xp: Namespace, running: Array, sorted_keys: Array, n: int) -> Array:
-    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=_device(sorted_keys))
+    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=array_api_compat.device(sorted_keys))
     return xp.diff(xp.take(running, xp.searchsorted(sorted_keys, bounds), axis=0), axis=0)
 
 
@@ -345,18 +341,12 @@ def _histogram(keys: Host, n: int, weights: Host | None) -> Host:
             return np.bincount(rows[i], minlength=n)
         return _weighted_bincount(rows[i], weights if by_row is None else by_row[i], n)
 
-    counts = _map_rows(count, rows.shape[0], m)
+    run = parallel_map if rows.size >= _WORTH_A_THREAD else map
+    counts = list(run(count, range(rows.shape[0])))
     if not counts:
         is_float = weights is not None and weights.dtype.kind == "f"
         return np.zeros((*batch, n), dtype=np.float64 if is_float else np.int64)
     return np.stack(counts).reshape(*batch, n)
-
-
-def _map_rows(function: Any, n: int, m: int) -> list[Any]:
-    """Call ``function(i)`` for each of `n` rows of `m` elements, in threads where that pays."""
-    if n < 2 or n * m < _WORTH_A_THREAD:
-        return [function(i) for i in range(n)]
-    return parallel_map(function, range(n))
 
 
 @numpy_body

@@ -9,10 +9,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, compiled, entry, index
 from arraylearn.backend.threads import even_portions, parallel_map
 
-__all__ = [
-    "paired_histogram",
-    "split_lists",
-]
+__all__ = ["paired_histogram", "split_lists"]
 
 # What a thread must have, or it costs more than it brings: values to count, positions of lists to split.
 _LEAST_COUNTED, _LEAST_POSITIONS = 500_000, 50_000

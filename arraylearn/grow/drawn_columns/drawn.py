@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import compress
+from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import block_index, histogram
 from arraylearn.backend.dispatch import get_compiled, is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, library_name, to_host

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import compress
-from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator

@@ -6,8 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import compress
-from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.builder import Limits

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.gather import compress
-from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import split_lists
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import compress
+from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import paired_histogram, scatter
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates

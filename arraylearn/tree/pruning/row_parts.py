@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import compress
+from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table

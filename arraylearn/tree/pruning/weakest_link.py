@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.gather import compress
+from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
 from arraylearn.grow.nodes import LEAF, Tree
