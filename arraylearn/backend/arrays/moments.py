@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -10,7 +11,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
 from arraylearn.backend.threads import parallel_blocks
 
 __all__ = ["Moments", "grouped_moments", "merge_moments"]
@@ -103,7 +104,8 @@ def grouped_moments(
         offset nor distant groups cost digits.
     """
     if fast := native(xp, "grouped_moments"):
-        return Moments(*fast(x, groups, n, weights, full, skip_missing))
+        found: Moments = fast(x, groups, n, weights, full, skip_missing)
+        return found
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(x)))
     d = x.shape[1]
     bytes_per_row = 8 * (2 * n + 3 * d + (n * d if full else 0))
@@ -154,33 +156,10 @@ def _no_moments(xp: Namespace, x: Array, n: int, full: bool, skip_missing: bool)
 # ---- NumPy: chunks in cache, joined by the formula of Chan et al.
 
 
-class _Running(NamedTuple):
-    """Moments that grow in place."""
-
-    weight: Host
-    mean: Host
-    scatter: Host
-
-    def join(self, weight: Host, mean: Host, scatter: Host) -> None:
-        """Add the moments of further rows; see `merge_moments`."""
-        total = self.weight + weight
-        share = weight / np.where(total > 0, total, 1.0)
-        delta = mean - self.mean
-        if total.ndim == 1:
-            pull, share = (self.weight * share)[:, None] * delta, share[:, None]
-        else:
-            pull = self.weight * share * delta
-        is_full = self.scatter.ndim == 3
-        self.scatter[...] += scatter
-        self.scatter[...] += pull[:, :, None] * delta[:, None, :] if is_full else pull * delta
-        self.mean[...] += share * delta
-        self.weight[...] = total
-
-
 @numpy_body
 def _grouped_moments(
     x: Host, groups: Host, n: int, weights: Host | None, full: bool, skip_missing: bool
-) -> tuple[Host, Host, Host]:
+) -> Moments:
     m, d = x.shape
     is_sorted = full or (n > _MANY_GROUPS and not skip_missing)
     size = max(256, _CACHE // (8 * max(1, d)))
@@ -190,33 +169,25 @@ def _grouped_moments(
 
     piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)), size)
 
-    def take(start: int) -> _Running:
-        running = _empty(n, d, full, skip_missing)
+    def take(start: int) -> Moments:
+        total = _no_moments(HOST.xp, x, n, full, skip_missing)
         stop = min(start + piece, m)
         for first in range(start, stop, size):
             rows = slice(first, min(first + size, stop))
             chunk = x[rows].astype(np.float64, copy=False)
             weight = None if weights is None else weights[rows].astype(np.float64, copy=False)
             if is_sorted:
-                running.join(*_by_sorting(chunk, groups[rows], n, weight, full))
+                part = _by_sorting(chunk, groups[rows], n, weight, full)
             else:
-                running.join(*_by_membership(chunk, groups[rows], n, weight, skip_missing))
-        return running
+                part = _by_membership(chunk, groups[rows], n, weight, skip_missing)
+            total = merge_moments(HOST.xp, total, part)
+        return total
 
-    parts = parallel_blocks(take, range(0, m, piece)) or [_empty(n, d, full, skip_missing)]
-    for part in parts[1:]:
-        parts[0].join(*part)
-    return parts[0]
-
-
-def _empty(n: int, d: int, full: bool, skip_missing: bool) -> _Running:
-    weight = np.zeros((n, d) if skip_missing else n)
-    return _Running(weight, np.zeros((n, d)), np.zeros((n, d, d) if full else (n, d)))
+    parts = parallel_blocks(take, range(0, m, piece)) or [take(0)]
+    return reduce(partial(merge_moments, HOST.xp), parts)
 
 
-def _by_membership(
-    x: Host, groups: Host, n: int, weights: Host | None, skip_missing: bool
-) -> tuple[Host, Host, Host]:
+def _by_membership(x: Host, groups: Host, n: int, weights: Host | None, skip_missing: bool) -> Moments:
     """Sum by products with the table (n, m) of which row belongs to which group."""
     member = np.equal(groups, np.arange(n)[:, None]).astype(np.float64)
     weighing = member if weights is None else member * weights
@@ -243,11 +214,11 @@ def _by_membership(
             deviation *= is_present
         scatter = weighing @ deviation
     if not skip_missing:
-        return weight[:, 0], mean, scatter
-    return np.broadcast_to(weight, mean.shape), mean, scatter
+        return Moments(weight[:, 0], mean, scatter)
+    return Moments(np.broadcast_to(weight, mean.shape), mean, scatter)
 
 
-def _by_sorting(x: Host, groups: Host, n: int, weights: Host | None, full: bool) -> tuple[Host, Host, Host]:
+def _by_sorting(x: Host, groups: Host, n: int, weights: Host | None, full: bool) -> Moments:
     """Bring the rows of each group together; every group is then one product, or one sum of rows."""
     order = np.argsort(groups.astype(np.uint16) if n <= 65_536 else groups, kind="stable")
     sizes = np.bincount(groups, minlength=n)
@@ -267,9 +238,9 @@ def _by_sorting(x: Host, groups: Host, n: int, weights: Host | None, full: bool)
     if not full:
         scatter = np.zeros_like(mean)
         scatter[present] = np.add.reduceat(weighted * x, starts, axis=0)
-        return weight, mean, scatter
+        return Moments(weight, mean, scatter)
     scatter = np.zeros((n, x.shape[1], x.shape[1]))
     for group, start in zip(present, starts, strict=True):
         rows = slice(start, start + sizes[group])
         np.matmul(weighted[rows].T, x[rows], out=scatter[group])
-    return weight, mean, scatter
+    return Moments(weight, mean, scatter)
