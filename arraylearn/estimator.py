@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -16,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.memory import with_smaller_chunks
+from arraylearn.backend.memory import is_out_of_memory, with_smaller_chunks
 from arraylearn.backend.namespace import (
     Place,
     from_host,
@@ -116,7 +117,7 @@ class ArrayEstimator(BaseEstimator):
         for name in _COMPUTING:
             method = cls.__dict__.get(name)
             if isinstance(method, FunctionType):  # not a descriptor that decides whether there is a method
-                setattr(cls, name, with_smaller_chunks(method))
+                setattr(cls, name, _repeatable(method))
         super().__init_subclass__(**options)
 
     # ---- data in
@@ -306,6 +307,22 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
             return self.classes_.take(on_host[:n_rows])
         codes = self._check_flags(codes, batch, correction)
         return move(xp.take(from_host(self.classes_, batch.place), codes, axis=0), batch.home)
+
+
+def _repeatable(method: FunctionType) -> Callable[..., Any]:
+    """Let a method that runs out of memory be repeated with smaller chunks."""
+    repeat = with_smaller_chunks(method, n_halvings=1)
+
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        return repeat(*arguments, **options)  # no error at hand, whose traceback would keep arrays alive
+
+    return call
 
 
 def check_same_length(batch: Batch, codes: HostArray) -> None:

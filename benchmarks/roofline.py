@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import arraylearn as al
-from arraylearn.backend.counting import OperationCounts, count_operations
+from arraylearn.backend.costs import OperationCounts, count_operations
 from arraylearn.backend.namespace import Place
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.show import rewrite_section

@@ -48,16 +48,14 @@ def files_entered(call):
 
 
 @pytest.mark.parametrize("labels", [Y, np.array([3, 3, 7, 7])])
-def test_eight_files_lead_from_fit_to_arrays(labels):
+def test_six_files_lead_from_fit_to_arrays(labels):
     assert files_entered(lambda: OnlyReads().fit(X, labels)) == {
         "estimator.py",
-        "backend/memory.py",
         "backend/namespace.py",
         "backend/selector.py",
         "table/labels.py",
         "table/read.py",
         "table/schema.py",
-        "table/sources.py",
     }
 
 

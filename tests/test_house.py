@@ -140,7 +140,7 @@ def vocabulary() -> dict[str, int]:
 def patched_thresholds() -> dict[str, int]:
     """Return test files -> constants of the package that they name as text or assign, in order to patch them.
 
-    Tests choose by `arraylearn.backend.tuning.tuned`, so that a constant can be renamed or moved. What is
+    Tests choose by `arraylearn.backend.dispatch.tuned`, so that a constant can be renamed or moved. What is
     left patches bodies of growth and walks, and goes with them.
     """
     return {

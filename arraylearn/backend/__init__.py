@@ -1,6 +1,6 @@
 """The only room that names an array library: choose a backend, move data, and what the standard lacks."""
 
-from arraylearn.backend.compiling import get_compiled, set_compiled
+from arraylearn.backend.dispatch import get_compiled, set_compiled
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, MemoryBudgetError
 from arraylearn.backend.memory import get_memory_budget, set_memory_budget
 from arraylearn.backend.probe import backend_info

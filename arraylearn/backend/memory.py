@@ -1,25 +1,34 @@
-"""A budget for working memory: chunks that fit it, and a smaller retry when a device runs out."""
+"""Working memory: a budget, chunks that fit it, smaller ones when a device runs out, buffers used again."""
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
+from arraylearn._typing import Array, Device, Namespace
 from arraylearn.backend.errors import MemoryBudgetError
+from arraylearn.backend.namespace import library_name
 
 __all__ = [
+    "KeptBuffers",
     "get_memory_budget",
     "is_out_of_memory",
     "row_chunks",
+    "scratch",
     "set_memory_budget",
     "with_smaller_chunks",
 ]
 
+Host = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _DEFAULT_BUDGET = 1 << 30
@@ -82,19 +91,19 @@ def row_chunks(n_rows: int, bytes_per_row: int, *, most: int | None = None) -> I
         yield slice(start, min(start + size, n_rows))
 
 
-def with_smaller_chunks(function: Function) -> Function:
+def with_smaller_chunks(function: Function, n_halvings: int = 0) -> Function:
     """Let a public function (or a method) repeat itself with smaller chunks when memory runs out.
 
     After a real out-of-memory it is called again with half the budget, a few times: everything that cuts its
     rows by `row_chunks` then takes smaller chunks. It must be safe to repeat. What fails with the smallest
-    budget raises `MemoryBudgetError`.
+    budget raises `MemoryBudgetError`. The first call has `n_halvings` behind it.
     """
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        budget, n_halvings = get_memory_budget(), 0
-        while True:
-            token = _reduced.set(max(1, budget >> n_halvings)) if n_halvings else None
+        budget = get_memory_budget()
+        for n in range(n_halvings, _HALVINGS + 1):
+            token = _reduced.set(max(1, budget >> n)) if n else None
             try:
                 return function(*arguments, **options)
             except Exception as error:
@@ -104,13 +113,11 @@ def with_smaller_chunks(function: Function) -> Function:
             finally:
                 if token is not None:
                     _reduced.reset(token)
-            n_halvings += 1
-            if n_halvings > _HALVINGS:
-                raise MemoryBudgetError(
-                    f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
-                    f"({reason}). Free memory on the device, use fewer rows or columns, float32, or a "
-                    "smaller set_memory_budget."
-                )
+        raise MemoryBudgetError(
+            f"out of memory, even with temporaries cut down to {max(1, budget >> _HALVINGS)} bytes "
+            f"({reason}). Free memory on the device, use fewer rows or columns, float32, or a smaller "
+            "set_memory_budget."
+        )
 
     return cast(Function, call)
 
@@ -125,3 +132,61 @@ def is_out_of_memory(error: BaseException) -> bool:
     words = ("can't allocate memory", "cudaErrorMemoryAllocation")
     by_words = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     return isinstance(error, MemoryError) or by_name or by_words
+
+
+# ---- buffers
+
+
+def scratch(xp: Namespace, shape: tuple[int, ...], dtype: Any, device: Device) -> Array:
+    """Return an array to be written before it is read, in memory that was used before where possible.
+
+    The GPU libraries keep freed memory for the next array themselves. NumPy gives it back to the system, and
+    touching fresh pages can cost more than the work done on them: for NumPy one buffer is kept (at most a
+    quarter of the memory budget) and lent again as soon as no array uses it any more.
+    """
+    if library_name(xp) == "numpy":
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if 0 < n_bytes <= get_memory_budget() // 4 and (lent := _buffer.lend(n_bytes)) is not None:
+            return lent.view(dtype).reshape(shape)
+    return xp.empty(shape, dtype=dtype, device=device)
+
+
+class KeptBuffers:
+    """The buffers of a call that is repeated: made by the first one, and anew where their sizes change."""
+
+    def __init__(self) -> None:
+        self._sizes: tuple[int, ...] | None = None
+        self._buffers: tuple[Any, ...] = ()
+
+    def get(
+        self, sizes: tuple[int, ...], make: Callable[[tuple[int, ...]], tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        """Return the buffers of these sizes, or let `make` make them."""
+        if self._sizes != sizes:
+            self._sizes, self._buffers = sizes, make(sizes)
+        return self._buffers
+
+
+class _Buffer:
+    """A buffer that serves one array, with all its views, at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory: Host = np.empty(0, dtype=np.uint8)
+        self._is_lent: weakref.ref[Host] | None = None
+
+    def lend(self, n_bytes: int) -> Host | None:
+        """Return `n_bytes` of the buffer, which grows if need be, or None while it is in use."""
+        with self._lock:
+            if self._is_lent is not None and self._is_lent() is not None:
+                return None
+            if self._memory.nbytes < n_bytes:
+                self._memory = np.empty(n_bytes, dtype=np.uint8)
+            # Not a view of the array: NumPy's views would refer to `_memory`. Views of what comes from a
+            # memoryview refer to `lent`, which so lives as long as the last of them.
+            lent: Host = np.frombuffer(self._memory.data[:n_bytes], dtype=np.uint8)
+            self._is_lent = weakref.ref(lent)
+            return lent
+
+
+_buffer = _Buffer()

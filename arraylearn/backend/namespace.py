@@ -1,7 +1,8 @@
-"""Where arrays live: the namespace and device of an input, and the few functions that move data."""
+"""Where arrays live: the namespace and device of an input, and the functions that move data."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, cast
 
 import array_api_compat
@@ -16,6 +17,7 @@ __all__ = [
     "accumulator_dtype",
     "as_float",
     "bring",
+    "copy_together",
     "find_place",
     "from_host",
     "is_array",
@@ -26,6 +28,7 @@ __all__ = [
     "move",
     "native_float",
     "read_flags",
+    "read_together",
     "same_place",
     "supports_float64",
     "synchronize",
@@ -196,6 +199,32 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
     if not flags:
         return []
     return [bool(flag) for flag in to_host(place.xp.stack(list(flags)))]
+
+
+def read_together(place: Place, *arrays: Array) -> list[Any]:
+    """Copy arrays to the host, where NumPy holds them; on a GPU this is one sync.
+
+    Integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or 2**24 on a
+    device without float64.
+    """
+    if place.library == "numpy":
+        return list(arrays)
+    dtype = accumulator_dtype(place)
+    flat = [place.xp.reshape(place.xp.astype(array, dtype), (-1,)) for array in arrays]
+    numbers = to_host(place.xp.concat(flat))
+    parts, start = [], 0
+    for array in arrays:
+        stop = start + math.prod(array.shape)
+        parts.append(numbers[start:stop].reshape(array.shape))
+        start = stop
+    return parts
+
+
+def copy_together(place: Place, *arrays: Array) -> list[Any]:
+    """Copy arrays of one place to the host in their own dtypes, as `read_together` does."""
+    names = [str(array.dtype).rpartition(".")[2] for array in arrays]
+    numbers = read_together(place, *arrays)
+    return [part.astype(name, copy=False) for part, name in zip(numbers, names, strict=True)]
 
 
 def synchronize(place: Place) -> None:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.segments import count_categories, look_up_sums, segment_sum
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.bayes.posterior import log_or_never
 
 __all__ = [

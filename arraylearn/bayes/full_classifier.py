@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.transfer import read_together
+from arraylearn.backend.namespace import from_host, read_together, to_host
 from arraylearn.bayes import full, naive
 from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
 from arraylearn.bayes.full import FullModel, FullStatistics

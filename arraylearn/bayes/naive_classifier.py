@@ -9,8 +9,7 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.namespace import from_host, to_host
-from arraylearn.backend.transfer import read_together
+from arraylearn.backend.namespace import from_host, read_together, to_host
 from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
 from arraylearn.bayes.frequencies import Smoothing, cell_offsets
 from arraylearn.bayes.naive import (
@@ -29,7 +28,7 @@ from arraylearn.checks import check_choice, check_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 from arraylearn.table import Schema
-from arraylearn.table.extend_schema import ExtendedSchema, extend_schema
+from arraylearn.table.schema import ExtendedSchema, extend_schema
 
 __all__ = ["NaiveBayesClassifier"]
 

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from arraylearn.backend.costs import measure_peak
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.backend.peak import measure_peak
 from arraylearn.bench.bars import BARS
 from arraylearn.bench.case import SIZES, Case, Race, Run, Size
 from arraylearn.bench.cases import all_cases

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.costs import measure_peak
+from arraylearn.backend.dispatch import use_compiled
 from arraylearn.backend.namespace import Place, from_host, synchronize
-from arraylearn.backend.peak import measure_peak
 from arraylearn.bench.cases import FAMILIES
 from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
 from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal

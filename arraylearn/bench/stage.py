@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from arraylearn.backend.compiling import CompiledMode, is_numba_installed, use_compiled
+from arraylearn.backend.dispatch import CompiledMode, is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, Place, synchronize
 from arraylearn.backend.selector import resolve
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.cpu.jit import compiled, compiled_part
-from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.log_loss import (
     CELL_BITS,
     LAST_SCORE,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.compiling import why_not_compiled
+from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
 from arraylearn.boosting.log_loss import (

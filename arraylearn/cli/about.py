@@ -51,7 +51,7 @@ def _info(options: argparse.Namespace) -> int:
 
     from arraylearn._version import __version__
     from arraylearn.backend import backend_info, get_num_threads
-    from arraylearn.backend.compiling import describe_compiled
+    from arraylearn.backend.dispatch import describe_compiled
 
     table = Table(title=f"arraylearn {__version__}: backends of this machine", title_justify="left")
     for heading in ("backend", "version", "works", "device, or what is missing"):

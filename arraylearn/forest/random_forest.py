@@ -9,13 +9,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.blas import map_apart
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.backend.threads import get_num_threads
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.threads import get_num_threads, map_apart
 from arraylearn.checks import check_integer
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns

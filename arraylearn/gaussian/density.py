@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.fused import diagonal_squares, whitened_exponents
+from arraylearn.backend.arrays.distances import diagonal_squares, whitened_exponents
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, find_place, to_host

@@ -8,8 +8,8 @@ import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.memory import KeptBuffers
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.backend.scratch import KeptBuffers
 from arraylearn.table import Table, bin_table, quantile_edges
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.compiling import is_worth_compiling
+from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.rows import Level, Rows, take_flat

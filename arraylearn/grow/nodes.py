@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, is_array, locate, move, supports_float64, to_host
+from arraylearn.backend.namespace import (
+    Place,
+    copy_together,
+    is_array,
+    locate,
+    move,
+    supports_float64,
+    to_host,
+)
 from arraylearn.backend.selector import choose_place
-from arraylearn.backend.transfer import copy_together
 from arraylearn.walk.spread import LEAF, NOMINAL, NUMERIC
 
 __all__ = ["LEAF", "NOMINAL", "NUMERIC", "Surrogates", "Tree", "check_tree", "tree_at", "tree_on_host"]

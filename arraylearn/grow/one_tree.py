@@ -8,10 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import scatter, split_lists
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import Place, from_host
-from arraylearn.backend.transfer import read_together
+from arraylearn.backend.arrays.segments import histogram, scatter, split_lists
+from arraylearn.backend.namespace import Place, from_host, read_together
 from arraylearn.grow.branches.fractional import spread_missing
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
 from arraylearn.grow.branches.surrogates import SurrogateChoice, find_surrogates, follow_surrogates

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TextIO
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.io.parquet import list_some, plain_columns
 from arraylearn.table.categories import is_missing_object
 from arraylearn.table.frames import series_to_host

@@ -17,7 +17,7 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.fused import gaussian_gram, integer_power, polynomial_gram
+from arraylearn.backend.arrays.gram import gaussian_gram, integer_power, polynomial_gram
 from arraylearn.checks import check_integer, check_number
 
 __all__ = [

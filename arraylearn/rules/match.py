@@ -10,7 +10,7 @@ import array_api_compat
 import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.bins import bin_columns
+from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.rule import Conditions

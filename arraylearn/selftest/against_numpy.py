@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.counting import OperationCounts, count_operations
+from arraylearn.backend.costs import OperationCounts, count_operations
 from arraylearn.backend.namespace import HOST, Place, from_host, is_array, synchronize, to_host
 from arraylearn.backend.selector import resolve
 from arraylearn.selftest.cases import kernel_cases

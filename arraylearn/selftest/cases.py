@@ -15,19 +15,12 @@ import numpy as np
 
 from arraylearn import kernels, measures
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.bins import bin_columns
-from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
+from arraylearn.backend.arrays.gather import combine_rows, gather_block, put, top_k
 from arraylearn.backend.arrays.linear import cholesky, inverse_definite, logsumexp, solve_triangular
 from arraylearn.backend.arrays.moments import grouped_moments, merge_moments
-from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
-from arraylearn.backend.arrays.segments import (
-    count_categories,
-    histogram,
-    look_up_sums,
-    paired_histogram,
-    segment_max,
-    segment_sum,
-)
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
 from arraylearn.backend.namespace import locate
 from arraylearn.backend.random import as_generator
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients

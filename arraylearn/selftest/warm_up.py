@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.dispatch import use_compiled
 from arraylearn.backend.random import as_generator
 
 __all__ = ["compile_bodies"]

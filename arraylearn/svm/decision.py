@@ -8,9 +8,9 @@ import array_api_compat
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.blas import small_products
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.backend.threads import small_products
 from arraylearn.kernels import Kernel, Linear, Precomputed
 
 __all__ = ["Machine", "assemble", "decide", "host_vectors", "one_vs_rest_scores"]

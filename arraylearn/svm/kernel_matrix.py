@@ -9,10 +9,9 @@ import array_api_compat
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import combine_rows, gather_block
-from arraylearn.backend.blas import small_products
-from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.memory import row_chunks, scratch
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.backend.scratch import scratch
+from arraylearn.backend.threads import small_products
 
 __all__ = ["FullMatrix", "KernelMatrix", "KernelRows", "product"]
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.arrays.bins import bin_columns
+from arraylearn.backend.arrays.order import bin_columns
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
-from arraylearn.backend.tuning import get_tuning
 
 __all__ = [
     "Bins",

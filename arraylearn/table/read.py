@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import (
     Place,
     from_host,
     is_array,
     is_on_host,
     locate,
+    move,
+    native_float,
+    read_together,
     same_place,
     supports_float64,
+    to_host,
 )
 from arraylearn.backend.threads import parallel_map
-from arraylearn.backend.transfer import read_together
+from arraylearn.table.categories import distinct_numbers, encode_numbers, encode_on_device
 from arraylearn.table.frames import FrameSource, as_frame
 from arraylearn.table.labels import Labels, encode_labels
-from arraylearn.table.schema import Column, Schema, Table, numeric_schema
-from arraylearn.table.sources import ArraySource, ObjectSource, Source
+from arraylearn.table.schema import Column, Schema, Table, choose_nominal, numeric_schema
+from arraylearn.table.sources import ObjectSource, Source, refuse_text_domain
 
 __all__ = ["holds_bad_numbers", "learn_schema", "learn_schema_and_labels", "open_frame", "read_table"]
 
@@ -69,7 +72,7 @@ def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
     (1,)
     """
     source = _open(X)
-    chosen = _choose_nominal(categorical_features, source)
+    chosen = choose_nominal(categorical_features, source.shape[1], source.names)
     if isinstance(source, ArraySource) and not (chosen and any(chosen)):
         return numeric_schema(source.shape[1])
     return Schema(source.learn(chosen), has_names=source.names is not None)
@@ -166,7 +169,7 @@ def learn_schema_and_labels(
     """
     if not _are_on_one_device(X, y):
         return learn_schema(X, categorical_features), encode_labels(y)
-    chosen = _choose_nominal(categorical_features, _open(X)) or ()
+    chosen = choose_nominal(categorical_features, _open(X).shape[1], None) or ()
     idx = [j for j, is_nominal in enumerate(chosen) if is_nominal]
     if not idx:
         return learn_schema(X, None), encode_labels(y)
@@ -215,6 +218,55 @@ def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
 
 
 # ---- kinds of input
+
+
+class ArraySource(Source):
+    """A two-dimensional array of numbers or booleans of any library."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+        self.shape = (int(x.shape[0]), int(x.shape[1]))
+        self.home = locate(x)
+
+    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
+        """Describe the columns."""
+        is_nominal = chosen or (False,) * self.shape[1]
+        idx = [j for j in range(self.shape[1]) if is_nominal[j]]
+        domains = iter(distinct_numbers(*self._host_columns(idx)) if idx else ())
+        return tuple(
+            Column(f"x{j}", "nominal", next(domains)) if is_nominal[j] else Column(f"x{j}", "numeric")
+            for j in range(self.shape[1])
+        )
+
+    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+        """Bring the numeric columns (n, d) to `place`."""
+        x = move(self._columns(idx), place)
+        return place.xp.astype(x, dtype or native_float(x, place), copy=False)
+
+    def codes(self, schema: Schema, place: Place) -> Array:
+        """Bring the codes (d, n) of the nominal columns to `place`."""
+        refuse_text_domain(schema)
+        if is_on_host(self.home) or is_on_host(place):
+            x, idx = self._host_columns(schema.nominal_idx)
+            return from_host(encode_numbers(x, idx, schema.domains), place)
+        x = move(self._columns(schema.nominal_idx), place)
+        every = place.xp.arange(x.shape[1], dtype=place.xp.int64, device=place.device)
+        columns = place.xp.take(place.xp.permute_dims(x, (1, 0)), every, axis=0)  # a contiguous copy
+        return encode_on_device(place, columns, schema.domains)
+
+    def _host_columns(self, idx: Sequence[int]) -> tuple[HostArray, Sequence[int]]:
+        """Return a table on the host that has these columns, and where; one transfer from a device."""
+        if is_on_host(self.home):
+            return to_host(self.x), idx
+        return to_host(self._columns(idx)), range(len(idx))
+
+    def _columns(self, idx: Sequence[int]) -> Array:
+        if len(idx) == self.shape[1]:
+            return self.x
+        if isinstance(self.x, np.ndarray):
+            return self.x.take(np.asarray(idx, dtype=np.int64), axis=1)
+        positions = from_host(np.asarray(idx, dtype=np.int64), self.home)
+        return self.home.xp.take(self.x, positions, axis=1)
 
 
 def _open(X: Any) -> Source:
@@ -324,46 +376,3 @@ def _check_columns(source: Source, schema: Schema) -> None:
             f"column {where} of `X` is {source.names[where]!r}; in fit it was {schema.names[where]!r}. "
             "Pass the columns under the same names in the same order: X[list(names)]."
         )
-
-
-def _choose_nominal(chosen: Any, source: Source) -> tuple[bool, ...] | None:
-    """Turn ``categorical_features`` into a mask; None for "from_dtype": the types of the columns decide."""
-    d = source.shape[1]
-    if isinstance(chosen, str):
-        if chosen == "from_dtype":
-            return None
-        _refuse_choice(f"got {chosen!r}. A single name goes into a list: [{chosen!r}]")
-    if chosen is None:
-        return (False,) * d
-    if not isinstance(chosen, Iterable):
-        _refuse_choice(f"got {chosen!r}")
-    entries = [entry.item() if isinstance(entry, np.generic) else entry for entry in chosen]
-    if entries and all(isinstance(entry, bool) for entry in entries):
-        if len(entries) != d:
-            _refuse_choice(f"got a mask of {len(entries)} for {d} columns")
-        return tuple(entries)
-    positions = {_position(entry, source) for entry in entries}
-    return tuple(j in positions for j in range(d))
-
-
-def _position(entry: Any, source: Source) -> int:
-    if isinstance(entry, str):
-        if source.names is None:
-            _refuse_choice(f"got the name {entry!r}, but `X` has no column names")
-        if entry not in source.names:
-            _refuse_choice(f"got {entry!r}; the columns are {', '.join(map(repr, source.names))}")
-        return source.names.index(entry)
-    try:
-        position = operator.index(entry)
-    except TypeError:
-        _refuse_choice(f"got {entry!r}")
-    if isinstance(entry, bool) or not 0 <= position < source.shape[1]:
-        _refuse_choice(f"got {entry!r} for {source.shape[1]} columns")
-    return position
-
-
-def _refuse_choice(what: str) -> NoReturn:
-    raise ValueError(
-        "`categorical_features` must be 'from_dtype', None, positions, a mask over all columns, or names of "
-        f"a data frame's columns; {what}."
-    )

@@ -1,15 +1,18 @@
-"""What a table's columns are, and a table read by that knowledge."""
+"""What a table's columns are: which are nominal, their categories, and a table read by that knowledge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import numpy as np
 
 from arraylearn._typing import Array
 
-__all__ = ["Column", "Schema", "Table", "numeric_schema"]
+__all__ = ["Column", "ExtendedSchema", "Schema", "Table", "choose_nominal", "extend_schema", "numeric_schema"]
 
 
 @dataclass(frozen=True)
@@ -128,3 +131,106 @@ class Table(NamedTuple):
 def numeric_schema(n_columns: int) -> Schema:
     """Return the schema of a plain array of numbers; one object per width."""
     return Schema(tuple(Column(f"x{j}", "numeric") for j in range(n_columns)))
+
+
+# ---- which columns are nominal
+
+
+def choose_nominal(chosen: Any, n_columns: int, names: tuple[str, ...] | None) -> tuple[bool, ...] | None:
+    """Turn ``categorical_features`` into a mask; None for "from_dtype": the types of the columns decide."""
+    if isinstance(chosen, str):
+        if chosen == "from_dtype":
+            return None
+        _refuse_choice(f"got {chosen!r}. A single name goes into a list: [{chosen!r}]")
+    if chosen is None:
+        return (False,) * n_columns
+    if not isinstance(chosen, Iterable):
+        _refuse_choice(f"got {chosen!r}")
+    entries = [entry.item() if isinstance(entry, np.generic) else entry for entry in chosen]
+    if entries and all(isinstance(entry, bool) for entry in entries):
+        if len(entries) != n_columns:
+            _refuse_choice(f"got a mask of {len(entries)} for {n_columns} columns")
+        return tuple(entries)
+    positions = {_position(entry, n_columns, names) for entry in entries}
+    return tuple(j in positions for j in range(n_columns))
+
+
+def _position(entry: Any, n_columns: int, names: tuple[str, ...] | None) -> int:
+    if isinstance(entry, str):
+        if names is None:
+            _refuse_choice(f"got the name {entry!r}, but `X` has no column names")
+        if entry not in names:
+            _refuse_choice(f"got {entry!r}; the columns are {', '.join(map(repr, names))}")
+        return names.index(entry)
+    try:
+        position = operator.index(entry)
+    except TypeError:
+        _refuse_choice(f"got {entry!r}")
+    if isinstance(entry, bool) or not 0 <= position < n_columns:
+        _refuse_choice(f"got {entry!r} for {n_columns} columns")
+    return position
+
+
+def _refuse_choice(what: str) -> NoReturn:
+    raise ValueError(
+        "`categorical_features` must be 'from_dtype', None, positions, a mask over all columns, or names of "
+        f"a data frame's columns; {what}."
+    )
+
+
+# ---- categories of later rows
+
+
+class ExtendedSchema(NamedTuple):
+    """A schema with the categories of two sets of rows."""
+
+    schema: Schema
+    positions: tuple[tuple[int, ...], ...]  # per nominal column: the new codes of its old categories
+
+    @property
+    def has_new(self) -> bool:
+        """Whether a column has more categories than before."""
+        return any(len(old) < new for old, new in zip(self.positions, self.schema.n_values, strict=True))
+
+
+def extend_schema(old: Schema, new: Schema) -> ExtendedSchema:
+    """Add the categories of later rows to a schema.
+
+    Parameters
+    ----------
+    old, new : Schema
+        Of the earlier and the later rows. Columns that are numeric in `old` stay so.
+
+    Returns
+    -------
+    ExtendedSchema
+        Where a column has new categories, all of them are sorted as `learn_schema` does; otherwise its order
+        stays.
+
+    Examples
+    --------
+    >>> from arraylearn.table import learn_schema
+    >>> from arraylearn.table.schema import extend_schema
+    >>> extended = extend_schema(learn_schema([["a"], ["c"]]), learn_schema([["b"]]))
+    >>> extended.schema.domains, extended.positions
+    ((('a', 'b', 'c'),), ((0, 2),))
+    """
+    columns, positions = [], []
+    for column, later in zip(old.columns, new.columns, strict=True):
+        if not column.is_nominal:
+            columns.append(column)
+            continue
+        known = column.domain or ()
+        domain = _joined(known, (later.domain or ()) if later.is_nominal else ())
+        place = {value: position for position, value in enumerate(domain)}
+        columns.append(Column(column.name, "nominal", domain))
+        positions.append(tuple(place[value] for value in known))
+    return ExtendedSchema(Schema(tuple(columns), old.has_names), tuple(positions))
+
+
+def _joined(known: tuple[Any, ...], later: tuple[Any, ...]) -> tuple[Any, ...]:
+    seen = set(known)
+    added = [value for value in later if value not in seen]
+    if not added:
+        return known
+    return tuple(sorted([*known, *added], key=lambda value: (isinstance(value, str), value)))

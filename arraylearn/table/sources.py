@@ -1,4 +1,4 @@
-"""Inputs behind one interface, `Source`: arrays of numbers and arrays of objects (frames: `frames.py`)."""
+"""Inputs behind one interface, `Source`, and arrays of objects (numbers: `read.py`; frames: `frames.py`)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.namespace import Place, from_host, is_on_host, locate, move, native_float, to_host
+from arraylearn.backend.namespace import Place, from_host
 from arraylearn.table.categories import (
-    distinct_numbers,
     distinct_objects,
-    encode_numbers,
     encode_objects,
-    encode_on_device,
     is_missing_object,
     refuse_objects,
 )
 from arraylearn.table.schema import Column, Schema
 
-__all__ = ["ArraySource", "ObjectSource", "Source", "refuse_text_domain"]
+__all__ = ["ObjectSource", "Source", "refuse_text_domain"]
 
 
 class Source(ABC):
@@ -41,55 +38,6 @@ class Source(ABC):
     @abstractmethod
     def codes(self, schema: Schema, place: Place) -> Array:
         """Bring the codes (d, n) of the nominal columns to `place`."""
-
-
-class ArraySource(Source):
-    """A two-dimensional array of numbers or booleans of any library."""
-
-    def __init__(self, x: Array) -> None:
-        self.x = x
-        self.shape = (int(x.shape[0]), int(x.shape[1]))
-        self.home = locate(x)
-
-    def learn(self, chosen: tuple[bool, ...] | None) -> tuple[Column, ...]:
-        """Describe the columns."""
-        is_nominal = chosen or (False,) * self.shape[1]
-        idx = [j for j in range(self.shape[1]) if is_nominal[j]]
-        domains = iter(distinct_numbers(*self._host_columns(idx)) if idx else ())
-        return tuple(
-            Column(f"x{j}", "nominal", next(domains)) if is_nominal[j] else Column(f"x{j}", "numeric")
-            for j in range(self.shape[1])
-        )
-
-    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
-        """Bring the numeric columns (n, d) to `place`."""
-        x = move(self._columns(idx), place)
-        return place.xp.astype(x, dtype or native_float(x, place), copy=False)
-
-    def codes(self, schema: Schema, place: Place) -> Array:
-        """Bring the codes (d, n) of the nominal columns to `place`."""
-        refuse_text_domain(schema)
-        if is_on_host(self.home) or is_on_host(place):
-            x, idx = self._host_columns(schema.nominal_idx)
-            return from_host(encode_numbers(x, idx, schema.domains), place)
-        x = move(self._columns(schema.nominal_idx), place)
-        every = place.xp.arange(x.shape[1], dtype=place.xp.int64, device=place.device)
-        columns = place.xp.take(place.xp.permute_dims(x, (1, 0)), every, axis=0)  # a contiguous copy
-        return encode_on_device(place, columns, schema.domains)
-
-    def _host_columns(self, idx: Sequence[int]) -> tuple[HostArray, Sequence[int]]:
-        """Return a table on the host that has these columns, and where; one transfer from a device."""
-        if is_on_host(self.home):
-            return to_host(self.x), idx
-        return to_host(self._columns(idx)), range(len(idx))
-
-    def _columns(self, idx: Sequence[int]) -> Array:
-        if len(idx) == self.shape[1]:
-            return self.x
-        if isinstance(self.x, np.ndarray):
-            return self.x.take(np.asarray(idx, dtype=np.int64), axis=1)
-        positions = from_host(np.asarray(idx, dtype=np.int64), self.home)
-        return self.home.xp.take(self.x, positions, axis=1)
 
 
 def refuse_text_domain(schema: Schema) -> None:

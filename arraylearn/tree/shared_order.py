@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.base import clone
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.segments import split_lists
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.folds import LabelledRows
 from arraylearn.grow.rows import Rows, prepare_rows

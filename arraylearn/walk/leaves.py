@@ -8,10 +8,9 @@ from typing import Any
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.compiling import get_compiled, is_worth_compiling
+from arraylearn.backend.dispatch import get_compiled, is_worth_compiling, native
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import is_on_host, library_name, locate
-from arraylearn.backend.native import native
 from arraylearn.walk.packed import PackedTrees
 
 __all__ = ["choose_body", "find_leaves", "sum_leaves"]

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, entry, part
-from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.cpu.unsigned import index
-from arraylearn.backend.threads import parallel_map
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.cpu.jit import Host, entry, index, part
+from arraylearn.backend.dispatch import get_tuning
+from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.walk.packed import PackedTrees
 
 Int = Any

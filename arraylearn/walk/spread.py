@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import block_index
+from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 

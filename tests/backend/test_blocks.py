@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block, scatter, split_lists
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.arrays.segments import block_index, block_max, first_in_block, scatter, split_lists
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from tests.backends.assertions import assert_close
 

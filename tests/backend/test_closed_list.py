@@ -13,47 +13,45 @@ PACKAGE = Path(arraylearn.__file__).parent
 # Arrays, places, memory, threads, random numbers: module of arraylearn.backend -> names.
 GENERIC = {
     "": "backend_info get_num_threads",
-    "arrays.bins": "bin_columns number_values",
-    "arrays.blocks": "block_index block_max first_in_block scatter split_lists steps",
-    "arrays.fused": "diagonal_squares gaussian_gram integer_power polynomial_gram whitened_exponents",
-    "arrays.gather": "combine_rows gather_block put",
+    "arrays.distances": "diagonal_squares whitened_exponents",
+    "arrays.gather": "combine_rows gather_block put top_k",
+    "arrays.gram": "gaussian_gram integer_power polynomial_gram",
     "arrays.linear": "cholesky inverse_definite logsumexp solve_triangular",
     "arrays.moments": "grouped_moments merge_moments Moments",
-    "arrays.order": "argsort_rows compress top_k",
-    "arrays.segments": "count_categories histogram look_up_sums paired_histogram segment_max segment_sum",
-    "blas": "map_apart parallel_blocks small_products",
-    "compiling": (
-        "CompiledMode describe_compiled get_compiled is_numba_installed is_worth_compiling use_compiled "
-        "why_not_compiled"
+    "arrays.order": "argsort_rows bin_columns compress number_values",
+    "arrays.ragged": "count_categories look_up_sums",
+    "arrays.segments": (
+        "block_index block_max first_in_block histogram paired_histogram scatter segment_max "
+        "segment_sum split_lists steps"
     ),
-    "cpu.jit": "compiled compiled_loosely compiled_part entry Host inlined loops_for part Int",
-    "cpu.portions": "even_portions",
+    "costs": "count_operations measure_peak OperationCounts",
+    "cpu.jit": ("compiled compiled_loosely compiled_part entry Host index inlined Int loops_for part signed"),
     "cpu.prefetch": "prefetch",
-    "cpu.unsigned": "index signed",
     "cpu.wide_words": "choose_words mark_rows WORDS",
-    "counting": "count_operations OperationCounts",
-    "errors": "MemoryBudgetError warn_caller",
-    "gpu.launch": "CudaKernel cuda_launcher Launch",
-    "memory": "get_memory_budget row_chunks with_smaller_chunks",
-    "namespace": (
-        "accumulator_dtype as_float bring find_place from_host HOST is_array is_on_gpu is_on_host "
-        "library_name locate move native_float Place read_flags same_place supports_float64 synchronize "
-        "to_host"
+    "dispatch": (
+        "CompiledMode describe_compiled get_compiled get_tuning is_numba_installed is_worth_compiling "
+        "native use_compiled why_not_compiled"
     ),
-    "native": "native",
-    "peak": "measure_peak",
+    "errors": "MemoryBudgetError warn_caller",
+    "gpu.launch": "cuda_launcher CudaKernel Launch",
+    "memory": "get_memory_budget is_out_of_memory KeptBuffers row_chunks scratch with_smaller_chunks",
+    "namespace": (
+        "accumulator_dtype as_float bring copy_together find_place from_host HOST is_array is_on_gpu "
+        "is_on_host library_name locate move native_float Place read_flags read_together same_place "
+        "supports_float64 synchronize to_host"
+    ),
     "probe": "parse",
     "random": "as_generator permutation RandomState spawn splitmix",
-    "scratch": "KeptBuffers scratch",
     "selector": "choose_place resolve",
-    "threads": "free_threads get_num_threads parallel_map run_jobs same_threads",
-    "transfer": "copy_together read_together",
-    "tuning": "get_tuning",
+    "threads": (
+        "even_portions free_threads get_num_threads map_apart parallel_blocks parallel_map run_jobs "
+        "same_threads small_products"
+    ),
 }
 
 # Words of learning. Except: what walks trees (to leave), thresholds of all rooms, torch's trees of arguments.
 LEARNING = {"tree", "trees", "forest", "boosting", "gini", "gradient", "gradients", "leaf", "leaves", "prune"}
-EXCEPT = {"native/cupy.py", "native/cupy_walks.py", "cpu/wide_words.py", "tuning.py", "counting.py"}
+EXCEPT = {"native/cupy.py", "native/cupy_walks.py", "cpu/wide_words.py", "dispatch.py", "costs.py"}
 
 
 def imported():

@@ -13,19 +13,15 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend import compiling
-from arraylearn.backend import native as bodies
-from arraylearn.backend.compiling import is_worth_compiling, use_compiled
-from arraylearn.backend.native import native
-from arraylearn.backend.native import numpy as numpy_bodies
-from arraylearn.backend.tuning import Tuning, tuned
+from arraylearn.backend import dispatch
+from arraylearn.backend.dispatch import Tuning, is_worth_compiling, native, tuned, use_compiled
 from tests.backends.rungs import RUNGS
 
 ENOUGH = Tuning().compiled_values
 
 
 def needs_numba(test):
-    is_missing = not compiling.is_numba_installed()
+    is_missing = not dispatch.is_numba_installed()
     return pytest.mark.rungs("compiled")(pytest.mark.skipif(is_missing, reason="not installed: numba")(test))
 
 
@@ -35,10 +31,10 @@ xp = RUNGS["numpy"].load()
 @pytest.fixture
 def invented(monkeypatch):
     """A primitive with two bodies that return which of them ran."""
-    monkeypatch.setattr(numpy_bodies, "double", lambda values: ("plain", 2 * values), raising=False)
-    monkeypatch.setitem(bodies.COMPILED, "double", "nowhere")
-    monkeypatch.setattr(bodies, "_load_compiled", lambda name: lambda values: ("compiled", 2 * values))
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    monkeypatch.setitem(dispatch._NUMPY, "double", lambda values: ("plain", 2 * values))
+    monkeypatch.setitem(dispatch.COMPILED, "double", "nowhere")
+    monkeypatch.setattr(dispatch, "_load_compiled", lambda name: lambda values: ("compiled", 2 * values))
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: True)
 
 
 def body_for(n):
@@ -56,7 +52,7 @@ def test_a_body_depends_on_the_size_of_the_call_and_not_on_calls_before(invented
 
 
 def test_without_a_body_for_numpy_the_portable_one_serves_small_calls(invented, monkeypatch):
-    monkeypatch.delattr(numpy_bodies, "double")
+    monkeypatch.delitem(dispatch._NUMPY, "double")
     with use_compiled("auto"):
         assert native(xp, "double", np.ones(10)) is None
         assert native(xp, "double", np.ones(ENOUGH // 2), np.ones(ENOUGH // 2)) is not None
@@ -72,8 +68,8 @@ def test_always_and_never(invented):
 
 
 def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented, monkeypatch):
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
-    monkeypatch.setattr(compiling, "_has_warned", False)
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(dispatch, "_has_warned", False)
     with use_compiled("never"):
         assert body_for(20_000) == "plain"
     with use_compiled("auto"):
@@ -87,7 +83,7 @@ def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented,
     monkeypatch.setenv("ARRAYLEARN_COMPILED", "always")
     with pytest.raises(ImportError, match="ARRAYLEARN_COMPILED='always' needs Numba"):
         al.get_compiled()
-    assert "not installed" in compiling.describe_compiled()
+    assert "not installed" in dispatch.describe_compiled()
 
 
 _WITHOUT = """
@@ -116,7 +112,7 @@ def test_learners_do_without_numba():
 
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: True)
     sizes = (0, ENOUGH - 1, ENOUGH)
     for mode, wanted in (("auto", [False, False, True]), ("always", [True] * 3), ("never", [False] * 3)):
         with use_compiled(mode):
@@ -139,9 +135,9 @@ def test_a_block_leaves_the_mode_as_it_was():
 
 
 @needs_numba
-@pytest.mark.parametrize("name", sorted(bodies.COMPILED))
+@pytest.mark.parametrize("name", sorted(dispatch.COMPILED))
 def test_every_entry_has_a_body(name):
-    assert bodies._load_compiled(name).__name__ == name
+    assert dispatch._load_compiled(name).__name__ == name
 
 
 @needs_numba
@@ -155,7 +151,7 @@ def test_without_a_folder_to_keep_it_all_is_compiled_for_the_process(monkeypatch
 
 @needs_numba
 def test_long_compiling_is_logged_once_and_short_compiling_is_not(caplog):
-    from arraylearn.backend.cpu.notice import CompileNotice
+    from arraylearn.backend.cpu.jit import CompileNotice
 
     def compile_for(notice, seconds):
         notice.on_start(None)
@@ -237,6 +233,6 @@ def test_all_learners_are_compiled_on_request(capsys):
 def test_compiling_without_numba_says_what_to_install(monkeypatch, capsys):
     from arraylearn import cli
 
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
     assert cli.main(["compile"]) != 0
     assert "pip install" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend.counting import count_operations
+from arraylearn.backend.costs import count_operations
 from arraylearn.backend.namespace import HOST, Place, to_host
 
 

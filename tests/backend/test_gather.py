@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.arrays.gather import combine_rows, gather_block, put
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from tests.backends.assertions import assert_close
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend.arrays.bins import bin_columns
+from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.arrays.linear import cholesky, logsumexp, solve_triangular
-from arraylearn.backend.arrays.order import argsort_rows, compress, top_k
+from arraylearn.backend.arrays.order import argsort_rows, bin_columns, compress
 from arraylearn.backend.arrays.segments import histogram, paired_histogram, segment_max, segment_sum
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from tests.backends.assertions import assert_close
 from tests.backends.rungs import named
 
@@ -118,7 +118,7 @@ def test_paired_histogram_in_several_chunks_and_threads(monkeypatch, mode, n_thr
     import array_api_compat.numpy as xp
 
     monkeypatch.setattr("arraylearn.backend.threads._num_threads", n_threads)
-    monkeypatch.setattr("arraylearn.backend.compiling._mode", mode)
+    monkeypatch.setattr("arraylearn.backend.dispatch._mode", mode)
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 9, (3, 100_003)).astype(np.uint8)
     keys, weights = rng.integers(0, 2, 100_003), rng.integers(0, 3, 100_003)

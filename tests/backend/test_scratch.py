@@ -6,7 +6,7 @@ import array_api_compat.numpy as xp
 import numpy as np
 
 import arraylearn as al
-from arraylearn.backend.scratch import scratch
+from arraylearn.backend.memory import scratch
 from tests.backends.assertions import assert_close
 
 

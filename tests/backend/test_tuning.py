@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from arraylearn.backend.tuning import Tuning, get_tuning, tuned
+from arraylearn.backend.dispatch import Tuning, get_tuning, tuned
 
 
 def test_a_block_changes_what_it_names_and_nothing_else():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend.arrays.segments import count_categories, look_up_sums
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.bayes import UndefinedVarianceWarning
 from arraylearn.bayes.frequencies import cell_offsets
 from tests.backends.assertions import assert_close

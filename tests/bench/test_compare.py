@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from arraylearn import cli
-from arraylearn.backend import compiling, probe
-from arraylearn.backend.compiling import get_compiled
+from arraylearn.backend import dispatch, probe
+from arraylearn.backend.dispatch import get_compiled
 from arraylearn.bench import compare, show
 from arraylearn.bench.case import SIZES, Case, Race
 from arraylearn.bench.compare import BenchOptions, run_bench
@@ -120,10 +120,10 @@ def test_ours_runs_where_it_is_told(monkeypatch, known_peers):
         return Race(lambda place: lambda: seen.append(get_compiled()), {}, None)
 
     monkeypatch.setattr(compare, "all_cases", lambda families: [invented(noting)])
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: True)
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: True)
     run_bench(options=BenchOptions(backends=["numpy", "compiled"], turns=1))
     assert set(seen) == {"never", "always"}
-    monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
+    monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
     with pytest.raises(ImportError, match=r"needs Numba.*pip install"):
         run_bench(options=BenchOptions(backends=["compiled"]))
 

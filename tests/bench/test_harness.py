@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from arraylearn.backend.costs import measure_peak
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.peak import measure_peak
 from arraylearn.backend.threads import get_num_threads
 from arraylearn.bench import harness
 from arraylearn.bench.conditions import describe_machine, is_quiet, n_cores, threads

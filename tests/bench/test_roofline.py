@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from arraylearn.backend.counting import OperationCounts
+from arraylearn.backend.costs import OperationCounts
 from arraylearn.bench.data import Shape
 from benchmarks import roofline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.boosting.log_loss import (
     SCORE_BITS,
     gradient_tables,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend.arrays.bins import bin_columns
-from arraylearn.backend.native import portable_only
-from arraylearn.backend.tuning import tuned
+from arraylearn.backend.arrays.order import bin_columns
+from arraylearn.backend.dispatch import portable_only, tuned
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
 from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close

@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 
 import arraylearn as al
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.backend.namespace import to_host
-from arraylearn.backend.native import portable_only
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.datasets import load_iris
 from tests.boosting.data import holes, nominal_frame, slopes, stripes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend.tuning import tuned
+from arraylearn.backend.dispatch import tuned
 from tests.boosting.data import holes, stripes
 from tests.boosting.test_gradient import small
 

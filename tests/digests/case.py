@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.compiling import CompiledMode
+from arraylearn.backend.dispatch import CompiledMode
 from tests.digests import canonical
 from tests.digests.sets import BIG, Rows, load
 

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.dispatch import use_compiled
 from tests.digests.case import modes_of, run
 from tests.digests.cases import CASES
 from tests.digests.sets import load

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arraylearn.backend.compiling import is_numba_installed, use_compiled
+from arraylearn.backend.dispatch import is_numba_installed, use_compiled
 from tests.digests.case import modes_of, run
 from tests.digests.cases import CASES
 from tests.digests.record import read

@@ -9,11 +9,9 @@ from sklearn.ensemble import RandomForestClassifier as Peer
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import to_host
-from arraylearn.backend.native import portable_only
 from arraylearn.backend.random import spawn
-from arraylearn.backend.tuning import tuned
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.bags import draw_bags
 from tests.boosting.data import holes, nominal_frame, stripes

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import arraylearn as al
 from arraylearn.backend.arrays.moments import grouped_moments
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.gaussian import (
     amplification,
     diagonal_log_density,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend.compiling import is_numba_installed, use_compiled
+from arraylearn.backend.dispatch import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns import drawn

@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arraylearn as al
-from arraylearn.backend.compiling import is_numba_installed, use_compiled
+from arraylearn.backend.dispatch import is_numba_installed, portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.native import portable_only
 from arraylearn.backend.threads import set_num_threads
-from arraylearn.backend.tuning import tuned
 from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, divide_lists, search_lists
 from tests.backends.assertions import assert_close
 

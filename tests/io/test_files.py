@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from arraylearn.backend.tuning import tuned
+from arraylearn.backend.dispatch import tuned
 from arraylearn.io.files import list_some, read_table_file, split_target
 
 CSV = """outlook, temperature,code,play

@@ -6,8 +6,8 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 import pytest
 
-from arraylearn.backend.arrays import bins, fused, gather, linear, moments, order, segments
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.arrays import distances, gather, gram, linear, moments, order, ragged, segments
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.grow.drawn_columns import cuts
 from arraylearn.selftest.cases import kernel_cases
 from tests.backends.assertions import assert_close
@@ -60,6 +60,8 @@ def test_every_primitive_has_a_case():
     names = {case.name.partition("[")[0].rpartition(".")[2] for case in CASES}
     inside = {  # primitives that the cases of public kernels run
         **dict.fromkeys(("CutRules", "Draws"), "best_cuts"),
+        **dict.fromkeys(("block_index", "block_max", "first_in_block", "scatter"), "best_cuts"),
+        **dict.fromkeys(("split_lists", "steps"), "search_lists"),  # the first: see the tests of blocks
         "diagonal_squares": "diagonal_log_density",
         "gaussian_gram": "gram",
         "grouped_moments": "moments",
@@ -70,6 +72,6 @@ def test_every_primitive_has_a_case():
         "polynomial_gram": "gram",
         "whitened_exponents": "log_density",
     }
-    for module in (bins, cuts, fused, gather, linear, moments, order, segments):
+    for module in (cuts, distances, gather, gram, linear, moments, order, ragged, segments):
         for name in module.__all__:
             assert inside.get(name, name) in names, f"give {name} a case in arraylearn/selftest/cases.py"

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import pairwise
 
 import arraylearn as al
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from arraylearn.kernels import (
     Custom,
     Gaussian,

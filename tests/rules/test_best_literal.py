@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import arraylearn as al
+from arraylearn.backend.dispatch import tuned
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.tuning import tuned
 from arraylearn.rules import covering
 from arraylearn.rules.literals.best_literal import best_literal
 from arraylearn.rules.literals.candidates import prepare

@@ -9,8 +9,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
+from arraylearn.backend.dispatch import tuned
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.tuning import tuned
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
 from arraylearn.svm.paths.active_sets import follow_paths

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from arraylearn.backend.dispatch import tuned
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.tuning import tuned
 from arraylearn.svm.paths.moving_factor import MovingFactor
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.paths.shared_products import Request, run_side_by_side

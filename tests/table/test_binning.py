@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from arraylearn.backend.tuning import tuned
+from arraylearn.backend.dispatch import tuned
 from arraylearn.table import bin_table, binning, quantile_edges
 from tests.backends.assertions import assert_close
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import arraylearn as al
 from arraylearn import measures
-from arraylearn.backend.native import portable_only
+from arraylearn.backend.dispatch import portable_only
 from tests.backends.assertions import assert_close
 
 

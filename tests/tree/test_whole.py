@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend.arrays.bins import number_values
-from arraylearn.backend.arrays.blocks import split_lists
-from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.compiling import use_compiled
-from arraylearn.backend.native import native, portable_only
+from arraylearn.backend.arrays.order import argsort_rows, number_values
+from arraylearn.backend.arrays.segments import split_lists
+from arraylearn.backend.dispatch import native, portable_only, tuned, use_compiled
 from arraylearn.backend.threads import set_num_threads
-from arraylearn.backend.tuning import tuned
 
 on_the_host = pytest.mark.rungs("host")  # subtrees are grown at once on NumPy only
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.backend import compiling
-from arraylearn.backend.compiling import is_numba_installed, use_compiled
+from arraylearn.backend import dispatch
+from arraylearn.backend.dispatch import is_numba_installed, tuned, use_compiled
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.tuning import tuned
 from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
 from arraylearn.walk.packed import BinaryNodes, pack_trees
 from tests.backends.assertions import assert_close
@@ -183,8 +182,8 @@ def test_the_choice_of_a_body(monkeypatch):
             assert choose_body(xp, shallow, n, 1).__module__ == "arraylearn.walk.planes_cpu"
             for trees, width in ((shallow, 0), (shallow, 2), (shallow._replace(depth=9), 1)):
                 assert choose_body(xp, trees, n, width).__module__ == "arraylearn.walk.leaves_cpu"
-        monkeypatch.setattr(compiling, "is_numba_installed", lambda: False)
-        monkeypatch.setattr(compiling, "_has_warned", True)  # once is enough
+        monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
+        monkeypatch.setattr(dispatch, "_has_warned", True)  # once is enough
         assert choose_body(xp, shallow, n, 1) == "Numba is not installed"
 
 

@@ -1,13 +1,48 @@
-"""Read and write chosen rows and columns of a matrix."""
+"""Chosen rows and columns of a matrix: find the largest, read, write, combine."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.native import native
+from arraylearn.backend.dispatch import native, numpy_body
+from arraylearn.backend.threads import one_thread_per_product
 
-__all__ = ["combine_rows", "gather_block", "put"]
+__all__ = ["combine_rows", "gather_block", "put", "top_k"]
+
+Host = np.ndarray[Any, Any]
+
+# Rows of up to this length are sorted, not partitioned, for their largest values.
+_SHORT_ROW = 1024
+# Rows that stay in the cache while they are added.
+_CHUNK_ROWS = 32
+
+
+def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
+    """Find the `k` largest values along the last axis.
+
+    Parameters
+    ----------
+    values : array (..., m)
+        Integers or floats without NaN.
+    k : int
+        Between 0 and m.
+
+    Returns
+    -------
+    largest : array (..., k)
+        In descending order.
+    indices : int64 array (..., k)
+        Where they stand; among equals the first ones, in order, so that every backend agrees.
+    """
+    if fast := native(xp, "top_k"):
+        largest, indices = fast(values, k)
+        return largest, indices
+    order = xp.argsort(values, axis=-1, descending=True, stable=True)[..., :k]
+    return xp.take_along_axis(values, order, axis=-1), xp.astype(order, xp.int64)
 
 
 def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
@@ -83,3 +118,55 @@ def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Ar
     if fast := native(xp, "combine_rows"):
         return fast(rows, slots, weights)
     return xp.astype(xp.astype(weights, rows.dtype) @ xp.take(rows, slots, axis=0), weights.dtype)
+
+
+# ---- NumPy
+
+
+@numpy_body
+def _top_k(values: Host, k: int) -> tuple[Host, Host]:
+    m = values.shape[-1]
+    if k == 0 or m == 0:
+        return values[..., :0], np.zeros((*values.shape[:-1], 0), dtype=np.int64)
+    if m <= _SHORT_ROW:
+        order = _descending(values)[..., :k]
+        return np.take_along_axis(values, order, axis=-1), order
+    kth = np.partition(values, m - k, axis=-1)[..., m - k, None]
+    # all that exceed the k-th, and the first of those that equal it
+    is_above, is_equal = values > kth, values == kth
+    n_equal = k - np.count_nonzero(is_above, axis=-1, keepdims=True)
+    chosen = is_above | (is_equal & (np.cumsum(is_equal, axis=-1) <= n_equal))
+    indices = np.nonzero(chosen)[-1].reshape(*values.shape[:-1], k)
+    largest = np.take_along_axis(values, indices, axis=-1)
+    order = _descending(largest)
+    return np.take_along_axis(largest, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
+
+
+def _descending(values: Host) -> Host:
+    """Return a stable descending order: reverse, sort ascending, reverse back."""
+    order = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    forward: Host = values.shape[-1] - 1 - order
+    return forward
+
+
+@numpy_body
+def _put(x: Host, idx: Host, values: Host) -> Host:
+    result = x.copy()
+    result[idx] = values
+    return result
+
+
+@numpy_body
+def _combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
+    used = np.flatnonzero(weights)
+    slots, weights = slots[used], weights[used]
+    total = np.zeros(rows.shape[1], dtype=weights.dtype)
+    # in pieces that stay in the cache, instead of one copy of all rows
+    piece = np.empty((min(_CHUNK_ROWS, slots.shape[0]), rows.shape[1]), dtype=rows.dtype)
+    with one_thread_per_product():
+        for start in range(0, slots.shape[0], _CHUNK_ROWS):
+            some = slots[start : start + _CHUNK_ROWS]
+            taken = piece[: some.shape[0]]
+            rows.take(some, axis=0, out=taken, mode="clip")
+            total += weights[start : start + _CHUNK_ROWS].astype(rows.dtype) @ taken
+    return total

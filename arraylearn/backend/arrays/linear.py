@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import array_api_compat
+import numpy as np
+from scipy import linalg
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.native import native
+from arraylearn.backend.dispatch import native, numpy_body
 
 __all__ = ["cholesky", "inverse_definite", "logsumexp", "solve_triangular"]
+
+Host = np.ndarray[Any, Any]
+
+# From this size on SciPy's factorization is several times as fast as NumPy's.
+_LARGE_FACTOR = 128
+# Up to this size a batch of triangular matrices is solved faster by one call of NumPy's general solver.
+_SMALL_FACTOR = 24
 
 
 def cholesky(xp: Namespace, a: Array) -> tuple[Array, Array]:
@@ -120,3 +130,66 @@ def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False
     # log(0) is wanted, its warning is not
     result = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)), -math.inf) + shift
     return result if keepdims else xp.squeeze(result, axis=axis)
+
+
+# ---- NumPy
+
+
+@numpy_body
+def _cholesky(a: Host) -> tuple[Host, Host]:
+    if a.ndim == 2 and a.shape[0] >= _LARGE_FACTOR:
+        # the transpose lies in memory as LAPACK wants it, and its upper triangle is the lower one of `a`
+        lapack: Any = linalg.get_lapack_funcs(("potrf",), (a,))
+        factor, info = lapack[0](a.T, lower=0, clean=1)
+        return factor.T, np.asarray(info == 0)
+    try:
+        return np.linalg.cholesky(a), np.ones(a.shape[:-2], dtype=bool)
+    except np.linalg.LinAlgError:
+        pass
+    d = a.shape[-1]
+    matrices = a.reshape(-1, d, d)
+    factors = np.zeros_like(matrices)
+    finished = np.zeros(matrices.shape[0], dtype=bool)
+    for i, matrix in enumerate(matrices):
+        try:
+            factors[i] = np.linalg.cholesky(matrix)
+            finished[i] = True
+        except np.linalg.LinAlgError:
+            continue
+    return factors.reshape(a.shape), finished.reshape(a.shape[:-2])
+
+
+@numpy_body
+def _solve_triangular(factor: Host, right: Host, upper: bool) -> Host:
+    if factor.ndim == 2:
+        return _solve_one(factor, right, upper)
+    if factor.shape[-1] <= _SMALL_FACTOR:
+        return np.linalg.solve(np.triu(factor) if upper else np.tril(factor), right)
+    batch = factor.shape[:-2]
+    factors = factor.reshape(-1, *factor.shape[-2:])
+    rights = right.reshape(-1, *right.shape[-2:])
+    solutions = np.empty(rights.shape, dtype=right.dtype)
+    for i in range(factors.shape[0]):
+        solutions[i] = _solve_one(factors[i], rights[i], upper)
+    return solutions.reshape(*batch, *right.shape[-2:])
+
+
+def _solve_one(factor: Host, right: Host, upper: bool) -> Host:
+    if right.shape[1] == 0 or right.shape[0] == 0:
+        return right.copy()
+    solution: Host = linalg.solve_triangular(factor, right, lower=not upper, check_finite=False)
+    return solution
+
+
+@numpy_body
+def _inverse_definite(matrix: Host) -> Host:
+    lapack: Any = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
+    potrf, potri = lapack
+    factor, info = potrf(matrix.T, lower=1, clean=0)
+    if info == 0:
+        inverse, info = potri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        return np.full_like(matrix, np.nan)
+    lower: Host = np.tril(inverse, -1)
+    full: Host = lower + lower.T + np.diag(inverse.diagonal())
+    return full

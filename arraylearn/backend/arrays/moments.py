@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.native import native
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
+from arraylearn.backend.threads import parallel_blocks
 
 __all__ = ["Moments", "grouped_moments", "merge_moments"]
+
+Host = np.ndarray[Any, Any]
+
+# Bytes of a chunk of rows, of which a few copies stay in the second-level cache.
+_CACHE = 1 << 19
+# Rows per piece of work for a thread. Pieces depend on the data alone, so that threads do not change a bit.
+_PIECE, _LEAST_PIECE = 1 << 17, 1 << 12
+# What must be left of a sum of squares less its mean's: cancellation may cost three digits, not more.
+_ENOUGH = 1e-3
+# With more groups than this, sorting the rows of a chunk beats multiplying by a table of memberships.
+_MANY_GROUPS = 16
 
 
 class Moments(NamedTuple):
@@ -90,7 +104,8 @@ def grouped_moments(
         offset nor distant groups cost digits.
     """
     if fast := native(xp, "grouped_moments"):
-        return Moments(*fast(x, groups, n, weights, full, skip_missing))
+        found: Moments = fast(x, groups, n, weights, full, skip_missing)
+        return found
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(x)))
     d = x.shape[1]
     bytes_per_row = 8 * (2 * n + 3 * d + (n * d if full else 0))
@@ -136,3 +151,96 @@ def _no_moments(xp: Namespace, x: Array, n: int, full: bool, skip_missing: bool)
     weight = xp.zeros((n, d) if skip_missing else (n,), dtype=dtype, device=device)
     scatter = xp.zeros((n, d, d) if full else (n, d), dtype=dtype, device=device)
     return Moments(weight, xp.zeros((n, d), dtype=dtype, device=device), scatter)
+
+
+# ---- NumPy: chunks in cache, joined by the formula of Chan et al.
+
+
+@numpy_body
+def _grouped_moments(
+    x: Host, groups: Host, n: int, weights: Host | None, full: bool, skip_missing: bool
+) -> Moments:
+    m, d = x.shape
+    is_sorted = full or (n > _MANY_GROUPS and not skip_missing)
+    size = max(256, _CACHE // (8 * max(1, d)))
+    if is_sorted:
+        # rows enough per group that joining the moments, d x d numbers each if full, costs little beside them
+        size = max(size, (256 if full else 32) * n)
+
+    piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)), size)
+
+    def take(start: int) -> Moments:
+        total = _no_moments(HOST.xp, x, n, full, skip_missing)
+        stop = min(start + piece, m)
+        for first in range(start, stop, size):
+            rows = slice(first, min(first + size, stop))
+            chunk = x[rows].astype(np.float64, copy=False)
+            weight = None if weights is None else weights[rows].astype(np.float64, copy=False)
+            if is_sorted:
+                part = _by_sorting(chunk, groups[rows], n, weight, full)
+            else:
+                part = _by_membership(chunk, groups[rows], n, weight, skip_missing)
+            total = merge_moments(HOST.xp, total, part)
+        return total
+
+    parts = parallel_blocks(take, range(0, m, piece)) or [take(0)]
+    return reduce(partial(merge_moments, HOST.xp), parts)
+
+
+def _by_membership(x: Host, groups: Host, n: int, weights: Host | None, skip_missing: bool) -> Moments:
+    """Sum by products with the table (n, m) of which row belongs to which group."""
+    member = np.equal(groups, np.arange(n)[:, None]).astype(np.float64)
+    weighing = member if weights is None else member * weights
+    weight = divisor = weighing.sum(axis=1)[:, None]
+    mean = weighing @ x
+    # a gap anywhere in a column makes its sums NaN; without one there is nothing to skip
+    has_gaps = skip_missing and bool(np.isnan(np.add.reduce(mean, axis=None)))
+    if has_gaps:
+        is_present = np.equal(x, x)
+        x = np.where(is_present, x, 0.0)
+        weight = divisor = weighing @ is_present.astype(np.float64)
+        mean = weighing @ x
+    sums = mean
+    mean = sums / np.where(divisor > 0, divisor, 1.0)
+    buffer = np.multiply(x, x)
+    squares = weighing @ buffer
+    scatter = squares - sums * mean
+    if not np.all(scatter >= _ENOUGH * squares):
+        # too much of the sums of squares cancelled: take deviations first
+        deviation = np.matmul(member.T, mean, out=buffer)
+        np.subtract(x, deviation, out=deviation)
+        np.multiply(deviation, deviation, out=deviation)
+        if has_gaps:
+            deviation *= is_present
+        scatter = weighing @ deviation
+    if not skip_missing:
+        return Moments(weight[:, 0], mean, scatter)
+    return Moments(np.broadcast_to(weight, mean.shape), mean, scatter)
+
+
+def _by_sorting(x: Host, groups: Host, n: int, weights: Host | None, full: bool) -> Moments:
+    """Bring the rows of each group together; every group is then one product, or one sum of rows."""
+    order = np.argsort(groups.astype(np.uint16) if n <= 65_536 else groups, kind="stable")
+    sizes = np.bincount(groups, minlength=n)
+    present = np.flatnonzero(sizes)
+    starts = (np.cumsum(sizes) - sizes)[present]
+    x = x.take(order, axis=0)
+    weighted, weight = x, sizes.astype(np.float64)
+    if weights is not None:
+        weights = weights.take(order)[:, None]
+        weighted = x * weights
+        weight[present] = np.add.reduceat(weights[:, 0], starts)
+    mean = np.zeros((n, x.shape[1]))
+    mean[present] = np.add.reduceat(weighted, starts, axis=0)
+    mean /= np.where(weight > 0, weight, 1.0)[:, None]
+    x -= np.repeat(mean[present], sizes[present], axis=0)
+    weighted = x if weights is None else x * weights
+    if not full:
+        scatter = np.zeros_like(mean)
+        scatter[present] = np.add.reduceat(weighted * x, starts, axis=0)
+        return Moments(weight, mean, scatter)
+    scatter = np.zeros((n, x.shape[1], x.shape[1]))
+    for group, start in zip(present, starts, strict=True):
+        rows = slice(start, start + sizes[group])
+        np.matmul(weighted[rows].T, x[rows], out=scatter[group])
+    return Moments(weight, mean, scatter)

@@ -1,11 +1,20 @@
-"""Order and selection: sort rows, keep some, the largest k."""
+"""The order of rows and values: sort, keep some in order, number distinct values, find their intervals."""
 
 from __future__ import annotations
 
-from arraylearn._typing import Array, Namespace
-from arraylearn.backend.native import native
+import array_api_compat
+import numpy as np
 
-__all__ = ["argsort_rows", "compress", "top_k"]
+from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
+from arraylearn.backend.namespace import Place, from_host, read_flags, to_host
+
+__all__ = ["argsort_rows", "bin_columns", "compress", "number_values"]
+
+# Rows that are looked at first; that no other value occurs is checked afterwards.
+_SAMPLE = 5_000
+# Of these, rows that show it where there are far too many values.
+_GLANCE = 1_000
 
 
 def argsort_rows(xp: Namespace, values: Array) -> Array:
@@ -51,25 +60,88 @@ def compress(xp: Namespace, values: Array, keep: Array, size: int) -> Array:
     return xp.take(values, order[:size], axis=0)
 
 
-def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
-    """Find the `k` largest values along the last axis.
+@numpy_body
+def _compress(values: HostArray, keep: HostArray, size: int) -> HostArray:
+    return values.compress(keep, axis=0)
+
+
+def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> Array:
+    """Find the interval of each value, column by column.
 
     Parameters
     ----------
-    values : array (..., m)
-        Integers or floats without NaN.
-    k : int
-        Between 0 and m.
+    x : float array (m, d)
+        Row-major table; NaN is missing.
+    edges : float array (d, b)
+        Ascending edges of each column in the dtype of `x`; a column with fewer is padded with ``inf``.
+    missing_bin : int
+        The bin of NaN, at most 32767.
 
     Returns
     -------
-    largest : array (..., k)
-        In descending order.
-    indices : int64 array (..., k)
-        Where they stand; among equals the first ones, in order, so that every backend agrees.
+    uint8 or int16 array (d, m)
+        Column-major bins: the number of edges below the value, so that ``x <= edges[j, i]`` exactly when
+        ``bin <= i``. uint8 where `missing_bin` and b fit it.
     """
-    if fast := native(xp, "top_k"):
-        largest, indices = fast(values, k)
-        return largest, indices
-    order = xp.argsort(values, axis=-1, descending=True, stable=True)[..., :k]
-    return xp.take_along_axis(values, order, axis=-1), xp.astype(order, xp.int64)
+    dtype = xp.uint8 if max(missing_bin, edges.shape[1]) <= 255 else xp.int16
+    if fast := native(xp, "bin_columns", x):
+        return fast(x, edges, missing_bin, dtype)
+    (m, d), b = x.shape, edges.shape[1]
+    if d == 0 or b == 0:
+        zeros = xp.zeros((d, m), dtype=dtype, device=array_api_compat.device(x))
+        return xp.where(xp.isnan(xp.permute_dims(x, (1, 0))), missing_bin, zeros)
+    # +inf lies above every edge, the padding included
+    n_edges = xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1)
+    bins = []
+    for j in range(d):
+        column = x[:, j] + 0.0  # a copy side by side in memory
+        found = xp.minimum(xp.searchsorted(edges[j, :] + 0.0, column), n_edges[j])
+        bins.append(xp.astype(xp.where(xp.isnan(column), missing_bin, found), dtype))
+    return xp.stack(bins)
+
+
+def number_values(xp: Namespace, columns: Array, most: int) -> tuple[Array, Array] | None:
+    """Find the distinct values of columns, where all of them have few; one sync.
+
+    Parameters
+    ----------
+    columns : float array (d, n)
+        One column and one row at least; NaN is missing; no infinity.
+    most : int
+        How many values a column may have, at most 254.
+
+    Returns
+    -------
+    codes : uint8 array (d, n)
+        The number of each value in its column; b for missing ones.
+    values : float array (d, b)
+        The values, ascending, padded with inf; b is the number of values of the column that has the most.
+        None where a column has too many values, or no column has any. Where values are so rare that they do
+        not show in a part of the rows, also None.
+    """
+    if fast := native(xp, "number_values", columns):
+        numbered: tuple[Array, Array] | None = fast(columns, most)
+        return numbered
+    # take the values of some rows for all, and see whether they are
+    place = Place(xp, array_api_compat.device(columns))
+    step = max(1, columns.shape[1] // _SAMPLE)
+    some = to_host(columns[:, ::step])
+    for part in (some[:, :_GLANCE], some):
+        ordered = np.sort(part, axis=1)  # NaN comes last
+        is_new = ~np.isnan(ordered)
+        is_new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+        width = int(is_new.sum(axis=1).max())
+        if not 0 < width <= most:
+            return None
+    values = np.full((some.shape[0], width), np.inf, dtype=some.dtype)
+    for row, known, is_first in zip(values, ordered, is_new, strict=True):
+        found = known[is_first]
+        row[: found.shape[0]] = found
+    # any edge from the lower value on, below the higher one
+    edges = np.where(np.isfinite(values[:, 1:]), values[:, :-1], np.inf)
+    values_on, edges_on = (from_host(part, place, columns.dtype) for part in (values, edges))
+    codes = bin_columns(xp, xp.permute_dims(columns, (1, 0)), edges_on, missing_bin=width)
+    at = xp.where(codes == width, 0, codes)
+    same = xp.take_along_axis(values_on, xp.astype(at, xp.int64), axis=1) == columns
+    (is_complete,) = read_flags(place, xp.all(same | xp.isnan(columns)))
+    return (codes, values_on) if is_complete else None

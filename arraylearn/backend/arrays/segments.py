@@ -1,25 +1,43 @@
-"""Sums, maxima and counts by key."""
+"""Groups of rows: sums, maxima and counts by key, and groups that lie side by side.
+
+A segment id is the group of a row, in any order. A block is a group of neighbouring positions: `starts` (k,)
+holds the first position of each of the k blocks that fill ``range(m)``, none of them empty; ``block_at`` (m,)
+is the block of each position. A list orders row ids so that a block holds the rows of one group (a node of a
+tree); several lists (d, m) order the same blocks by different columns.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.native import native
+from arraylearn.backend.threads import parallel_map
 
 __all__ = [
-    "count_categories",
+    "block_index",
+    "block_max",
+    "first_in_block",
     "histogram",
-    "look_up_sums",
     "paired_histogram",
+    "scatter",
     "segment_max",
     "segment_sum",
+    "split_lists",
+    "steps",
 ]
+
+Host = np.ndarray[Any, Any]
+
+# Below this many elements a thread costs more than it brings.
+_WORTH_A_THREAD = 50_000
 
 
 def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
@@ -72,11 +90,11 @@ def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
         return fast(values, segments, n)
     lowest = _lowest(xp, values.dtype)
     if values.shape[0] == 0:
-        return xp.full((n,), lowest, dtype=values.dtype, device=_device(values))
+        return xp.full((n,), lowest, dtype=values.dtype, device=array_api_compat.device(values))
     by_value = xp.argsort(values)
     order = xp.take(by_value, xp.argsort(xp.take(segments, by_value, axis=0), stable=True), axis=0)
     sorted_segments = xp.take(segments, order, axis=0)
-    ids = xp.arange(n, dtype=segments.dtype, device=_device(segments))
+    ids = xp.arange(n, dtype=segments.dtype, device=array_api_compat.device(segments))
     end = xp.searchsorted(sorted_segments, ids, side="right")
     last = xp.where(end > 0, end - 1, 0)  # xp.clip of array-api-compat syncs on CuPy
     largest = xp.take(xp.take(values, order, axis=0), last, axis=0)
@@ -106,10 +124,10 @@ def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) 
     batch, m = keys.shape[:-1], keys.shape[-1]
     n_batches = math.prod(batch)
     keys = xp.astype(keys, xp.int64)
-    offsets = n * xp.arange(n_batches, dtype=xp.int64, device=_device(keys))
+    offsets = n * xp.arange(n_batches, dtype=xp.int64, device=array_api_compat.device(keys))
     flat = xp.reshape(xp.reshape(keys, (n_batches, m)) + offsets[:, None], (-1,))
     if weights is None:
-        weights = xp.ones((1,), dtype=xp.int64, device=_device(keys))
+        weights = xp.ones((1,), dtype=xp.int64, device=array_api_compat.device(keys))
     weights = xp.reshape(xp.broadcast_to(weights, keys.shape), (-1,))
     return xp.reshape(segment_sum(xp, weights, flat, n_batches * n), (*batch, n))
 
@@ -149,18 +167,14 @@ def paired_histogram(
     return xp.reshape(counts, (d, n_keys, n_values))
 
 
-def _device(x: Array) -> object:
-    return array_api_compat.device(x)
-
-
 def _accumulating(xp: Namespace, values: Array) -> Array:
     if xp.isdtype(values.dtype, "real floating"):
-        return xp.astype(values, accumulator_dtype(Place(xp, _device(values))))
+        return xp.astype(values, accumulator_dtype(Place(xp, array_api_compat.device(values))))
     return xp.astype(values, xp.int64)
 
 
 def _between_bounds(xp: Namespace, running: Array, sorted_keys: Array, n: int) -> Array:
-    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=_device(sorted_keys))
+    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=array_api_compat.device(sorted_keys))
     return xp.diff(xp.take(running, xp.searchsorted(sorted_keys, bounds), axis=0), axis=0)
 
 
@@ -170,85 +184,176 @@ def _lowest(xp: Namespace, dtype: object) -> float | int:
     return int(xp.iinfo(dtype).min)
 
 
-# ---- columns of categories with domains of different sizes: all counted at once, all looked up at once
-#
-# The cells of all columns lie in one run: those of column j are ``offsets[j]`` up to ``offsets[j + 1]``, the
-# first of them for the missing value (code -1), the others for the codes 0, 1, ... So a column of thousands
-# of categories makes no other column wider.
+# ---- blocks
 
 
-def count_categories(
-    xp: Namespace,
-    codes: Array,
-    offsets: Sequence[int],
-    keys: Array,
-    n_keys: int,
-    weights: Array | None = None,
-) -> Array:
-    """Count the categories of every column by a key that all columns share.
+def block_index(xp: Namespace, sizes: Array, total: int) -> Array:
+    """Return the block of each position.
 
     Parameters
     ----------
-    codes : int32 array (d, n)
-        Column-major codes; -1 is missing.
-    offsets : sequence of d + 1 int
-        The first cell of each column, and the number of all cells.
-    keys : int array (n,)
-        The key (class) of each row, in ``range(n_keys)``.
-    n_keys : int
-        Number of keys.
-    weights : array (n,), optional
-        Weight of each row.
+    sizes : int array (k,)
+        Sizes of the blocks; 0 is allowed here.
+    total : int
+        Their sum. The caller knows it, so that no device has to report it.
 
     Returns
     -------
-    array (offsets[d], n_keys)
-        int64 counts, or sums of float weights in the accumulator's dtype.
+    int64 array (total,)
+        0 repeated ``sizes[0]`` times, then 1, and so on.
     """
-    if fast := native(xp, "count_categories"):
-        return fast(codes, offsets, keys, n_keys, weights)
-    d, n = codes.shape
-    device = array_api_compat.device(codes)
-    n_cells = offsets[d]
-    first = xp.asarray(offsets[:d], dtype=xp.int64, device=device)[:, None] + 1
-    counted = xp.int64 if weights is None or xp.isdtype(weights.dtype, "integral") else _sums(xp, device)
-    total = xp.zeros((n_cells * n_keys,), dtype=counted, device=device)
-    for rows in row_chunks(n, 48 * d):
-        cell = (xp.astype(codes[:, rows], xp.int64) + first) * n_keys + xp.astype(keys[rows], xp.int64)
-        part = None
-        if weights is not None:
-            part = xp.reshape(xp.broadcast_to(weights[rows], cell.shape), (-1,))
-        total = total + histogram(xp, xp.reshape(cell, (-1,)), n_cells * n_keys, part)
-    return xp.reshape(total, (n_cells, n_keys))
+    if fast := native(xp, "block_index"):
+        return fast(sizes, total)
+    ends = xp.cumulative_sum(sizes)
+    position = xp.arange(total, dtype=ends.dtype, device=array_api_compat.device(sizes))
+    return xp.astype(xp.searchsorted(ends, position, side="right"), xp.int64)
 
 
-def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Array) -> Array:
-    """Add up, for each row, the entries of a table for its category in every column.
+def block_max(xp: Namespace, values: Array, starts: Array, block_at: Array) -> Array:
+    """Find the largest value of each block in each row.
 
     Parameters
     ----------
-    codes, offsets
-        As for `count_categories`.
-    table : float array (offsets[d], k)
-        One row per cell; ``-inf`` is welcome.
+    values : array (d, m)
+        Integers or floats without NaN.
+    starts : int array (k,)
+        First position of each block.
+    block_at : int array (m,)
+        The block of each position.
 
     Returns
     -------
-    array (n, k)
-        Sums over the columns, in the dtype of `table`.
+    array (d, k)
+        Of the dtype of `values`.
     """
-    if fast := native(xp, "look_up_sums"):
-        return fast(codes, offsets, table)
-    d, n = codes.shape
-    k = table.shape[1]
-    first = xp.asarray(offsets[:d], dtype=xp.int64, device=array_api_compat.device(codes))[:, None] + 1
-    sums = []
-    for rows in row_chunks(n, 16 * d * (k + 1)):
-        cell = xp.astype(codes[:, rows], xp.int64) + first
-        found = xp.take(table, xp.reshape(cell, (-1,)), axis=0)
-        sums.append(xp.sum(xp.reshape(found, (d, cell.shape[1], k)), axis=0))
-    return sums[0] if len(sums) == 1 else xp.concat(sums, axis=0)
+    if fast := native(xp, "block_max"):
+        return fast(values, starts, block_at)
+    d, k = values.shape[0], starts.shape[0]
+    offset = k * xp.arange(d, dtype=block_at.dtype, device=array_api_compat.device(values))
+    keys = xp.reshape(block_at[None, :] + offset[:, None], (-1,))
+    return xp.reshape(segment_max(xp, xp.reshape(values, (-1,)), keys, d * k), (d, k))
 
 
-def _sums(xp: Namespace, device: object) -> object:
-    return accumulator_dtype(Place(xp, device))
+def scatter(xp: Namespace, values: Array, positions: Array, n: int) -> Array:
+    """Write values to distinct positions of an array of zeros.
+
+    Parameters
+    ----------
+    values : int array (m,)
+        What to write.
+    positions : int array (m,)
+        Where: distinct numbers of ``range(n)``.
+    n : int
+        Size of the result.
+
+    Returns
+    -------
+    array (n,)
+        Of the dtype of `values`; 0 where nothing was written.
+    """
+    return xp.astype(segment_sum(xp, values, positions, n), values.dtype)
+
+
+def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]) -> Array:
+    """Sort every list by the branch its rows take; rows of one branch keep their order.
+
+    Parameters
+    ----------
+    lists : int32 array (d, m)
+        Row ids in ``range(n)``.
+    branch : int array (n,)
+        The branch of each row in ``range(len(sizes))``; negative: the row leaves the lists.
+    sizes : sequence of int
+        How many rows take each branch.
+
+    Returns
+    -------
+    int32 array (d, sum(sizes))
+        First all rows of branch 0, then those of branch 1, and so on.
+    """
+    if fast := native(xp, "split_lists", lists):
+        return fast(lists, branch, sizes)
+    k = len(sizes)
+    # small integers are sorted by counting
+    kind = xp.int8 if k < 127 else xp.int16 if k < 32_767 else xp.int64
+    branch = xp.astype(branch, kind)
+    branch = xp.where(branch < 0, k, branch)
+    key = xp.reshape(xp.take(branch, xp.reshape(lists, (-1,)), axis=0), lists.shape)
+    order = xp.argsort(key, axis=-1, stable=True)
+    return xp.take_along_axis(lists, order[:, : sum(sizes)], axis=-1)
+
+
+def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array) -> Array:
+    """Return the first position (d, k) of each block where `is_hit` (d, m) holds; -1 where there is none."""
+    m = is_hit.shape[1]
+    countdown = m - xp.arange(m, dtype=xp.int64, device=array_api_compat.device(is_hit))
+    largest = block_max(xp, xp.where(is_hit, countdown, 0), starts, block_at)
+    return xp.where(largest > 0, m - largest, -1)
+
+
+def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
+    """Find where the next value of the row (d, m) is larger by more than `gap`, and known."""
+    lower = values[:, :-1] + gap if gap else values[:, :-1]
+    last = xp.zeros((values.shape[0], 1), dtype=xp.bool, device=array_api_compat.device(values))
+    return xp.concat((values[:, 1:] > lower, last), axis=1)
+
+
+# ---- NumPy
+
+
+@numpy_body
+def _segment_sum(values: Host, segments: Host, n: int) -> Host:
+    is_float = values.dtype.kind == "f"
+    if values.ndim == 1:
+        return _weighted_bincount(segments, values, n)
+    flat = values.reshape(values.shape[0], math.prod(values.shape[1:]))
+    sums = np.empty((flat.shape[1], n), dtype=np.float64 if is_float else np.int64)
+    for j in range(flat.shape[1]):
+        sums[j] = _weighted_bincount(segments, flat[:, j], n)
+    return np.ascontiguousarray(sums.T).reshape(n, *values.shape[1:])
+
+
+def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
+    if weights.dtype.kind == "f":
+        return np.bincount(keys, weights, minlength=n).astype(np.float64, copy=False)  # int if empty
+    sums = np.zeros(n, dtype=np.int64)  # bincount would go through float64 and lose bits past 2**53
+    np.add.at(sums, keys, weights)
+    return sums
+
+
+@numpy_body
+def _segment_max(values: Host, segments: Host, n: int) -> Host:
+    lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+    largest = np.full(n, lowest, dtype=values.dtype)
+    np.maximum.at(largest, segments, values)
+    return largest
+
+
+@numpy_body
+def _histogram(keys: Host, n: int, weights: Host | None) -> Host:
+    batch, m = keys.shape[:-1], keys.shape[-1]
+    rows = keys.reshape(math.prod(batch), m)
+    shared = weights is None or weights.ndim == 1
+    by_row = None if shared else np.broadcast_to(weights, keys.shape).reshape(rows.shape)  # type: ignore[arg-type]
+
+    def count(i: int) -> Host:
+        if weights is None:
+            return np.bincount(rows[i], minlength=n)
+        return _weighted_bincount(rows[i], weights if by_row is None else by_row[i], n)
+
+    run = parallel_map if rows.size >= _WORTH_A_THREAD else map
+    counts = list(run(count, range(rows.shape[0])))
+    if not counts:
+        is_float = weights is not None and weights.dtype.kind == "f"
+        return np.zeros((*batch, n), dtype=np.float64 if is_float else np.int64)
+    return np.stack(counts).reshape(*batch, n)
+
+
+@numpy_body
+def _block_index(sizes: Host, total: int) -> Host:
+    return np.repeat(np.arange(sizes.shape[0]), sizes)
+
+
+@numpy_body
+def _block_max(values: Host, starts: Host, block_at: Host) -> Host:
+    return np.maximum.reduceat(values, starts, axis=1)

@@ -9,8 +9,11 @@ sources.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from pathlib import Path
@@ -21,9 +24,8 @@ import numpy as np
 from numba.core import event
 from numba.extending import overload
 
-from arraylearn.backend.cpu.notice import CompileNotice
-
 __all__ = [
+    "CompileNotice",
     "Host",
     "Int",
     "compiled",
@@ -31,20 +33,66 @@ __all__ = [
     "compiled_part",
     "digest_sources",
     "entry",
+    "index",
     "inlined",
     "loops_for",
     "part",
+    "signed",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Host = np.ndarray[Any, Any]
 Int = Any  # an integer, Python's or NumPy's
+# Indices that are never negative: a signed one costs a test for those that count from the end. Sums and
+# differences must stay among themselves: with a signed integer they become floats.
+index: Any = np.uintp
+# The way back.
+signed: Any = np.int64
 
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py")
 _PREFIX = "arraylearn-"
 _LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _config: Any = numba.config
+_log = logging.getLogger("arraylearn.compile")
+_SECONDS = 1.0
+_NOTICE = (
+    "compiling for this machine, which takes some seconds for each learner and happens once; "
+    "`arraylearn compile` does it beforehand for all of them"
+)
+
+
+class CompileNotice(event.Listener):
+    """Log once per process that functions are being compiled, as soon as that has taken a second in all.
+
+    Numba reports compilations alone: code that is loaded from disk costs nothing here. It compiles under a
+    lock, one function at a time with those it calls inside, so that a counter of open reports is enough.
+    """
+
+    def __init__(self, seconds: float = _SECONDS) -> None:
+        self._left = seconds  # until the notice is due
+        self._depth = 0
+        self._began = 0.0
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, event: Any) -> None:
+        """Start the clock with the outermost function."""
+        self._depth += 1
+        if self._depth == 1 and self._left > 0:
+            self._began = time.perf_counter()
+            self._timer = threading.Timer(self._left, _log.warning, [_NOTICE])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """Stop the clock, and keep what is left of the time."""
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._left -= time.perf_counter() - self._began
+
+
 event.register("numba:compile", CompileNotice())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Namespace
-from arraylearn.backend.native import native
+from arraylearn.backend.dispatch import native
 
 __all__ = ["CudaKernel", "Launch", "cuda_launcher"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import block_index, scatter
+from arraylearn.backend.arrays.segments import block_index, scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import NextLevel, Splits
 from arraylearn.grow.rows import Entries, Level, rows_at

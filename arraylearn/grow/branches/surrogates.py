@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import block_max, first_in_block, scatter
-from arraylearn.backend.arrays.order import argsort_rows, top_k
-from arraylearn.backend.arrays.segments import paired_histogram
+from arraylearn.backend.arrays.gather import top_k
+from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.segments import block_max, first_in_block, paired_histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.rows import (

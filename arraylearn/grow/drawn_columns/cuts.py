@@ -14,9 +14,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import block_index, block_max, first_in_block, scatter
 from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.arrays.segments import block_index, block_max, first_in_block, histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.grow.formulas import NO_GAIN, draw_position, gini_of_two, gini_squares, group_bits
 

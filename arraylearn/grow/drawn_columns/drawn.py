@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.compiling import why_not_compiled
+from arraylearn.backend.arrays.segments import block_index, histogram
+from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, entry, inlined, part
-from arraylearn.backend.cpu.unsigned import index
+from arraylearn.backend.cpu.jit import Host, Int, entry, index, inlined, part
 from arraylearn.backend.namespace import Place
 from arraylearn.grow import formulas
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, pack_rows, with_gains

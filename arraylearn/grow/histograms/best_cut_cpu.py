@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, compiled_part, part
-from arraylearn.backend.cpu.unsigned import index
+from arraylearn.backend.cpu.jit import Host, Int, compiled_part, index, part
 from arraylearn.grow import formulas
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import block_index
 from arraylearn.backend.arrays.order import argsort_rows, compress
-from arraylearn.backend.arrays.segments import paired_histogram
+from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from arraylearn.backend.compiling import why_not_compiled
+from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import Place
 
 __all__ = ["choose_body"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.bins import number_values
+from arraylearn.backend.arrays.order import number_values
 from arraylearn.backend.namespace import Place
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, numeric_column, take_flat

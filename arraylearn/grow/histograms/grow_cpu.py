@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host
-from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.threads import free_threads, parallel_map, run_jobs
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.dispatch import get_tuning
+from arraylearn.backend.threads import even_portions, free_threads, parallel_map, run_jobs
 from arraylearn.grow.histograms import records_cpu as records
 from arraylearn.grow.histograms import rows_cpu
 from arraylearn.grow.histograms.best_cut_cpu import pass_bounds

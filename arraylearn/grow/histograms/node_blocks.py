@@ -13,8 +13,7 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Device, Namespace
-from arraylearn.backend.arrays.blocks import block_index, scatter
-from arraylearn.backend.arrays.segments import paired_histogram
+from arraylearn.backend.arrays.segments import block_index, paired_histogram, scatter
 from arraylearn.backend.memory import row_chunks
 
 __all__ = ["BlockSplits", "add_to_sides", "block_histograms", "split_blocks"]

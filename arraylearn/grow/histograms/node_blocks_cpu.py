@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, compiled, part
-from arraylearn.backend.cpu.portions import even_portions
-from arraylearn.backend.threads import parallel_map
+from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.grow.histograms.node_blocks import BlockSplits
 
 __all__ = ["add_to_sides"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, entry, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.cpu.prefetch import prefetch
-from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     LOW,

@@ -8,8 +8,8 @@ import array_api_compat
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import block_max, first_in_block, steps
 from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import NextLevel

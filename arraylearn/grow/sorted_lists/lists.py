@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import block_max, first_in_block, scatter, split_lists, steps
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.compiling import is_worth_compiling
+from arraylearn.backend.arrays.segments import block_max, first_in_block, scatter, split_lists, steps
+from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
 from arraylearn.grow import formulas
@@ -61,7 +61,7 @@ def search_lists(
     Parameters
     ----------
     starts, block_at : int64 arrays (k,), (m,)
-        The blocks, as in `arraylearn.backend.arrays.blocks`.
+        The blocks, as in `arraylearn.backend.arrays.segments`.
     counts : int64 array (k, c)
         Class weights of each block.
     least : int

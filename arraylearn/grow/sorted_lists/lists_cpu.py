@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, entry, part
-from arraylearn.backend.cpu.unsigned import index
+from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import get_num_threads, parallel_map
-from arraylearn.backend.tuning import get_tuning
 from arraylearn.grow import formulas
 from arraylearn.grow.gini import FEW_CLASSES
 from arraylearn.grow.sorted_lists.lists import SortedRows

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, part
-from arraylearn.backend.cpu.unsigned import index, signed
+from arraylearn.backend.cpu.jit import Host, Int, index, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.gini import FEW_CLASSES
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.order import top_k
-from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.backend.transfer import read_together
-from arraylearn.backend.tuning import get_tuning
+from arraylearn.backend.arrays.gather import top_k
+from arraylearn.backend.dispatch import get_tuning
+from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
 from arraylearn.rules.literals.candidates import Candidates, choose_threshold, is_single_precision
 from arraylearn.rules.literals.gains import Scoring, rounding_error
 from arraylearn.rules.literals.live_rows import LiveRows

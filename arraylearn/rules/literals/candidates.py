@@ -15,10 +15,10 @@ import array_api_compat
 import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import argsort_rows
+from arraylearn.backend.arrays.segments import scatter
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.backend.tuning import get_tuning
 from arraylearn.rules.literals.cells import pack_cells
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table

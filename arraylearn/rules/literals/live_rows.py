@@ -7,8 +7,8 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import split_lists
 from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import split_lists
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates
 from arraylearn.rules.literals.row_blocks import (

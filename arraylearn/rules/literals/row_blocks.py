@@ -15,9 +15,8 @@ import math
 from typing import NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import paired_histogram
+from arraylearn.backend.arrays.segments import paired_histogram, scatter
 from arraylearn.backend.namespace import Place
 from arraylearn.rules.literals.candidates import Candidates
 from arraylearn.rules.literals.cells import count_cells

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.blocks import scatter
 from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.literals.candidates import Candidates, satisfies

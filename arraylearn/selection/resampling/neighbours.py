@@ -7,7 +7,7 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.order import top_k
+from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 

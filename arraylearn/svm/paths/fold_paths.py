@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.memory import get_memory_budget, row_chunks
+from arraylearn.backend.dispatch import get_tuning
+from arraylearn.backend.memory import get_memory_budget, row_chunks, scratch
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_on_host, read_flags, to_host
-from arraylearn.backend.scratch import scratch
-from arraylearn.backend.tuning import get_tuning
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma

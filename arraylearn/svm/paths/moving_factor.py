@@ -21,8 +21,8 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
+from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.backend.tuning import get_tuning
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]

@@ -21,8 +21,8 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.linear import inverse_definite
-from arraylearn.backend.blas import small_products
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.threads import small_products
 from arraylearn.svm.kernel_matrix import FullMatrix
 from arraylearn.svm.solvers.decomposition import decompose
 from arraylearn.svm.solvers.dual import (

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from arraylearn.backend.blas import parallel_blocks, small_products
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
+from arraylearn.backend.threads import parallel_blocks, small_products
 from arraylearn.svm.paths.shared_matrix import CHUNK_ROWS, SharedMatrix
 
 __all__ = ["Request", "Routine", "run_side_by_side"]

@@ -16,8 +16,7 @@ import math
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.gather import put
-from arraylearn.backend.arrays.order import top_k
+from arraylearn.backend.arrays.gather import put, top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan

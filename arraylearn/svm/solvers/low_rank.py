@@ -13,7 +13,7 @@ import math
 import array_api_compat
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.order import top_k
+from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
 from arraylearn.svm.kernel_matrix import KernelMatrix
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution

@@ -18,7 +18,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
-from arraylearn.backend.compiling import is_worth_compiling
+from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.gpu.launch import cuda_launcher
 from arraylearn.backend.namespace import library_name
 

@@ -15,8 +15,8 @@ from numpy import multiply, subtract
 from scipy import linalg
 
 from arraylearn.backend.arrays.gather import gather_block
-from arraylearn.backend.blas import small_products
 from arraylearn.backend.namespace import HOST
+from arraylearn.backend.threads import small_products
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots
 
 __all__ = ["Climb", "climb", "find_largest", "find_partner", "solve", "solve_compiled", "subtract_rows"]

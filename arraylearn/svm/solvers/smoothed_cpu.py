@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from arraylearn.backend.blas import small_products
 from arraylearn.backend.namespace import HOST
+from arraylearn.backend.threads import small_products
 from arraylearn.svm.solvers.smoothed import EMPTY, FLAT, NOISE, SmoothedPrimal
 
 __all__ = ["minimize"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, to_host
-from arraylearn.backend.transfer import read_together
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
 from arraylearn.checks import check_choice, check_number
 from arraylearn.grow.cut import count_errors, cut_at
 from arraylearn.grow.nodes import LEAF, Tree, check_tree, tree_on_host

@@ -8,9 +8,8 @@ import pytest
 from sklearn.datasets import make_classification
 
 import arraylearn as al
-from arraylearn.backend.compiling import use_compiled
+from arraylearn.backend.dispatch import portable_only, use_compiled
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.backend.native import portable_only
 from arraylearn.kernels import Gaussian, Linear
 from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows, product
 from arraylearn.svm.solvers import pairs_cpu

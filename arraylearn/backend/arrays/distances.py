@@ -1,4 +1,4 @@
-"""NumPy bodies of the fused products: tiles and chunks of rows that stay in cache."""
+"""Squared distances of rows to centres, as the exponents of gaussian densities: products in one pass."""
 
 from __future__ import annotations
 
@@ -7,122 +7,137 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import array_api_compat
 import numpy as np
 
-from arraylearn.backend.blas import parallel_blocks
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.threads import parallel_blocks
+
+__all__ = ["diagonal_squares", "whitened_exponents"]
 
 Host = np.ndarray[Any, Any]
 
-# Rows per block of a gram matrix; a symmetric one is cut into tiles that stay in cache to be mirrored.
-_ROWS, _COLUMNS = 256, 512
-# A transposed copy of this many rows at a time reads whole cache lines.
-_MIRROR = 64
-# Below this many values a matrix is one tile.
-_SMALL = 65_536
 # Bytes of the largest buffer of a chunk: together with its neighbours it stays in the second-level cache.
 _CACHE = 1 << 19
 # Rows per piece of work for a thread: at most, and at least.
 _PIECE, _LEAST_PIECE = 1 << 16, 1 << 12
 
 
-def gaussian_gram(x: Host, z: Host | None, gamma: Any) -> Host:
-    center = x.mean(axis=-2, keepdims=True)
-    rows = x - center
-    columns = rows if z is None else z - center
-    factor = np.asarray(gamma, dtype=x.dtype)[..., None, None]
-    # (2 g x, -g |x|^2, 1) . (z, 1, -g |z|^2) = -g |x - z|^2: the product alone gives the exponent
-    norms = np.einsum("...ij,...ij->...i", rows, rows)[..., None]
-    other = norms if z is None else np.einsum("...ij,...ij->...i", columns, columns)[..., None]
-    left = _widened(2 * factor * rows, -factor * norms, first=True)
-    right = _widened(columns, -factor * other, first=False)
-    return _gram(left, right, is_symmetric=z is None)
+def whitened_exponents(xp: Namespace, x: Array, whitening: Array, mean: Array, constant: Array) -> Array:
+    r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` for all rows and classes.
+
+    Parameters
+    ----------
+    x : float array (..., n, d)
+        Rows.
+    whitening : array (..., k, r, d)
+        One linear map per class, of the dtype of `x`; leading axes broadcast.
+    mean : array (..., k, d)
+        One centre per class.
+    constant : array (..., k)
+        One constant per class.
+
+    Returns
+    -------
+    array (..., n, k)
+        By one product of all rows with all maps. Rows are first centred at the mean of the centres, so that a
+        common offset costs no digits.
+    """
+    center = xp.mean(mean, axis=-2, keepdims=True)
+    k, r, d = whitening.shape[-3:]
+    maps = whitening * math.sqrt(0.5)
+    shift = (maps @ (mean - center)[..., None])[..., 0]  # (..., k, r)
+    maps = xp.reshape(maps, (*maps.shape[:-3], k * r, d))
+    if fast := native(xp, "whitened_exponents"):
+        return fast(x, maps, shift, center, constant)
+    maps, shift = xp.matrix_transpose(maps), xp.reshape(shift, (*shift.shape[:-2], 1, k * r))
+    parts = []
+    for rows in row_chunks(x.shape[-2], 3 * 8 * k * r * math.prod(x.shape[:-2])):
+        z = (x[..., rows, :] - center) @ maps - shift
+        z = xp.reshape(z, (*z.shape[:-1], k, r))
+        parts.append(constant[..., None, :] - xp.vecdot(z, z))
+    return _joined(xp, parts, x, k)
 
 
-def _widened(rows: Host, squares: Host, *, first: bool) -> Host:
-    """Append the two columns that make a product of rows a squared distance."""
-    batch = np.broadcast_shapes(rows.shape[:-1], squares.shape[:-1])
-    wide = np.ones((*batch, rows.shape[-1] + 2), dtype=rows.dtype)
-    wide[..., :-2] = rows
-    wide[..., -2 if first else -1] = squares[..., 0]
-    return wide
+def diagonal_squares(
+    xp: Namespace,
+    x: Array,
+    mean: Array,
+    precision: Array,
+    offset: Array,
+    *,
+    by_product: bool = False,
+    skip_missing: bool = False,
+) -> Array:
+    r"""Return :math:`\sum_j p_{kj} (x_{ij} - \mu_{kj})^2 + o_{kj}` for all rows and classes.
+
+    Parameters
+    ----------
+    x : float array (..., n, d)
+        Rows.
+    mean, precision, offset : array (..., k, d)
+        Centre, weight (of either sign) and constant of each class and column, of the dtype of `x`; leading
+        axes broadcast.
+    by_product : bool
+        Whether to expand the square into matrix products: several times faster; the absolute rounding error
+        is that of :math:`\sum_j p_{kj} (\mu_{kj} - \bar\mu_j)^2`, which is large for a tiny variance.
+    skip_missing : bool
+        Whether NaN counts as missing and adds nothing, its offset included.
+
+    Returns
+    -------
+    array (..., n, k)
+        The sums.
+    """
+    if fast := native(xp, "diagonal_squares"):
+        return fast(x, mean, precision, offset, by_product, skip_missing)
+    k, d = mean.shape[-2:]
+    center = xp.mean(mean, axis=-2, keepdims=True)
+    body = _squares_by_product if by_product else _squares_directly
+    parts = []
+    for rows in row_chunks(x.shape[-2], 3 * 8 * d * (2 if by_product else k) * math.prod(x.shape[:-2])):
+        chunk = x[..., rows, :] - center
+        is_present = None
+        if skip_missing:
+            is_present = ~xp.isnan(chunk)
+            chunk = xp.where(is_present, chunk, 0.0)
+        parts.append(body(xp, chunk, mean - center, precision, offset, is_present))
+    return _joined(xp, parts, x, k)
 
 
-def _exponential(tile: Host) -> None:
-    if tile.max(initial=0) > 0:  # a rounded distance below 0, which is rare: to look is cheaper than to clip
-        np.minimum(tile, 0, out=tile)
-    np.exp(tile, out=tile)
+def _squares_by_product(
+    xp: Namespace, x: Array, mean: Array, precision: Array, offset: Array, is_present: Array | None
+) -> Array:
+    constant = precision * mean * mean + offset
+    squares = (x * x) @ xp.matrix_transpose(precision) - 2.0 * (x @ xp.matrix_transpose(precision * mean))
+    if is_present is None:
+        return squares + xp.sum(constant, axis=-1)[..., None, :]
+    return squares + xp.astype(is_present, x.dtype) @ xp.matrix_transpose(constant)
 
 
-def _gram(left: Host, right: Host, *, is_symmetric: bool) -> Host:
-    """Multiply rows by rows and take the exponential of each tile in place, for every leading axis."""
-    n, m = left.shape[-2], right.shape[-2]
-    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    if n * m <= _SMALL or not batch:
-        out = np.empty((*batch, n, m), dtype=left.dtype)
-        _fill(out, left, np.swapaxes(right, -1, -2), is_symmetric)
-    else:
-        out = np.empty((math.prod(batch), n, m), dtype=left.dtype)
-        lefts = np.broadcast_to(left, (*batch, *left.shape[-2:])).reshape(-1, *left.shape[-2:])
-        rights = np.broadcast_to(right, (*batch, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
-        for i in range(out.shape[0]):
-            _fill(out[i], lefts[i], rights[i].T, is_symmetric)
-        out = out.reshape(*batch, n, m)
-    if is_symmetric:
-        np.einsum("...ii->...i", out)[...] = 1
-    return out
+def _squares_directly(
+    xp: Namespace, x: Array, mean: Array, precision: Array, offset: Array, is_present: Array | None
+) -> Array:
+    deviation = x[..., :, None, :] - mean[..., None, :, :]
+    terms = deviation * deviation * precision[..., None, :, :] + offset[..., None, :, :]
+    if is_present is not None:
+        terms = xp.where(is_present[..., :, None, :], terms, 0.0)
+    return xp.sum(terms, axis=-1)
 
 
-def _fill(out: Host, left: Host, right: Host, is_symmetric: bool) -> None:
-    n, m = out.shape[-2:]
-    if n * m <= _SMALL:
-        np.matmul(left, right, out=out)
-        _exponential(out)
-        if is_symmetric:
-            _mirror(out)
-        return
-    right = np.ascontiguousarray(right)
-
-    def fill_rows(start: int) -> None:
-        rows = out[start : start + _ROWS]
-        np.matmul(left[start : start + _ROWS], right, out=rows)
-        _exponential(rows)
-
-    def fill_lower(start: int) -> None:
-        _fill_lower(out, left, right, start, min(start + _ROWS, n))
-
-    # the long rows of a lower triangle first, so that threads end together
-    parallel_blocks(fill_lower if is_symmetric else fill_rows, reversed(range(0, n, _ROWS)))
+def _joined(xp: Namespace, parts: list[Array], x: Array, k: int) -> Array:
+    if not parts:
+        return xp.zeros((*x.shape[:-1], k), dtype=x.dtype, device=array_api_compat.device(x))
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-2)
 
 
-def _fill_lower(out: Host, left: Host, right: Host, start: int, stop: int) -> None:
-    """Fill some rows left of and at the diagonal, and the columns that mirror them."""
-    buffer = np.empty((stop - start, _COLUMNS), dtype=out.dtype)
-    for first in range(0, start, _COLUMNS):
-        last = min(first + _COLUMNS, start)
-        tile = buffer[:, : last - first]
-        np.matmul(left[start:stop], right[:, first:last], out=tile)
-        _exponential(tile)
-        out[start:stop, first:last] = tile
-        for at in range(first, last, _MIRROR):
-            until = min(at + _MIRROR, last)
-            out[at:until, start:stop] = tile[:, at - first : until - first].T
-    square = out[start:stop, start:stop]
-    np.matmul(left[start:stop], right[:, start:stop], out=square)
-    _exponential(square)
-    _mirror(square)
+# ---- NumPy: chunks of rows that stay in cache, transposed, so that sums run along contiguous memory
 
 
-def _mirror(square: Host) -> None:
-    """Copy the lower triangle to the upper: rounding differs between the two."""
-    lower = np.tril(square)
-    strict = np.tril(square, -1)
-    np.add(lower, np.swapaxes(strict, -1, -2), out=square)
-
-
-# ---- squared distances to centres: transposed, so that sums run along contiguous memory
-
-
-def whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant: Host) -> Host:
+@numpy_body
+def _whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant: Host) -> Host:
     k, r = shift.shape[-2:]
     d = x.shape[-1]
     # a column of ones takes the shift into the product
@@ -164,7 +179,8 @@ def _bands(d: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def diagonal_squares(
+@numpy_body
+def _diagonal_squares(
     x: Host, mean: Host, precision: Host, offset: Host, by_product: bool, skip_missing: bool
 ) -> Host:
     center = mean.mean(axis=-2, keepdims=True)

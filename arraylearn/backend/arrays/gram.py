@@ -1,0 +1,198 @@
+"""Gram matrices: a matrix product and its cheap epilogue, in one pass through memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.dispatch import native, numpy_body
+from arraylearn.backend.threads import parallel_blocks
+
+__all__ = ["gaussian_gram", "integer_power", "polynomial_gram"]
+
+Host = np.ndarray[Any, Any]
+
+# Rows per block of a gram matrix; a symmetric one is cut into tiles that stay in cache to be mirrored.
+_ROWS, _COLUMNS = 256, 512
+# A transposed copy of this many rows at a time reads whole cache lines.
+_MIRROR = 64
+# Below this many values a matrix is one tile.
+_SMALL = 65_536
+
+
+def gaussian_gram(xp: Namespace, x: Array, z: Array | None, gamma: Array | float) -> Array:
+    r"""Return :math:`\exp(-\gamma \lVert x_i - z_j \rVert^2)` for all pairs of rows.
+
+    Parameters
+    ----------
+    x : float array (..., n, d)
+        Rows.
+    z : float array (..., m, d) or None
+        Rows of the same dtype; leading axes broadcast. None (or `x` itself) means the rows of `x`: then the
+        diagonal is exactly 1.
+    gamma : float or array (...)
+        Not negative; an array of the dtype of `x` whose axes broadcast against the leading axes.
+
+    Returns
+    -------
+    array (..., n, m)
+        Between 0 and 1. Distances come from a product of rows centred at the mean of `x`, so that a common
+        offset costs no digits.
+    """
+    if x.shape[-2] == 0 or (z is not None and z.shape[-2] == 0):
+        return x @ xp.matrix_transpose(x if z is None else z)  # nothing to centre; right shape, no values
+    if fast := native(xp, "gaussian_gram"):
+        return fast(x, None if z is x else z, gamma)
+    center = xp.mean(x, axis=-2, keepdims=True)
+    rows = x - center
+    columns = rows if z is None or z is x else z - center
+    square = xp.vecdot(rows, rows)[..., :, None] + xp.vecdot(columns, columns)[..., None, :]
+    square = square - 2.0 * (rows @ xp.matrix_transpose(columns))
+    square = xp.where(square < 0, 0.0, square)
+    if columns is rows:
+        is_same = xp.eye(x.shape[-2], dtype=x.dtype, device=array_api_compat.device(x)) > 0
+        square = xp.where(is_same, 0.0, square)
+    if not isinstance(gamma, float):
+        gamma = gamma[..., None, None]
+    return xp.exp(-gamma * square)
+
+
+def polynomial_gram(
+    xp: Namespace, x: Array, z: Array | None, gamma: Array | float, coef0: float, degree: int
+) -> Array:
+    r"""Return :math:`(\gamma \langle x_i, z_j \rangle + c)^p` for all pairs of rows.
+
+    Parameters
+    ----------
+    x, z, gamma
+        As in `gaussian_gram`.
+    coef0 : float
+        The constant :math:`c`.
+    degree : int
+        The power :math:`p`, at least 0.
+
+    Returns
+    -------
+    array (..., n, m)
+        By repeated multiplication, so that negative bases are welcome.
+    """
+    if fast := native(xp, "polynomial_gram"):
+        return fast(x, None if z is x else z, gamma, coef0, degree)
+    if not isinstance(gamma, float):
+        gamma = gamma[..., None, None]
+    base = (gamma * x) @ xp.matrix_transpose(x if z is None else z) + coef0
+    return integer_power(xp, base, degree)
+
+
+def integer_power(xp: Namespace, base: Array, degree: int) -> Array:
+    """Raise to an integer of at least 0 by squaring: about as many products as the degree has bits."""
+    result = None
+    while degree:
+        if degree & 1:
+            result = base if result is None else result * base
+        degree >>= 1
+        if degree:
+            base = base * base
+    return xp.ones_like(base) if result is None else result
+
+
+# ---- NumPy: tiles that stay in cache
+
+
+@numpy_body
+def _gaussian_gram(x: Host, z: Host | None, gamma: Any) -> Host:
+    center = x.mean(axis=-2, keepdims=True)
+    rows = x - center
+    columns = rows if z is None else z - center
+    factor = np.asarray(gamma, dtype=x.dtype)[..., None, None]
+    # (2 g x, -g |x|^2, 1) . (z, 1, -g |z|^2) = -g |x - z|^2: the product alone gives the exponent
+    norms = np.einsum("...ij,...ij->...i", rows, rows)[..., None]
+    other = norms if z is None else np.einsum("...ij,...ij->...i", columns, columns)[..., None]
+    left = _widened(2 * factor * rows, -factor * norms, first=True)
+    right = _widened(columns, -factor * other, first=False)
+    return _gram(left, right, is_symmetric=z is None)
+
+
+def _widened(rows: Host, squares: Host, *, first: bool) -> Host:
+    """Append the two columns that make a product of rows a squared distance."""
+    batch = np.broadcast_shapes(rows.shape[:-1], squares.shape[:-1])
+    wide = np.ones((*batch, rows.shape[-1] + 2), dtype=rows.dtype)
+    wide[..., :-2] = rows
+    wide[..., -2 if first else -1] = squares[..., 0]
+    return wide
+
+
+def _exponential(tile: Host) -> None:
+    if tile.max(initial=0) > 0:  # a rounded distance below 0, which is rare: to look is cheaper than to clip
+        np.minimum(tile, 0, out=tile)
+    np.exp(tile, out=tile)
+
+
+def _gram(left: Host, right: Host, *, is_symmetric: bool) -> Host:
+    """Multiply rows by rows and take the exponential of each tile in place, for every leading axis."""
+    n, m = left.shape[-2], right.shape[-2]
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    if n * m <= _SMALL or not batch:
+        out = np.empty((*batch, n, m), dtype=left.dtype)
+        _fill(out, left, np.swapaxes(right, -1, -2), is_symmetric)
+    else:
+        out = np.empty((math.prod(batch), n, m), dtype=left.dtype)
+        lefts = np.broadcast_to(left, (*batch, *left.shape[-2:])).reshape(-1, *left.shape[-2:])
+        rights = np.broadcast_to(right, (*batch, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
+        for i in range(out.shape[0]):
+            _fill(out[i], lefts[i], rights[i].T, is_symmetric)
+        out = out.reshape(*batch, n, m)
+    if is_symmetric:
+        np.einsum("...ii->...i", out)[...] = 1
+    return out
+
+
+def _fill(out: Host, left: Host, right: Host, is_symmetric: bool) -> None:
+    n, m = out.shape[-2:]
+    if n * m <= _SMALL:
+        np.matmul(left, right, out=out)
+        _exponential(out)
+        if is_symmetric:
+            _mirror(out)
+        return
+    right = np.ascontiguousarray(right)
+
+    def fill_rows(start: int) -> None:
+        rows = out[start : start + _ROWS]
+        np.matmul(left[start : start + _ROWS], right, out=rows)
+        _exponential(rows)
+
+    def fill_lower(start: int) -> None:
+        _fill_lower(out, left, right, start, min(start + _ROWS, n))
+
+    # the long rows of a lower triangle first, so that threads end together
+    parallel_blocks(fill_lower if is_symmetric else fill_rows, reversed(range(0, n, _ROWS)))
+
+
+def _fill_lower(out: Host, left: Host, right: Host, start: int, stop: int) -> None:
+    """Fill some rows left of and at the diagonal, and the columns that mirror them."""
+    buffer = np.empty((stop - start, _COLUMNS), dtype=out.dtype)
+    for first in range(0, start, _COLUMNS):
+        last = min(first + _COLUMNS, start)
+        tile = buffer[:, : last - first]
+        np.matmul(left[start:stop], right[:, first:last], out=tile)
+        _exponential(tile)
+        out[start:stop, first:last] = tile
+        for at in range(first, last, _MIRROR):
+            until = min(at + _MIRROR, last)
+            out[at:until, start:stop] = tile[:, at - first : until - first].T
+    square = out[start:stop, start:stop]
+    np.matmul(left[start:stop], right[:, start:stop], out=square)
+    _exponential(square)
+    _mirror(square)
+
+
+def _mirror(square: Host) -> None:
+    """Copy the lower triangle to the upper: rounding differs between the two."""
+    lower = np.tril(square)
+    strict = np.tril(square, -1)
+    np.add(lower, np.swapaxes(strict, -1, -2), out=square)

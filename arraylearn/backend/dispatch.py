@@ -1,0 +1,308 @@
+"""Which body of a primitive or a learner runs: the table of bodies, the switch for compiled ones, thresholds.
+
+>>> from arraylearn.backend.dispatch import get_tuning, tuned
+>>> with tuned(compiled_values=100):
+...     get_tuning().compiled_values
+100
+>>> get_tuning().compiled_values
+20000
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal, TypeVar, cast, get_args
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
+from arraylearn.backend.namespace import Place, library_name
+
+__all__ = [
+    "COMPILED",
+    "CompiledMode",
+    "Tuning",
+    "describe_compiled",
+    "get_compiled",
+    "get_tuning",
+    "is_numba_installed",
+    "is_worth_compiling",
+    "native",
+    "numpy_body",
+    "portable_only",
+    "set_compiled",
+    "tuned",
+    "use_compiled",
+    "why_not_compiled",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+CompiledMode = Literal["auto", "always", "never"]
+
+# primitive -> module of `backend.arrays` that holds its compiled body
+COMPILED = {
+    "argsort_rows": "order_cpu",
+    "bin_columns": "order_cpu",
+    "gather_block": "gather_cpu",
+    "number_values": "order_cpu",
+    "paired_histogram": "segments_cpu",
+    "split_lists": "segments_cpu",
+}
+# Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
+_LEAST_VALUES = {"gather_block": 100_000}
+# primitive -> its body for NumPy, which stands beside the portable one
+_NUMPY: dict[str, Callable[..., Any]] = {}
+_portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
+_mode: CompiledMode | None = None
+_has_warned = False
+
+
+def native(xp: Namespace, name: str, *counted: Array) -> Callable[..., Any] | None:
+    """Return the native body of a primitive for this namespace, or None where the portable one serves.
+
+    `counted` are the arguments whose values decide whether a compiled body is worth it on NumPy.
+    """
+    if _portable.get():
+        return None
+    library = library_name(xp)
+    if library == "numpy" and name in COMPILED:
+        n_values = sum(array.size for array in counted)
+        if is_worth_compiling(n_values, _LEAST_VALUES.get(name)):
+            return _load_compiled(name)
+    if library == "numpy":
+        return _NUMPY.get(name)
+    return getattr(_load_library(library), name, None) if library in ("torch", "cupy") else None
+
+
+def numpy_body(function: Function) -> Function:
+    """Register ``_name`` as the NumPy body of the primitive ``name``."""
+    _NUMPY[function.__name__.removeprefix("_")] = function
+    return function
+
+
+@cache
+def _load_library(library: str) -> ModuleType:
+    return importlib.import_module(f"arraylearn.backend.native.{library}")
+
+
+@cache
+def _load_compiled(name: str) -> Callable[..., Any]:
+    """Import the module of a compiled body, and Numba with it."""
+    module = importlib.import_module(f"arraylearn.backend.arrays.{COMPILED[name]}")
+    body: Callable[..., Any] = getattr(module, name)
+    return body
+
+
+@contextmanager
+def portable_only() -> Iterator[None]:
+    """Inside, the array programs and the portable bodies of all primitives run: the oracle for the others."""
+    token = _portable.set(True)
+    try:
+        with use_compiled("never"):
+            yield
+    finally:
+        _portable.reset(token)
+
+
+# ---- the switch for compiled bodies
+
+
+def set_compiled(mode: CompiledMode | None) -> None:
+    """Choose when primitives on NumPy run compiled bodies. The models are the same to the last bit.
+
+    They need Numba, release the interpreter lock, so that threads help, and are compiled once per machine,
+    when they are first used, which takes some seconds; ``arraylearn compile`` does it beforehand. Numba is
+    installed with this package where there are wheels of it; without it, the first large call warns once.
+
+    Parameters
+    ----------
+    mode : {"auto", "always", "never"} or None
+        "auto" uses Numba, where it is installed, for calls with many values (20,000 or more); "always" uses
+        it for every call, and raises where it is not installed; "never" leaves all to NumPy and warns of
+        nothing. None is the
+        default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> al.set_compiled("never")
+    >>> al.get_compiled()
+    'never'
+    >>> al.set_compiled(None)
+    """
+    global _mode
+    _mode = None if mode is None else _check(mode, "`mode`")
+
+
+def get_compiled() -> CompiledMode:
+    """Return when primitives on NumPy run compiled bodies: "auto", "always" or "never"."""
+    if _mode is not None:
+        return _mode
+    return _check(os.environ.get("ARRAYLEARN_COMPILED") or "auto", "ARRAYLEARN_COMPILED")
+
+
+@contextmanager
+def use_compiled(mode: CompiledMode) -> Iterator[None]:
+    """Choose the same for a block of code; like `set_compiled`, for all threads of this process."""
+    before = _mode
+    set_compiled(mode)
+    try:
+        yield
+    finally:
+        set_compiled(before)
+
+
+def _check(mode: str, name: str) -> CompiledMode:
+    if mode not in get_args(CompiledMode):
+        raise ValueError(f"{name} must be 'auto', 'always' or 'never'; got {mode!r}.")
+    if mode == "always" and not is_numba_installed():
+        raise BackendUnavailableError(
+            f"{name}='always' needs Numba, which is not installed; pip install numba, or choose 'auto' or "
+            "'never'."
+        )
+    return cast(CompiledMode, mode)
+
+
+def is_worth_compiling(n_values: int, least: int | None = None) -> bool:
+    """Whether work on so many values runs compiled bodies; warn once where only Numba is missing.
+
+    `least` is the number of values from which on "auto" chooses them; default: that of the tuning.
+    """
+    mode = get_compiled()
+    if mode != "auto":
+        return mode == "always"
+    if n_values < (get_tuning().compiled_values if least is None else least):
+        return False
+    if not is_numba_installed():
+        _warn_once()
+        return False
+    return True
+
+
+def _warn_once() -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warn_caller(
+            "Numba is not installed: NumPy computes the same results, trees, forests, boosting and support "
+            "vector machines several times slower. Remedy: pip install numba. To go on without it and "
+            "without this warning: arraylearn.set_compiled('never').",
+            BackendFallbackWarning,
+        )
+
+
+def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
+    """Return why work on so many values at a place is left to the array program; None where it is not."""
+    if place.library != "numpy":
+        return f"the rows are computed with by {place.library}"
+    if get_compiled() == "never":
+        return "compiled bodies are switched off"
+    if is_worth_compiling(n_values, least):
+        return None
+    if not is_numba_installed():
+        return "Numba is not installed"
+    return f"less work than {get_tuning().compiled_values if least is None else least:,} values"
+
+
+@cache
+def is_numba_installed() -> bool:
+    """Whether Numba can be imported; it is not imported to find out."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def describe_compiled() -> str:
+    """Return in a few words whether compiled bodies are used here, and how to get them."""
+    if not is_numba_installed():
+        return "no, Numba is not installed; pip install numba"
+    return f"{get_compiled()}, by Numba {importlib.metadata.version('numba')}"
+
+
+# ---- thresholds
+#
+# A field stands here if a test has to reach both sides of it; other constants stand beside their code. Models
+# are the same on both sides (support vector machines: within their tolerance).
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Thresholds of the package, with their defaults.
+
+    Attributes
+    ----------
+    compiled_values : values of a call from which on "auto" runs compiled bodies: Numba is imported (0.3 s),
+        and the first run on a machine also compiles
+    thread_share : factor on the least work that a thread gets, which each body states for itself; 0 lets
+        threads share whatever there is
+    binning_sample : where there are more rows, quantiles are computed from so many of them; the time does not
+        grow any further then
+    binning_thread_values : values from which on columns are sorted and binned by several threads; below,
+        starting them takes longer than the work
+    forest_device_rows : rows of the trees that a GPU grows in one batch: a level takes the same launches for
+        one tree as for a hundred
+    forest_host_rows : the same on a CPU, level by level: the rows of a batch stay in the caches
+    forest_depth_first_rows : the same on a CPU, depth first: batching gains nothing, but feeds the threads
+    growth_thread_cells : rows x columns of a tree from which on a second thread helps to grow it: to hand
+        work over takes 30 to 125 us
+    list_thread_values : rows x columns of a node from which on a second thread helps to search its lists; a
+        smaller node is no job of its own
+    rule_counted_values : a numeric column with at most this many distinct values is counted by value; others
+        are kept sorted
+    rule_first_blocks : blocks of rows that the search of a literal looks into at first; usually the best
+        threshold is in one of them
+    svm_path_rows : mean rows of a pair of classes from which on a search over C follows one path along the
+        prices; fewer are solved faster one by one
+    svm_splitting_rows : up to this many rows all problems of a search over C are solved at once, by
+        splitting, which is then faster than one path each on a CPU, too
+    svm_refactor_cost : a new factor also serves the next sets of rows: it may cost this many times as much
+        as a border of the old one
+    walk_block_rows : rows that walk down one tree before the next one is fetched into the cache
+    walk_thread_steps : steps of prediction (rows x trees x levels) that a thread must have, or starting it
+        takes longer than it saves
+    frame_libraries : libraries that read and write files of tables; the first one installed does it
+    """
+
+    compiled_values: int = 20_000
+    thread_share: float = 1.0
+    binning_sample: int = 200_000
+    binning_thread_values: int = 50_000
+    forest_device_rows: int = 2_000_000
+    forest_host_rows: int = 25_000
+    forest_depth_first_rows: int = 50_000
+    growth_thread_cells: int = 1_000_000
+    list_thread_values: int = 100_000
+    rule_counted_values: int = 255
+    rule_first_blocks: int = 128
+    svm_path_rows: int = 500
+    svm_splitting_rows: int = 700
+    svm_refactor_cost: float = 2.0
+    walk_block_rows: int = 65_536
+    walk_thread_steps: int = 500_000
+    frame_libraries: tuple[str, ...] = ("polars", "pyarrow", "pandas")
+
+
+_tuning = Tuning()
+
+
+def get_tuning() -> Tuning:
+    """Return the thresholds in force; asked for at each call, never kept."""
+    return _tuning
+
+
+@contextmanager
+def tuned(**changes: Any) -> Iterator[Tuning]:
+    """Change thresholds, by their names, for a block of code; for all threads of this process."""
+    global _tuning
+    before = _tuning
+    _tuning = replace(before, **changes)
+    try:
+        yield _tuning
+    finally:
+        _tuning = before
