@@ -9,12 +9,10 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
-from arraylearn.rules.base import state_rule
-from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies
-from arraylearn.rules.match import compile_rules, first_rule, match_rows
-from arraylearn.rules.resolve import class_weights_by_rule
+from arraylearn.rules.decide import class_weights_by_rule, compile_rules, first_rule, match_rows
+from arraylearn.rules.literals import Candidates, prepare, satisfies
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
-from arraylearn.rules.training_rows import TrainingRows
+from arraylearn.rules.rule_classifier import TrainingRows, state_rule
 from arraylearn.table import Schema
 
 __all__ = ["leaf_rules", "pessimistic_error", "post_prune", "rules_from_tree"]
@@ -144,8 +142,7 @@ def _shorten(
     rows: TrainingRows, candidates: Candidates, conditions: Conditions, code: int
 ) -> tuple[Conditions, float, float]:
     """Drop one literal after the other while that does no harm; return the rest, its error and coverage."""
-    xp = rows.place.xp
-    masks = [satisfies(xp, candidates, one) for one in conditions]
+    masks = [satisfies(candidates, one) for one in conditions]
     kept = list(range(len(conditions)))
     while True:
         counts = _count_without_each(rows.place, [masks[i] for i in kept], rows.codes == code, rows.weights)

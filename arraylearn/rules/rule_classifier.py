@@ -1,4 +1,4 @@
-"""The base of the rule classifiers: rules with the user's names, decisions, explanations."""
+"""The base of the rule classifiers: training rows, rules with the user's names, decisions, explanations."""
 
 from __future__ import annotations
 
@@ -8,22 +8,78 @@ from typing import Any, NamedTuple, Self
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, read_flags, to_host
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
-from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
-from arraylearn.rules.resolve import (
+from arraylearn.rules.decide import (
     Conflict,
     RuleModel,
     class_weights_by_rule,
+    compile_rules,
     decide,
+    fired,
+    first_rule,
     make_model,
+    match_rows,
     order_rules,
 )
-from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule, sort_literals
-from arraylearn.rules.training_rows import TrainingRows, gather_rows
-from arraylearn.table import Schema
+from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
+from arraylearn.table import Schema, Table
+from arraylearn.weights import read_weights
 
-__all__ = ["Explanation", "RuleClassifier", "state_rule"]
+__all__ = ["Explanation", "RuleClassifier", "TrainingRows", "default_class", "gather_rows", "state_rule"]
+
+# Literals on one column are shown in this order: lower bounds first.
+_SHOWN = {"=": 0, "in": 0, ">": 1, "<=": 2}
+
+
+# ---- training rows
+
+
+class TrainingRows(NamedTuple):
+    """Training rows at the place where they are learned from; rows of weight 0 are left out."""
+
+    place: Place
+    table: Table
+    codes: Array  # (n,) int64: the class of each row
+    weights: Array | None  # (n,); None: every row counts 1
+    class_weights: list[float]  # (k,) weight of the rows of each class
+
+
+def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
+    """Put together what is learned from, without the rows of weight 0."""
+    place, table = batch.place, batch.table
+    xp = place.xp
+    weights = read_weights(sample_weight, table.n_rows, place)
+    codes = from_host(host_codes, place, xp.int64)
+    if weights is not None:
+        host_weights = to_host(weights)
+        if (host_weights == 0).any():
+            idx = from_host(host_weights.nonzero()[0], place, xp.int64)
+            weights, codes = xp.take(weights, idx, axis=0), xp.take(codes, idx, axis=0)
+            table = Table(
+                xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
+            )
+    class_weights = to_host(histogram(xp, codes, n_classes, weights)).tolist()
+    return TrainingRows(place, table, codes, weights, [float(one) for one in class_weights])
+
+
+def default_class(rows: TrainingRows, is_covered: Array) -> int:
+    """Return the heaviest class of the uncovered rows, of all rows where there are none; one sync."""
+    xp = rows.place.xp
+    classes = xp.arange(len(rows.class_weights), dtype=rows.codes.dtype, device=rows.place.device)
+    is_class = (rows.codes[:, None] == classes[None, :]) & ~is_covered[:, None]
+    if rows.weights is None:
+        sums = xp.sum(xp.astype(is_class, xp.int64), axis=0)
+    else:
+        sums = xp.sum(xp.astype(is_class, rows.weights.dtype) * rows.weights[:, None], axis=0)
+    left: list[float] = to_host(sums).tolist()
+    if max(left) <= 0:
+        left = rows.class_weights
+    return left.index(max(left))
+
+
+# ---- the classifiers
 
 
 class Explanation(NamedTuple):
@@ -42,11 +98,12 @@ def state_rule(conditions: Conditions, label: Any, schema: Schema) -> Rule:
         before = literals.get((column, relation))
         if relation in ("=", "in"):
             domain = schema.columns[column].domain or ()
-            shown = domain[value] if relation == "=" else tuple(domain[code] for code in value)
-            literals[column, relation] = Literal(name, relation, shown)
+            named = domain[value] if relation == "=" else tuple(domain[code] for code in value)
+            literals[column, relation] = Literal(name, relation, named)
         elif before is None or (value < before.value) == (relation == "<="):
             literals[column, relation] = Literal(name, relation, value)
-    return Rule(sort_literals(literals.values(), schema), label)
+    shown = sorted(literals, key=lambda key: (key[0], _SHOWN[key[1]]))
+    return Rule(tuple(literals[key] for key in shown), label)
 
 
 class RuleClassifier(ArrayClassifier):
@@ -107,8 +164,9 @@ class RuleClassifier(ArrayClassifier):
         position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
         counts = class_weights_by_rule(xp, position, rows.codes, len(found), k, rows.weights)
         by_rule = [[float(one) for one in weights] for weights in to_host(counts).tolist()]
+        codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
         self.model_ = make_model(
-            rows.place, found, default, self.schema_, by_rule, rows.class_weights, self.conflict
+            rows.place, matcher, order, codes, by_rule, rows.class_weights, is_vote=is_vote
         )
         covered, right = [0.0] * len(found), [0.0] * len(found)
         for weights, i in zip(by_rule, order, strict=False):  # the last weights are those of the default
