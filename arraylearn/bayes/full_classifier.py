@@ -22,10 +22,10 @@ from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 
-__all__ = ["FullBayesClassifier"]
+__all__ = ["VARIANCE_FLOOR", "FullBayesClassifier"]
 
 # What a diagonal covariance adds to its variances, as a fraction of the largest: as naive Bayes does.
-_VARIANCE_FLOOR = 1e-9
+VARIANCE_FLOOR = 1e-9
 
 
 class FullBayesClassifier(BayesClassifier):
@@ -148,7 +148,7 @@ class FullBayesClassifier(BayesClassifier):
         self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
     ) -> NaiveModel:
         xp, moments = batch.place.xp, statistics.moments
-        found = naive.column_variances(xp, moments, divisor=self.variance, floor=_VARIANCE_FLOOR)
+        found = naive.column_variances(xp, moments, divisor=self.variance, floor=VARIANCE_FLOOR)
         is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
         flags, missed, amplified = read_together(
             batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)
