@@ -11,7 +11,7 @@ from arraylearn.backend.arrays.blocks import scatter, split_lists
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState, as_generator, permutation
-from arraylearn.rules.find_literal import Gain, ScoredLiteral, Scoring, best_literal
+from arraylearn.rules.find_literal import Gain, Scoring, best_literal
 from arraylearn.rules.literals import Candidates, Counts, Target, choose_body, satisfies, weigh
 from arraylearn.rules.row_blocks import (
     BlockLayout,
@@ -31,7 +31,6 @@ __all__ = [
     "all_rows_in_blocks",
     "choose_length",
     "count_prefixes",
-    "find_literal",
     "grow_rule",
     "hold_back",
     "lay_out_again",
@@ -40,7 +39,7 @@ __all__ = [
     "shuffle_rows",
 ]
 
-# Where at most one of so many rows is left, sorting them anew is faster than filtering the sorted columns.
+# Where less than one row in so many is left, sorting the rest anew is faster than filtering sorted columns.
 _SORT_ANEW = 16
 
 
@@ -169,7 +168,11 @@ def grow_rule(
     before = counts or weigh(xp, target, [live.is_live])[0][0]
     last = -math.inf
     while 0 < before.positive < before.covered and len(conditions) < (growth.max_literals or math.inf):
-        literal = find_literal(candidates, live, target, Scoring(growth.gain, before, growth.least))
+        scoring = Scoring(growth.gain, before, growth.least)
+        if live.blocks is None:
+            literal = best_literal(candidates, live.is_live, live.lists, target, scoring)
+        else:
+            literal = best_literal_in_blocks(candidates, live.is_live, live.blocks, scoring)
         if literal is None or (literal.score <= 0 if growth.must_gain else literal.score < last):
             break
         if literal.counts.positive < growth.stop - 1e-6:
@@ -183,15 +186,6 @@ def grow_rule(
         live = restrict(candidates, live, keep, size)
         before, last = literal.counts, literal.score
     return GrownRule(tuple(conditions), tuple(grown))
-
-
-def find_literal(
-    candidates: Candidates, live: LiveRows, target: Target, scoring: Scoring
-) -> ScoredLiteral | None:
-    """Find the best literal of the live rows: of all cuts, or of the blocks that can hold it."""
-    if live.blocks is None:
-        return best_literal(candidates, live.is_live, live.lists, target, scoring)
-    return best_literal_in_blocks(candidates, live.is_live, live.blocks, scoring)
 
 
 # ---- pruning

@@ -56,7 +56,7 @@ class Target(NamedTuple):
     """What a rule shall cover."""
 
     is_positive: Array  # (n,) bool: the rows of the class
-    weights: Array | None  # (n,) accumulator's dtype; None: every row counts 1
+    weights: Array | None  # (n,) in the dtype of sums; None: every row counts 1
 
 
 class Counts(NamedTuple):
@@ -94,7 +94,7 @@ def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[C
 
 
 class CountedColumns(NamedTuple):
-    """Columns with about as many distinct values, which are counted by value."""
+    """Columns with similar numbers of distinct values, which are counted by value; a cell is one value."""
 
     packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
@@ -167,7 +167,10 @@ def prepare(place: Place, table: Table) -> Candidates:
 
 
 def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
-    """Group columns of about as many values: tables are as wide as the widest column; negative: left out."""
+    """Group columns by their number of values, so that no table is much wider than it needs to be.
+
+    Columns of a negative size are left out.
+    """
     groups: dict[float, list[int]] = {}
     for j, size in enumerate(sizes):
         if size >= 0:
