@@ -185,7 +185,7 @@ class FullBayesClassifier(BayesClassifier):
         return model._replace(amplification=float(amplified))
 
     def _warn_singular(self, missed: Any, singular: Any) -> None:
-        """Name the classes whose covariance had to be mended or made up."""
+        """Warn of the classes whose covariance is singular, or undefined for lack of rows."""
         remedy = "Add rows, drop constant columns and copies of columns, or set `shrinkage`."
         is_shared = self.covariance == "shared"
         if singular.any():

@@ -68,11 +68,11 @@ class Smoothing(NamedTuple):
 
 
 class Variances(NamedTuple):
-    """Means and variances that are fit to divide by, and where they had to be made up."""
+    """Means and variances of the classes; undefined ones are replaced by those of the column."""
 
     mean: Array  # (k, d)
     var: Array  # (k, d), all positive
-    is_undefined: Array  # (k, d) bool
+    is_undefined: Array  # (k, d) bool: too few known values for a variance
 
 
 def log_or_never(xp: Namespace, p: Array) -> Array:

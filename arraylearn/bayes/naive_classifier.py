@@ -220,7 +220,7 @@ class NaiveBayesClassifier(BayesClassifier):
         return float(self.laplace if self.m_estimate is None else self.m_estimate / self.classes_.shape[0])
 
     def _warn_undefined(self, missed: Any) -> None:
-        """Name the classes and columns whose variance had to be made up."""
+        """Warn of the classes and columns with too few known values for a variance."""
         if not missed.any():
             return
         labels = [label for label, row in zip(self.classes_.tolist(), missed, strict=True) if row.any()]

@@ -15,7 +15,6 @@ import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.bins import bin_columns
-from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.rule import Conditions
@@ -27,7 +26,6 @@ __all__ = [
     "Conflict",
     "Matcher",
     "RuleModel",
-    "class_weights_by_rule",
     "compile_rules",
     "decide",
     "fired",
@@ -266,15 +264,6 @@ def order_rules(rules: Sequence[Conditions], conflict: Conflict) -> tuple[int, .
     if conflict == "strictest":
         return tuple(sorted(positions, key=lambda i: -len(rules[i])))
     return tuple(positions)
-
-
-def class_weights_by_rule(
-    xp: Namespace, position: Array, codes: Array, n_rules: int, n_classes: int, weights: Array | None
-) -> Array:
-    """Weigh the classes (n_rules + 1, k) of the rows that each rule, and last the default, decides."""
-    keys = position * n_classes + codes
-    counts = histogram(xp, keys, (n_rules + 1) * n_classes, weights)
-    return xp.reshape(counts, (n_rules + 1, n_classes))
 
 
 def make_model(

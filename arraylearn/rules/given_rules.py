@@ -129,7 +129,7 @@ def find_scalar(value: Any, known: Iterable[Any]) -> int:
 
 
 class RuleQuality(NamedTuple):
-    """What a rule is worth on some rows."""
+    """Coverage and accuracy of a rule on some rows."""
 
     coverage: float  # share of the rows that it matches
     accuracy: float  # share of its class among these; NaN where it matches none

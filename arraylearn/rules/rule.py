@@ -20,28 +20,12 @@ __all__ = [
     "Literal",
     "Relation",
     "Rule",
-    "format_literal",
-    "format_rule",
-    "format_scalar",
     "parse_rule",
     "parse_rules",
 ]
 
 Relation = Choice["=", "in", "<=", ">"]
 RELATIONS: tuple[Relation, ...] = ("=", "in", "<=", ">")
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<quoted>"(?:[^"\\]|\\.)*")
-      | (?P<symbol>->|<=|>|=|\{|\}|,)
-      | (?P<word>(?:[^\s"{},=<>-]|-(?!>))+)
-    )""",
-    re.VERBOSE,
-)
-_PLAIN = re.compile(r"(?:[^\s\"{},=<>-]|-(?!>))+(?: (?:[^\s\"{},=<>-]|-(?!>))+)*")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|nan)", re.IGNORECASE)
-_COMMENT = re.compile(r"(?:^|\s\s)\s*#[^\"]*$")
-_KEYWORDS = {"and", "in", "otherwise", "True", "False", "None"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,11 @@ class Literal:
             object.__setattr__(self, "value", _check_threshold(self.value))
 
     def __str__(self) -> str:
-        return format_literal(self)
+        # names and texts that could be misread stand in double quotes
+        name = _quote_where_needed(self.column, is_name=True)
+        if self.relation == "in":
+            return f"{name} in {{{', '.join(_format_scalar(value) for value in self.value)}}}"
+        return f"{name} {self.relation} {_format_scalar(self.value)}"
 
 
 def _check_threshold(value: Any) -> float:
@@ -95,7 +83,7 @@ def _check_threshold(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Rule:
-    """A conjunction of literals and the class it concludes; no literal at all matches every row.
+    """A conjunction of literals and the class it concludes; without literals it matches every row.
 
     Attributes
     ----------
@@ -121,42 +109,42 @@ class Rule:
         object.__setattr__(self, "literals", tuple(self.literals))
 
     def __str__(self) -> str:
-        return format_rule(self)
+        condition = " and ".join(map(str, self.literals)) or "otherwise"
+        return f"{condition} -> {_format_scalar(self.label)}"
 
     def __len__(self) -> int:
         return len(self.literals)
 
 
 class Condition(NamedTuple):
-    """A literal with columns and categories as numbers of a schema, as the kernels need it."""
+    """A literal in numbers: its column and categories by their positions in a schema."""
 
     column: int  # position in the input
     relation: Relation
-    value: Any  # code (UNKNOWN: no row has it), tuple of codes, or threshold
+    value: Any  # code (-1: no row has it), tuple of codes, or threshold
 
 
 Conditions = tuple[Condition, ...]
-CodedRule = tuple[Conditions, int]  # and the position of the class among the labels
+CodedRule = tuple[Conditions, int]  # conditions, and the position of the class among the labels
 
 
-# ---- to text
+# ---- text
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"\\]|\\.)*")
+      | (?P<symbol>->|<=|>|=|\{|\}|,)
+      | (?P<word>(?:[^\s"{},=<>-]|-(?!>))+)
+    )""",
+    re.VERBOSE,
+)
+_PLAIN = re.compile(r"(?:[^\s\"{},=<>-]|-(?!>))+(?: (?:[^\s\"{},=<>-]|-(?!>))+)*")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|nan)", re.IGNORECASE)
+_COMMENT = re.compile(r"(?:^|\s\s)\s*#[^\"]*$")
+_KEYWORDS = {"and", "in", "otherwise", "True", "False", "None"}
 
 
-def format_rule(rule: Rule) -> str:
-    """Write a rule; one without literals is ``otherwise -> label``."""
-    condition = " and ".join(format_literal(literal) for literal in rule.literals) or "otherwise"
-    return f"{condition} -> {format_scalar(rule.label)}"
-
-
-def format_literal(literal: Literal) -> str:
-    """Write a literal; names and texts that could be misread stand in double quotes."""
-    name = _quote_where_needed(literal.column, is_name=True)
-    if literal.relation == "in":
-        return f"{name} in {{{', '.join(format_scalar(value) for value in literal.value)}}}"
-    return f"{name} {literal.relation} {format_scalar(literal.value)}"
-
-
-def format_scalar(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     """Write a category, a label or a threshold so that `parse_rule` reads the same value."""
     plain = value.item() if hasattr(value, "item") else value
     if isinstance(plain, str):
@@ -173,9 +161,6 @@ def _quote_where_needed(text: str, *, is_name: bool = False) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
-
-
-# ---- from text
 
 
 class _Token(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -13,8 +14,8 @@ from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.rules.decide import (
     Conflict,
+    Matcher,
     RuleModel,
-    class_weights_by_rule,
     compile_rules,
     decide,
     fired,
@@ -27,7 +28,15 @@ from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
 from arraylearn.weights import read_weights
 
-__all__ = ["Explanation", "RuleClassifier", "TrainingRows", "default_class", "gather_rows", "state_rule"]
+__all__ = [
+    "Explanation",
+    "RuleClassifier",
+    "TrainingRows",
+    "default_class",
+    "gather_rows",
+    "state_rule",
+    "weigh_decisions",
+]
 
 # Literals on one column are shown in this order: lower bounds first.
 _SHOWN = {"=": 0, "in": 0, ">": 1, "<=": 2}
@@ -47,7 +56,7 @@ class TrainingRows(NamedTuple):
 
 
 def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
-    """Put together what is learned from, without the rows of weight 0."""
+    """Collect rows, classes and weights at the place of computation, without the rows of weight 0."""
     place, table = batch.place, batch.table
     xp = place.xp
     weights = read_weights(sample_weight, table.n_rows, place)
@@ -66,17 +75,32 @@ def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: An
 
 def default_class(rows: TrainingRows, is_covered: Array) -> int:
     """Return the heaviest class of the uncovered rows, of all rows where there are none; one sync."""
-    xp = rows.place.xp
-    classes = xp.arange(len(rows.class_weights), dtype=rows.codes.dtype, device=rows.place.device)
-    is_class = (rows.codes[:, None] == classes[None, :]) & ~is_covered[:, None]
-    if rows.weights is None:
-        sums = xp.sum(xp.astype(is_class, xp.int64), axis=0)
-    else:
-        sums = xp.sum(xp.astype(is_class, rows.weights.dtype) * rows.weights[:, None], axis=0)
-    left: list[float] = to_host(sums).tolist()
+    xp, k = rows.place.xp, len(rows.class_weights)
+    sums = histogram(xp, xp.where(is_covered, k, rows.codes), k + 1, rows.weights)
+    left: list[float] = to_host(sums).tolist()[:k]
     if max(left) <= 0:
         left = rows.class_weights
     return left.index(max(left))
+
+
+def weigh_decisions(
+    rows: TrainingRows, rules: Sequence[Conditions], schema: Schema
+) -> tuple[Matcher, list[list[float]]]:
+    """Weigh the rows that each rule decides, by class, where the first rule that matches decides.
+
+    Returns
+    -------
+    matcher : Matcher
+        The rules.
+    by_rule : (r + 1) x k numbers
+        Weights by rule and class; last those of the rows that no rule matches. One sync.
+    """
+    xp, r, k = rows.place.xp, len(rules), len(rows.class_weights)
+    matcher = compile_rules(rows.place, rules, schema)
+    position = first_rule(xp, match_rows(xp, matcher, rows.table), r)
+    weights = histogram(xp, position * k + rows.codes, (r + 1) * k, rows.weights)
+    by_rule = to_host(xp.reshape(weights, (r + 1, k))).tolist()
+    return matcher, [[float(one) for one in by_class] for by_class in by_rule]
 
 
 # ---- the classifiers
@@ -155,15 +179,11 @@ class RuleClassifier(ArrayClassifier):
 
     def _keep(self, rows: TrainingRows, found: list[CodedRule], default: int) -> None:
         """Count what each rule decides, and keep rules and model."""
-        xp, k = rows.place.xp, len(rows.class_weights)
         labels = self.classes_.tolist()
         self.rules_ = tuple(state_rule(one, labels[code], self.schema_) for one, code in found)
         self.default_ = labels[default]
         order = order_rules([one for one, _ in found], self.conflict)
-        matcher = compile_rules(rows.place, [found[i][0] for i in order], self.schema_)
-        position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
-        counts = class_weights_by_rule(xp, position, rows.codes, len(found), k, rows.weights)
-        by_rule = [[float(one) for one in weights] for weights in to_host(counts).tolist()]
+        matcher, by_rule = weigh_decisions(rows, [found[i][0] for i in order], self.schema_)
         codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
         self.model_ = make_model(
             rows.place, matcher, order, codes, by_rule, rows.class_weights, is_vote=is_vote
