@@ -149,7 +149,7 @@ class _OneAgainstRest(NamedTuple):
     target: Target  # the rows of the class
     totals: Totals  # their weight, for description lengths
     settings: RipperSettings
-    rng: RandomState
+    rng: RandomState  # draws the rows that are held back
 
 
 def learn_ripper(
@@ -207,21 +207,9 @@ def _remove(problem: _OneAgainstRest, live: LiveRows, mask: Array) -> tuple[Live
 def _learn_further(
     problem: _OneAgainstRest, live: LiveRows, rules: Sequence[Conditions] = (), counts: Sequence[Counts] = ()
 ) -> list[Conditions]:
-    """Learn rules for the positive live rows until the description length grows too much.
+    """Learn rules for the live rows, which no rule covers, until the description length grows too much.
 
-    Parameters
-    ----------
-    problem : _OneAgainstRest
-        The class.
-    live : LiveRows
-        The rows that no rule covers.
-    rules, counts : sequence of Conditions, sequence of Counts
-        The rules before, and what they cover.
-
-    Returns
-    -------
-    list of Conditions
-        The new rules.
+    `rules` are the rules before, `counts` what they cover. The new rules are returned.
     """
     totals = problem.totals
     order = shuffle_rows(problem.candidates.place, problem.target, problem.rng)
