@@ -213,9 +213,9 @@ def factor_model(
 ) -> tuple[FullModel, Array]:
     """Factor the covariances; also return which of them are definite.
 
-    With `is_definite` (k,) from a first attempt the others are mended before: `SINGULAR_SHARE` of the pooled
-    variances goes to their diagonals, which never fails; the pooled variances alone stand by in case rounding
-    is worse than that.
+    With `is_definite` (k,) from a first attempt, the others are repaired before: `SINGULAR_SHARE` of the
+    pooled variances is added to their diagonals. Where rounding still leaves one singular, the pooled
+    variances alone replace it.
     """
     cov = found.cov
     first: Gaussians | None = None

@@ -21,10 +21,10 @@ from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 
-__all__ = ["FullBayesClassifier"]
+__all__ = ["VARIANCE_FLOOR", "FullBayesClassifier"]
 
 # What a diagonal covariance adds to its variances, as a fraction of the largest: as naive Bayes does.
-_VARIANCE_FLOOR = 1e-9
+VARIANCE_FLOOR = 1e-9
 
 
 class FullBayesClassifier(BayesClassifier):
@@ -147,7 +147,7 @@ class FullBayesClassifier(BayesClassifier):
         self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
     ) -> NaiveModel:
         xp, moments = batch.place.xp, statistics.moments
-        found = naive.column_variances(xp, moments, divisor=self.variance, floor=_VARIANCE_FLOOR)
+        found = naive.column_variances(xp, moments, divisor=self.variance, floor=VARIANCE_FLOOR)
         is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
         flags, missed, amplified = read_together(
             batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)
@@ -184,7 +184,7 @@ class FullBayesClassifier(BayesClassifier):
         return model._replace(amplification=float(amplified))
 
     def _warn_singular(self, missed: Any, singular: Any) -> None:
-        """Name the classes whose covariance had to be mended or made up."""
+        """Warn of the classes whose covariance is singular, or undefined for lack of rows."""
         remedy = "Add rows, drop constant columns and copies of columns, or set `shrinkage`."
         is_shared = self.covariance == "shared"
         if singular.any():

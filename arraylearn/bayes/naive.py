@@ -1,23 +1,22 @@
-"""Naive Bayes: attributes independent within each class; nominal and numeric ones in one model."""
+"""Naive Bayes: attributes independent within each class; nominal and numeric ones in one model.
+
+Nominal values are counted in cells, which lie one after the other: for each attribute first the cell of the
+missing value, then those of its values in the order of the domain.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.bayes.frequencies import (
-    Smoothing,
-    count_categories,
-    log_probabilities,
-    look_up,
-    look_up_sums,
-    make_cells,
-)
-from arraylearn.bayes.posterior import log_or_never
+from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
+from arraylearn.backend.arrays.segments import histogram, segment_sum
 from arraylearn.gaussian import diagonal_log_density
 from arraylearn.gaussian.class_moments import Divisor
 from arraylearn.gaussian.density import LOG_2PI
@@ -25,14 +24,19 @@ from arraylearn.gaussian.density import LOG_2PI
 __all__ = [
     "NaiveModel",
     "NaiveStatistics",
+    "Smoothing",
     "Variances",
+    "cell_offsets",
     "class_log_prior",
     "column_variances",
     "count_statistics",
     "estimate_model",
     "joint_log_likelihood",
     "log_likelihood_terms",
+    "log_or_never",
+    "log_probabilities",
     "merge_statistics",
+    "smoothed_shares",
     "total_moments",
 ]
 
@@ -56,12 +60,34 @@ class NaiveModel(NamedTuple):
     amplification: float  # of rounding, see `arraylearn.gaussian.amplification`
 
 
+class Smoothing(NamedTuple):
+    """How probabilities of nominal values are estimated: (count + extra * prior) / (total + extra)."""
+
+    laplace: float  # added to every count: `extra` is this times the number of values, the prior is uniform
+    m: float | None  # the `extra` of the m-estimate, which replaces `laplace`
+    prior: Literal["uniform", "marginal"] | Sequence[float]  # of the m-estimate: by rule, or given by cell
+
+
 class Variances(NamedTuple):
-    """Means and variances that are fit to divide by, and where they had to be made up."""
+    """Means and variances of the classes; undefined ones are replaced by those of the column."""
 
     mean: Array  # (k, d)
     var: Array  # (k, d), all positive
-    is_undefined: Array  # (k, d) bool
+    is_undefined: Array  # (k, d) bool: too few known values for a variance
+
+
+def log_or_never(xp: Namespace, p: Array) -> Array:
+    """Return the logarithm; ``-inf`` for 0, without a warning."""
+    is_possible = p > 0
+    return xp.where(is_possible, xp.log(xp.where(is_possible, p, 1.0)), -math.inf)
+
+
+# ---- statistics
+
+
+def cell_offsets(n_values: Sequence[int]) -> tuple[int, ...]:
+    """Return the first cell of each attribute, and the number of all cells."""
+    return tuple(accumulate((n + 1 for n in n_values), initial=0))
 
 
 def count_statistics(
@@ -98,7 +124,10 @@ def count_statistics(
     moments = grouped_moments(xp, numeric, classes, n_classes, weights, skip_missing=True)
     dtype = moments.mean.dtype
     class_weight = histogram(xp, classes, n_classes, weights)
-    counts = count_categories(xp, codes, offsets, classes, n_classes, weights)
+    if codes.shape[0]:
+        counts = count_categories(xp, codes, offsets, classes, n_classes, weights)
+    else:
+        counts = xp.zeros((0, n_classes), dtype=dtype, device=array_api_compat.device(numeric))
     return NaiveStatistics(xp.astype(class_weight, dtype), xp.astype(counts, dtype), moments)
 
 
@@ -107,6 +136,9 @@ def merge_statistics(xp: Namespace, a: NaiveStatistics, b: NaiveStatistics) -> N
     return NaiveStatistics(
         a.class_weight + b.class_weight, a.counts + b.counts, merge_moments(xp, a.numeric, b.numeric)
     )
+
+
+# ---- estimates
 
 
 def class_log_prior(xp: Namespace, class_weight: Array, extra: float) -> Array:
@@ -149,22 +181,84 @@ def column_variances(xp: Namespace, stats: Moments, *, divisor: Divisor, floor: 
     return Variances(mean, var, is_undefined)
 
 
+def smoothed_shares(
+    xp: Namespace, counts: Array, totals: Array, n_values: Array, smoothing: Smoothing, given: Array | None
+) -> Array:
+    r"""Estimate probabilities of nominal values in each class.
+
+    .. math:: P(a_j = v \mid c) = \frac{n_{jvc} + \gamma}{n_{jc} + \gamma V_j} \quad\text{(Laplace)}, \qquad
+              \frac{n_{jvc} + m\,p_{jv}}{n_{jc} + m} \quad\text{(m-estimate)}
+
+    Parameters
+    ----------
+    counts : float array (..., k)
+        Weight :math:`n_{jvc}` of the rows of each class with the value.
+    totals : float array (..., k)
+        Weight :math:`n_{jc}` of the rows of each class whose attribute is known.
+    n_values : float array (..., 1)
+        Number :math:`V_j` of values of the attribute.
+    smoothing : Smoothing
+        Which estimate.
+    given : float array (..., 1), optional
+        The priors :math:`p_{jv}` of the m-estimate, where they are given.
+
+    Returns
+    -------
+    array (..., k)
+        Where a class knows nothing of an attribute, all its values are equally likely.
+    """
+    prior = 1.0 / n_values
+    if smoothing.m is None:
+        extra = smoothing.laplace * n_values
+    else:
+        extra = smoothing.m * xp.ones_like(n_values)
+        if given is not None:
+            prior = given
+        elif smoothing.prior == "marginal":
+            value, attribute = xp.sum(counts, axis=-1, keepdims=True), xp.sum(totals, axis=-1, keepdims=True)
+            prior = xp.where(attribute > 0, value / xp.where(attribute > 0, attribute, 1.0), prior)
+    weight = totals + extra
+    estimate = (counts + extra * prior) / xp.where(weight > 0, weight, 1.0)
+    return xp.where(weight > 0, estimate, 1.0 / n_values)
+
+
+def log_probabilities(xp: Namespace, counts: Array, n_values: Sequence[int], smoothing: Smoothing) -> Array:
+    """Estimate the log probability (n_cells, k) of every nominal value in each class, given its counts.
+
+    It is ``-inf`` for what never happens, and 0 in the cells of missing values, which are left out of the
+    product.
+    """
+    dtype, device = counts.dtype, array_api_compat.device(counts)
+    attributes = [j for j, n in enumerate(n_values) for _ in range(n + 1)]
+    is_value = [v > 0 for n in n_values for v in range(n + 1)]
+    attribute = xp.asarray(attributes, dtype=xp.int64, device=device)
+    is_value = xp.asarray(is_value, dtype=xp.bool, device=device)[:, None]
+    sizes = xp.asarray([float(max(1, n_values[j])) for j in attributes], dtype=dtype, device=device)[:, None]
+    given = None
+    if not isinstance(smoothing.prior, str):
+        given = xp.asarray(list(smoothing.prior), dtype=dtype, device=device)[:, None]
+    known = xp.where(is_value, counts, 0.0)
+    totals = xp.take(segment_sum(xp, known, attribute, len(n_values)), attribute, axis=0)
+    shares = smoothed_shares(xp, known, xp.astype(totals, dtype, copy=False), sizes, smoothing, given)
+    return xp.where(is_value, log_or_never(xp, shares), 0.0)
+
+
 def estimate_model(
     xp: Namespace,
     stats: NaiveStatistics,
     log_prior: Array,
     n_values: Sequence[int],
-    offsets: tuple[int, ...],
     smoothing: Smoothing,
-    value_prior: Sequence[float] | None,
     variances: Variances,
 ) -> NaiveModel:
     """Turn statistics into the model."""
     log_table = stats.counts
     if n_values:
-        cells = make_cells(xp, stats.counts, n_values, value_prior)
-        log_table = log_probabilities(xp, stats.counts, cells, smoothing, len(n_values))
-    return NaiveModel(log_prior, log_table, variances.mean, variances.var, offsets, math.inf)
+        log_table = log_probabilities(xp, stats.counts, n_values, smoothing)
+    return NaiveModel(log_prior, log_table, variances.mean, variances.var, cell_offsets(n_values), math.inf)
+
+
+# ---- evaluation
 
 
 def joint_log_likelihood(
@@ -222,7 +316,7 @@ def log_likelihood_terms(
     if numeric.shape[1]:
         parts.append(_normal_terms(xp, numeric, model.mean, model.var))
     if codes.shape[0]:
-        parts.append(look_up(xp, codes, model.offsets, model.log_table))
+        parts.append(_look_up(xp, codes, model.offsets, model.log_table))
     terms: Any = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
     return xp.take(terms, order, axis=1)
 
@@ -232,3 +326,11 @@ def _normal_terms(xp: Namespace, x: Array, mean: Array, var: Array) -> Array:
     mean, var = xp.matrix_transpose(mean), xp.matrix_transpose(var)
     square = (x[:, :, None] - mean) ** 2 / var
     return xp.where(xp.isnan(x)[:, :, None], 0.0, -0.5 * (LOG_2PI + xp.log(var) + square))
+
+
+def _look_up(xp: Namespace, codes: Array, offsets: Sequence[int], table: Array) -> Array:
+    """Return the log probability (n, d, k) of each row's values; 0 for missing ones."""
+    d, n = codes.shape
+    first = xp.asarray(offsets[:d], dtype=xp.int64, device=array_api_compat.device(codes))[:, None] + 1
+    cell = xp.permute_dims(xp.astype(codes, xp.int64) + first, (1, 0))
+    return xp.reshape(xp.take(table, xp.reshape(cell, (-1,)), axis=0), (n, d, table.shape[1]))

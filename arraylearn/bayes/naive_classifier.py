@@ -11,10 +11,11 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, read_together, to_host
 from arraylearn.bayes.fitted_tables import FittedTables, TableMaker
-from arraylearn.bayes.frequencies import Smoothing, cell_offsets
 from arraylearn.bayes.naive import (
     NaiveModel,
     NaiveStatistics,
+    Smoothing,
+    cell_offsets,
     class_log_prior,
     column_variances,
     count_statistics,
@@ -187,26 +188,14 @@ class NaiveBayesClassifier(BayesClassifier):
         return merge_statistics(xp, old, new)
 
     def _estimate(self, batch: Batch, statistics: NaiveStatistics, is_bad: Array) -> NaiveModel:
-        xp, schema = batch.place.xp, self.schema_
-        smoothing = Smoothing(float(self.laplace), _or_none(self.m_estimate), self.value_priors == "marginal")
+        xp, n_values = batch.place.xp, self.schema_.n_values
         log_prior = self._log_prior(batch.place)
         if log_prior is None:
-            k = self.classes_.shape[0]
-            extra = smoothing.laplace if smoothing.m is None else smoothing.m / k
-            log_prior = class_log_prior(xp, statistics.class_weight, extra if self.smooth_priors else 0.0)
+            log_prior = class_log_prior(xp, statistics.class_weight, self._prior_extra())
         variances = column_variances(
             xp, statistics.numeric, divisor=self.variance, floor=float(self.variance_floor)
         )
-        model = estimate_model(
-            xp,
-            statistics,
-            log_prior,
-            schema.n_values,
-            cell_offsets(schema.n_values),
-            smoothing,
-            _value_priors(self.value_priors, schema),
-            variances,
-        )
+        model = estimate_model(xp, statistics, log_prior, n_values, self._smoothing(), variances)
         is_missed = variances.is_undefined & (statistics.class_weight > 0)[:, None]
         parts = [is_bad, is_missed, amplification(xp, model.mean, model.var)]
         flags, missed, amplified = read_together(batch.place, *parts)
@@ -214,8 +203,23 @@ class NaiveBayesClassifier(BayesClassifier):
         self._warn_undefined(missed)
         return model._replace(amplification=float(amplified))
 
+    def _smoothing(self) -> Smoothing:
+        """Return how probabilities of nominal values are estimated."""
+        m, prior = self.m_estimate, self.value_priors
+        return Smoothing(
+            float(self.laplace),
+            None if m is None else float(m),
+            _priors_by_cell(prior, self.schema_) if isinstance(prior, Mapping) else prior,
+        )
+
+    def _prior_extra(self) -> float:
+        """Return what is added to the weight of every class."""
+        if not self.smooth_priors:
+            return 0.0
+        return float(self.laplace if self.m_estimate is None else self.m_estimate / self.classes_.shape[0])
+
     def _warn_undefined(self, missed: Any) -> None:
-        """Name the classes and columns whose variance had to be made up."""
+        """Warn of the classes and columns with too few known values for a variance."""
         if not missed.any():
             return
         labels = [label for label, row in zip(self.classes_.tolist(), missed, strict=True) if row.any()]
@@ -279,10 +283,8 @@ def _spread_counts(counts: HostArray, extended: ExtendedSchema) -> HostArray:
     return spread
 
 
-def _value_priors(given: Any, schema: Schema) -> list[float] | None:
-    """Return the given prior of each cell, or None where there is none."""
-    if not isinstance(given, Mapping):
-        return None
+def _priors_by_cell(given: Mapping[str, Mapping[Any, float]], schema: Schema) -> list[float]:
+    """Return the given prior of each cell."""
     nominal = [schema.columns[j] for j in schema.nominal_idx]
     unknown = [name for name in given if name not in {column.name for column in nominal}]
     if unknown:
@@ -303,10 +305,6 @@ def _value_priors(given: Any, schema: Schema) -> list[float] | None:
             )
         cells += [0.0, *(float(chosen[value]) for value in domain)]
     return cells
-
-
-def _or_none(value: float | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _name_some(values: list[Any], most: int = 5) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import as_float, bring, find_place, read_flags
+from arraylearn.bayes.naive import log_or_never
 from arraylearn.checks import refuse
 
-__all__ = ["bayes_rule", "log_or_never", "log_posterior", "settle"]
+__all__ = ["SUM_TOLERANCE", "bayes_rule", "log_posterior", "settle"]
 
 # How far given probabilities may be from a sum of 1.
 SUM_TOLERANCE = 1e-6
@@ -67,12 +68,6 @@ def bayes_rule(prior: Any, likelihood: Any) -> Array:
     log_prior = log_or_never(xp, prior / total[..., None])
     joint = log_prior + log_or_never(xp, likelihood)
     return xp.exp(log_posterior(xp, joint, log_prior))
-
-
-def log_or_never(xp: Namespace, p: Array) -> Array:
-    """Return the logarithm; ``-inf`` for 0, without a warning."""
-    is_possible = p > 0
-    return xp.where(is_possible, xp.log(xp.where(is_possible, p, 1.0)), -math.inf)
 
 
 def settle(xp: Namespace, joint: Array, log_prior: Array) -> Array:

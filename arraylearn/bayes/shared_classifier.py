@@ -20,7 +20,8 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.bayes.fitted_tables import FittedTables
-from arraylearn.bayes.posterior import SUM_TOLERANCE, log_or_never, log_posterior, settle
+from arraylearn.bayes.naive import log_or_never
+from arraylearn.bayes.posterior import SUM_TOLERANCE, log_posterior, settle
 from arraylearn.estimator import ArrayClassifier, Batch, check_same_length, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
 from arraylearn.weights import flag_weights
@@ -163,7 +164,8 @@ class BayesClassifier(ArrayClassifier):
             known = move_model(known, batch.place)
             statistics = self._merge_statistics(batch.place.xp, known, statistics)
         self.statistics_ = statistics
-        self.model_ = self._estimate(batch, statistics, _stack(batch, batch.is_bad, is_weight_bad))
+        is_bad = batch.place.xp.stack([batch.is_bad, is_weight_bad])
+        self.model_ = self._estimate(batch, statistics, is_bad)
 
     def _refuse_flags(self, is_bad: Sequence[bool]) -> None:
         self._refuse_bad(is_bad[0])
@@ -343,10 +345,6 @@ class BayesClassifier(ArrayClassifier):
         """Prior probabilities of the classes (k,)."""
         check_is_fitted(self)
         return locate(self.model_.log_prior).xp.exp(self.model_.log_prior)
-
-
-def _stack(batch: Batch, *flags: Array) -> Array:
-    return batch.place.xp.stack(list(flags))
 
 
 def _difference(xp: Namespace, terms: Array, other: Array) -> Array:

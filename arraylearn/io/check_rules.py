@@ -8,8 +8,7 @@ import numpy as np
 
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
-from arraylearn.rules.match import WORD, Matcher
-from arraylearn.rules.resolve import RuleModel
+from arraylearn.rules.decide import WORD, Matcher, RuleModel
 from arraylearn.rules.rule import RELATIONS, Literal, Rule
 
 __all__ = ["check_rules"]

@@ -38,8 +38,7 @@ from arraylearn.kernels.objects import (
     Sum,
 )
 from arraylearn.rules import RipperClassifier, RuleSetClassifier, SequentialCoveringClassifier
-from arraylearn.rules.match import Matcher
-from arraylearn.rules.resolve import RuleModel
+from arraylearn.rules.decide import Matcher, RuleModel
 from arraylearn.rules.rule import Literal, Rule
 from arraylearn.svm import SVC, SVDD, OneClassSVM
 from arraylearn.svm.decision import Machine

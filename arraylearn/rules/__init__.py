@@ -1,12 +1,12 @@
 """Rules: objects and text, matching by bit masks, sequential covering, RIPPER, rules from trees."""
 
-from arraylearn.rules.base import Explanation
-from arraylearn.rules.estimators import RipperClassifier, SequentialCoveringClassifier
+from arraylearn.rules.covering import SequentialCoveringClassifier
 from arraylearn.rules.from_tree import rules_from_tree
-from arraylearn.rules.quality import RuleQuality, measure_rules
-from arraylearn.rules.rule import Literal, Rule
+from arraylearn.rules.given_rules import RuleQuality, measure_rules
+from arraylearn.rules.ripper import RipperClassifier
+from arraylearn.rules.rule import Literal, Rule, parse_rule, parse_rules
+from arraylearn.rules.rule_classifier import Explanation
 from arraylearn.rules.rule_set import RuleSetClassifier
-from arraylearn.rules.rule_text import parse_rule, parse_rules
 
 __all__ = [
     "Explanation",

@@ -9,12 +9,9 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
-from arraylearn.rules.base import state_rule
-from arraylearn.rules.literals.candidates import Candidates, prepare, satisfies
-from arraylearn.rules.match import compile_rules, first_rule, match_rows
-from arraylearn.rules.resolve import class_weights_by_rule
+from arraylearn.rules.literals import Candidates, prepare, satisfies
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
-from arraylearn.rules.training_rows import TrainingRows
+from arraylearn.rules.rule_classifier import TrainingRows, state_rule, weigh_decisions
 from arraylearn.table import Schema
 
 __all__ = ["leaf_rules", "pessimistic_error", "post_prune", "rules_from_tree"]
@@ -105,7 +102,7 @@ def pessimistic_error(wrong: float, covered: float) -> float:
 
 
 def post_prune(rows: TrainingRows, rules: list[CodedRule], schema: Schema) -> list[CodedRule]:
-    """Drop the literals of each rule that do not lower its pessimistic error, then order and clean the rules.
+    """Drop the literals of each rule that do not lower its pessimistic error, then sort the rules.
 
     Parameters
     ----------
@@ -128,24 +125,15 @@ def post_prune(rows: TrainingRows, rules: list[CodedRule], schema: Schema) -> li
         judged.setdefault((frozenset(kept), code), (error, -covered, kept))
     ordered = sorted(judged.items(), key=lambda item: item[1][:2])
     found = [(kept, code) for (_, code), (_, _, kept) in ordered if kept]
-    if not found:
-        return found
-    xp = rows.place.xp
-    words = match_rows(xp, compile_rules(rows.place, [one for one, _ in found], schema), rows.table)
-    position = first_rule(xp, words, len(found))
-    counts = class_weights_by_rule(
-        xp, position, rows.codes, len(found), len(rows.class_weights), rows.weights
-    )
-    decided = to_host(xp.sum(counts, axis=1)).tolist()
-    return [rule for rule, weight in zip(found, decided, strict=False) if weight > 0]
+    _, by_rule = weigh_decisions(rows, [one for one, _ in found], schema)
+    return [rule for rule, weights in zip(found, by_rule, strict=False) if sum(weights) > 0]
 
 
 def _shorten(
     rows: TrainingRows, candidates: Candidates, conditions: Conditions, code: int
 ) -> tuple[Conditions, float, float]:
-    """Drop one literal after the other while that does no harm; return the rest, its error and coverage."""
-    xp = rows.place.xp
-    masks = [satisfies(xp, candidates, one) for one in conditions]
+    """Drop literals while the error does not rise; return the rest, its error and its coverage."""
+    masks = [satisfies(candidates, one) for one in conditions]
     kept = list(range(len(conditions)))
     while True:
         counts = _count_without_each(rows.place, [masks[i] for i in kept], rows.codes == code, rows.weights)

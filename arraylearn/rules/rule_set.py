@@ -8,13 +8,11 @@ from sklearn.base import clone
 
 from arraylearn.backend.errors import warn_caller
 from arraylearn.checks import check_choice
-from arraylearn.rules.base import RuleClassifier
+from arraylearn.rules.decide import CONFLICTS, Conflict, compile_rules, match_rows
 from arraylearn.rules.from_tree import leaf_rules, post_prune
-from arraylearn.rules.match import compile_rules, match_rows
-from arraylearn.rules.quality import read_rules
-from arraylearn.rules.resolve import CONFLICTS, Conflict
-from arraylearn.rules.rule import UNKNOWN, CodedRule, find_scalar, resolve_rule
-from arraylearn.rules.training_rows import TrainingRows, default_class
+from arraylearn.rules.given_rules import UNKNOWN, find_scalar, read_rules, resolve_rule
+from arraylearn.rules.rule import CodedRule
+from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows, default_class
 from arraylearn.tree import DecisionTreeClassifier, c45
 
 __all__ = ["RuleSetClassifier"]

@@ -13,7 +13,7 @@ import arraylearn as al
 from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
 from arraylearn.backend.dispatch import portable_only
 from arraylearn.bayes import UndefinedVarianceWarning
-from arraylearn.bayes.frequencies import cell_offsets
+from arraylearn.bayes.naive import cell_offsets
 from tests.backends.assertions import assert_close
 
 COLOURS = [["red"], ["red"], ["blue"], ["green"], ["red"], ["blue"]]

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.from_tree import pessimistic_error
-from arraylearn.rules.literals.candidates import choose_threshold, prepare, satisfies
-from arraylearn.rules.literals.live_rows import all_rows
-from arraylearn.rules.literals.target import Counts, Target
-from arraylearn.rules.ripper.description_length import (
-    Setting,
+from arraylearn.rules.description_length import (
+    Totals,
     data_bits,
     find_needless,
     least_data_bits,
@@ -21,7 +17,10 @@ from arraylearn.rules.ripper.description_length import (
     subset_bits,
     theory_bits,
 )
-from arraylearn.rules.ripper.prune_rule import choose_length, count_prefixes, hold_back, shuffle_rows
+from arraylearn.rules.find_literal import choose_threshold
+from arraylearn.rules.from_tree import pessimistic_error
+from arraylearn.rules.grow_rule import all_rows, choose_length, count_prefixes, hold_back, shuffle_rows
+from arraylearn.rules.literals import Counts, Target, prepare, satisfies
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -47,13 +46,13 @@ def test_data_bits():
 
 
 def test_a_good_rule_pays_and_a_bad_one_goes():
-    setting = Setting(positive=50, total=200, false_positive_share=0.25, n_conditions=40)
+    totals = Totals(positive=50, total=200, false_positive_share=0.25, n_conditions=40)
     good, bad = Counts(48, 49), Counts(1, 30)
-    nothing, one = least_data_bits(setting, [], [], 0), least_data_bits(setting, [good], [2], 1)
-    assert relative_bits(setting, 0, [good], [2], nothing) < -50
-    assert relative_bits(setting, 1, [good, bad], [2, 2], one) > 0
-    assert find_needless(setting, [good, bad], [2, 2]) == [1]
-    assert find_needless(setting, [good], [2]) == []
+    nothing, one = least_data_bits(totals, [], [], 0), least_data_bits(totals, [good], [2], 1)
+    assert relative_bits(totals, 0, [good], [2], nothing) < -50
+    assert relative_bits(totals, 1, [good, bad], [2, 2], one) > 0
+    assert find_needless(totals, [good, bad], [2, 2]) == [1]
+    assert find_needless(totals, [good], [2]) == []
 
 
 def test_prefixes(rung, xp):
@@ -63,10 +62,10 @@ def test_prefixes(rung, xp):
     target = Target(rung.from_host(np.array([0, 1, 1, 0, 1]) > 0), None)
     rows = rung.from_host(np.ones(5, dtype=bool))
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
-    counts = count_prefixes(xp, candidates, conditions, target, rows)
+    counts = count_prefixes(candidates, conditions, target, rows)
     assert counts == [(3, 5), (2, 3), (2, 2)]
     weights = rung.from_host([1, 2, 3, 4, 5], rung.float_dtypes[-1])
-    counts = count_prefixes(xp, candidates, conditions, target._replace(weights=weights), rows)
+    counts = count_prefixes(candidates, conditions, target._replace(weights=weights), rows)
     assert counts == [(10, 15), (5, 9), (5, 5)]
 
 
@@ -94,10 +93,10 @@ def test_split(rung, xp):
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     target = Target(rung.from_host(np.arange(20) < 6), None)
     order = shuffle_rows(place, target, 0)
-    parts = hold_back(xp, candidates, all_rows(place, candidates), order, 5, 3)
-    held, grown = rung.to_host(parts.is_held), rung.to_host(parts.growing.is_live)
+    growing, is_held = hold_back(candidates, all_rows(candidates), order, 5, 3)
+    held, grown = rung.to_host(is_held), rung.to_host(growing.is_live)
     np.testing.assert_array_equal(held, ~grown)
-    assert (held.sum(), parts.growing.size) == (6, 14)
+    assert (held.sum(), growing.size) == (6, 14)
     assert held[:6].sum() == 2
 
 
@@ -110,7 +109,7 @@ def test_conditions_cut_as_counted(rung, xp, n):
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     assert (candidates.lists.shape[0] == 2) == (n == 600)
-    mask = rung.to_host(satisfies(xp, candidates, Condition(1, "<=", 0.25)))
+    mask = rung.to_host(satisfies(candidates, Condition(1, "<=", 0.25)))
     np.testing.assert_array_equal(mask, x[:, 1] <= 0.25)
 
 

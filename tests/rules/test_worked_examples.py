@@ -7,7 +7,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.rules import measure_rules, parse_rules, rules_from_tree
-from arraylearn.rules.literals.gains import accuracy_gain, foil_gain
+from arraylearn.rules.find_literal import accuracy_gain, foil_gain
 from tests.backends.assertions import assert_close
 from tests.contract.test_contract import BACKEND_NAMES
 

@@ -153,7 +153,7 @@ def _is_regular(sample: LabelledRows, fold: Fold, statistics: Any, total: Any) -
     if not isinstance(statistics, NaiveStatistics):
         return True
     trained, known = (to_host(part.counts).sum(axis=1) for part in (statistics, total))
-    # cells of missing values would not matter, but leaving them out is not worth the code
+    # cells of missing values count, too: such a fold goes through the loop, with the same result
     return bool(((trained > 0) | (known == 0)).all())
 
 

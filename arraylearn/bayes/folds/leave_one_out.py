@@ -8,7 +8,6 @@ Leaving out row x of weight w changes the statistics of its own class by rank on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.bayes.folds.full_without_one import FullRules, full_without_one
 from arraylearn.bayes.folds.k_folds import open_bayes
 from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, WithoutOne, naive_without_one
-from arraylearn.bayes.naive import NaiveStatistics
-from arraylearn.bayes.naive_classifier import _value_priors
+from arraylearn.bayes.full_classifier import VARIANCE_FLOOR
+from arraylearn.bayes.naive import NaiveStatistics, Smoothing
 from arraylearn.bayes.posterior import log_posterior, settle
 from arraylearn.bayes.shared_classifier import BayesClassifier
-from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, LabelledRows
 from arraylearn.table.subsets import take_rows
 
@@ -55,10 +53,11 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
     given = model._log_prior(place)
     lost = 1.0 if model.variance == "unbiased" else 0.0
     if isinstance(statistics, NaiveStatistics):
-        rules = _naive_rules(model, batch, lost)
+        n_values, floor = batch.table.schema.n_values, float(model.variance_floor)
+        rules = NaiveRules(model._smoothing(), model._prior_extra(), n_values, lost, floor)
         found = naive_without_one(xp, statistics, rows, batch.table.codes, given, rules)
     elif model.covariance == "diagonal":
-        normal = NaiveRules(0.0, None, 0.0, "uniform", (), lost, 1e-9)
+        normal = NaiveRules(Smoothing(0.0, None, "uniform"), 0.0, (), lost, VARIANCE_FLOOR)
         found = naive_without_one(xp, _as_naive(xp, statistics), rows, batch.table.codes, given, normal)
     else:
         full = FullRules(model.covariance == "shared", float(model.shrinkage or 0.0), lost)
@@ -74,22 +73,6 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
 def _class_sizes(sample: LabelledRows) -> list[int]:
     codes = sample.labels.codes
     return [int((codes == c).sum()) for c in range(sample.labels.classes.shape[0])]
-
-
-def _naive_rules(model: Any, batch: Batch, lost: float) -> NaiveRules:
-    """Return how a naive Bayes classifier estimates."""
-    laplace, m = float(model.laplace), model.m_estimate
-    extra = laplace if m is None else m / model.classes_.shape[0]
-    return NaiveRules(
-        laplace,
-        None if m is None else float(m),
-        extra if model.smooth_priors else 0.0,
-        "given" if isinstance(model.value_priors, Mapping) else model.value_priors,
-        batch.table.schema.n_values,
-        lost,
-        float(model.variance_floor),
-        tuple(_value_priors(model.value_priors, batch.table.schema) or ()),
-    )
 
 
 def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:

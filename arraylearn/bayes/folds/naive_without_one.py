@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 
@@ -11,9 +11,14 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import Moments
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
-from arraylearn.bayes.frequencies import cell_offsets
-from arraylearn.bayes.naive import NaiveStatistics, total_moments
-from arraylearn.bayes.posterior import log_or_never
+from arraylearn.bayes.naive import (
+    NaiveStatistics,
+    Smoothing,
+    cell_offsets,
+    log_or_never,
+    smoothed_shares,
+    total_moments,
+)
 from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = ["NaiveRules", "WeightedRows", "WithoutOne", "naive_without_one", "prior_without_one"]
@@ -26,14 +31,11 @@ _ROWS_AT_ONCE = 512  # so that all classes and columns of some rows stay in the 
 class NaiveRules(NamedTuple):
     """How naive Bayes estimates probabilities and variances."""
 
-    laplace: float  # added to every count, unless there is an `m`
-    m: float | None  # weight of the prior in the m-estimate
+    smoothing: Smoothing  # of the probabilities of nominal values
     prior_extra: float  # added to every class weight
-    value_priors: Literal["uniform", "marginal", "given"]
     n_values: tuple[int, ...]  # of the nominal attributes
     lost: float  # 1 for unbiased variances, 0 for maximum likelihood
     floor: float  # share of the largest variance that is added to all
-    cell_prior: tuple[float, ...] = ()  # given prior of every cell, for "given"
 
 
 class WeightedRows(NamedTuple):
@@ -177,22 +179,13 @@ def _nominal_part(
     values = xp.asarray([float(max(1, n)) for n in rules.n_values], dtype=counts.dtype, device=device)[
         None, :, None
     ]
-    prior = 1.0 / values
-    if rules.m is None:
-        extra = rules.laplace * values
-    else:
-        extra = rules.m + 0.0 * values
-        if rules.value_priors == "marginal":
-            of_all = xp.sum(attribute, axis=2, keepdims=True)
-            share = xp.sum(count, axis=2, keepdims=True) / xp.where(of_all > 0, of_all, 1.0)
-            prior = xp.where(of_all > 0, share, prior)
-        elif rules.value_priors == "given":
-            table = xp.asarray(list(rules.cell_prior), dtype=counts.dtype, device=device)
-            prior = xp.reshape(xp.take(table, flat, axis=0), (m, q))[:, :, None]
-    divisor = attribute + extra
-    estimate = (count + extra * prior) / xp.where(divisor > 0, divisor, 1.0)
+    given = None
+    if not isinstance(rules.smoothing.prior, str):
+        table = xp.asarray(list(rules.smoothing.prior), dtype=counts.dtype, device=device)
+        given = xp.reshape(xp.take(table, flat, axis=0), (m, q))[:, :, None]
+    estimate = smoothed_shares(xp, count, attribute, values, rules.smoothing, given)
     # what is left of a count of equal weights can be a rounding error below 0
-    estimate = xp.where(divisor > 0, xp.where(estimate > 1e-14, estimate, 0.0), 1.0 / values)
+    estimate = xp.where(estimate > 1e-14, estimate, 0.0)
     share = xp.where(is_known[:, :, None], log_or_never(xp, estimate), 0.0)
     is_last = is_known & (xp.reshape(xp.take(n_rows, flat, axis=0), (m, q)) == 1)
     return xp.sum(share, axis=1), xp.any(is_last, axis=1)

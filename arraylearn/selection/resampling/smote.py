@@ -1,24 +1,41 @@
-"""SMOTE and SMOTE-NC: synthetic rows between neighbours of a class."""
+"""SMOTE and SMOTE-NC: synthetic rows between neighbours of a class, in the user's own kind of table."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from arraylearn.backend.namespace import from_host, locate, read_flags, to_host
+from arraylearn._typing import Array, HostArray
+from arraylearn.backend.namespace import (
+    Place,
+    from_host,
+    is_array,
+    locate,
+    move,
+    native_float,
+    read_flags,
+    to_host,
+)
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
 from arraylearn.checks import check_integer, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
-from arraylearn.selection.resampling.strategy import Sampler, Strategy, target_counts
-from arraylearn.selection.resampling.synthesis import Synthesis, append_synthetic
-from arraylearn.table import learn_schema, read_table
+from arraylearn.selection.resampling.random_samplers import Sampler, Strategy, target_counts
+from arraylearn.table import Schema, learn_schema, read_table
+from arraylearn.table.frames import as_frame
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["SMOTE"]
 
-Host = Any  # a NumPy array
+
+class _Synthesis(NamedTuple):
+    """Synthetic rows: new numbers, and old rows whose categories they take."""
+
+    base: HostArray  # (m,) the row each comes from
+    numeric: Array  # (m, d) at the place of computation
+    sources: list[HostArray]  # for each nominal column (m,) rows
 
 
 class SMOTE(Sampler):
@@ -98,17 +115,14 @@ class SMOTE(Sampler):
         if not parts:
             return X, y
         order = np.concat([np.arange(codes.shape[0]), *(part.base for part in parts)])
-        return append_synthetic(X, schema, place, parts), take_rows(y, order)
+        return _append_synthetic(X, schema, place, parts), take_rows(y, order)
 
-    def _between(self, place: Any, table: Any, members: Host, n_new: int, rng: Any) -> Synthesis:
+    def _between(self, place: Any, table: Any, members: HostArray, n_new: int, rng: Any) -> _Synthesis:
         """Make `n_new` rows of one class, whose rows are `members`."""
         xp = place.xp
         k = min(self.k_neighbors, members.shape[0] - 1)
-        base, choice, step = (
-            rng.integers(members.shape[0], size=n_new),
-            rng.integers(k, size=n_new),
-            rng.random(n_new),
-        )
+        base, choice = rng.integers(members.shape[0], size=n_new), rng.integers(k, size=n_new)
+        step = rng.random(n_new)
         own = from_host(members, place, xp.int64)
         x, codes = xp.take(table.numeric, own, axis=0), xp.take(table.codes, own, axis=1)
         near = nearest_rows(xp, x, codes, median_deviation(xp, x), k=k)
@@ -121,4 +135,70 @@ class SMOTE(Sampler):
             members.take(to_host(xp.take(commonest_neighbour(xp, codes[c, :], near), start, axis=0)))
             for c in range(codes.shape[0])
         ]
-        return Synthesis(members.take(base), numeric, sources)
+        return _Synthesis(members.take(base), numeric, sources)
+
+
+def _append_synthetic(X: Any, schema: Schema, place: Place, parts: list[_Synthesis]) -> Any:
+    """Return `X` with the synthetic rows below, as the same kind of table."""
+    xp = place.xp
+    numeric = xp.concat([part.numeric for part in parts])
+    base = [row for part in parts for row in part.base.tolist()]
+    sources = [
+        [row for part in parts for row in part.sources[c].tolist()] for c in range(len(schema.nominal_idx))
+    ]
+    if is_array(X) and getattr(X.dtype, "kind", "f") in "fiub":
+        return _append_to_array(X, schema, numeric, sources)
+    columns = to_host(numeric)
+    if (frame := as_frame(X)) is not None:
+        return _append_to_frame(frame, schema, columns, base, sources)
+    return _append_objects(X, schema, columns, base, sources)
+
+
+def _append_to_array(X: Array, schema: Schema, numeric: Array, sources: list[list[int]]) -> Array:
+    home = locate(X)
+    xp = home.xp
+    dtype = native_float(X, home)
+    numeric = xp.astype(move(numeric, home), dtype, copy=False)
+    old = xp.astype(X, dtype, copy=False)
+    if not sources:
+        return xp.concat([old, numeric])
+    columns: dict[int, Array] = {j: numeric[:, i] for i, j in enumerate(schema.numeric_idx)}
+    for j, rows in zip(schema.nominal_idx, sources, strict=True):
+        columns[j] = xp.take(old[:, j], from_host(rows, home, xp.int64), axis=0)
+    return xp.concat([old, xp.stack([columns[j] for j in range(schema.n_columns)], axis=1)])
+
+
+def _append_to_frame(
+    frame: Any, schema: Schema, numeric: HostArray, base: list[int], sources: list[list[int]]
+) -> Any:
+    labels = frame.columns
+    new = frame[base]
+    made = []
+    for i, j in enumerate(schema.numeric_idx):
+        kind = nw.Float32() if frame.get_column(labels[j]).dtype == nw.Float32 else nw.Float64()
+        frame = frame.with_columns(frame.get_column(labels[j]).cast(kind))
+        made.append(nw.new_series(labels[j], numeric[:, i].tolist(), kind, backend=frame.implementation))
+    for j, rows in zip(schema.nominal_idx, sources, strict=True):
+        made.append(nw.maybe_reset_index(frame.get_column(labels[j])[rows]))
+    new = nw.maybe_reset_index(new).with_columns(*made)
+    return nw.maybe_reset_index(nw.concat([frame, new], how="vertical")).to_native()
+
+
+def _append_objects(
+    X: Any, schema: Schema, numeric: HostArray, base: list[int], sources: list[list[int]]
+) -> Any:
+    """Append to an array of objects, or to a list of rows."""
+    rows = [list(X[i]) for i in base]
+    for new, values in zip(rows, numeric.tolist(), strict=True):
+        for j, value in zip(schema.numeric_idx, values, strict=True):
+            new[j] = value
+    for j, origins in zip(schema.nominal_idx, sources, strict=True):
+        for new, origin in zip(rows, origins, strict=True):
+            new[j] = X[origin][j]
+    if not hasattr(X, "dtype"):
+        return [*X, *rows]
+    n = X.shape[0]
+    grown = take_rows(X, from_host([*range(n), *base], locate(X)))
+    for i, new in enumerate(rows):
+        grown[n + i] = new
+    return grown

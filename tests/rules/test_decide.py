@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
+from arraylearn.rules.decide import compile_rules, fired, first_rule, match_rows
 from arraylearn.rules.rule import Condition
 from arraylearn.table import Column, Schema, Table
 

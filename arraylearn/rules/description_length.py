@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from arraylearn.rules.literals.target import Counts
+from arraylearn.rules.literals import Counts
 
 __all__ = [
-    "Setting",
+    "Totals",
     "data_bits",
     "find_needless",
     "least_data_bits",
@@ -24,8 +24,8 @@ _SLACK = 1e-6
 _REDUNDANCY = 0.5
 
 
-class Setting(NamedTuple):
-    """The problem that a rule set of one class answers."""
+class Totals(NamedTuple):
+    """All rows and all conditions that the rules of one class choose from."""
 
     positive: float  # weight of the positive rows
     total: float  # weight of all rows
@@ -83,27 +83,27 @@ def data_bits(share: float, covered: float, uncovered: float, false_pos: float, 
 class _RunningSums:
     """Sums over the rules that are not deleted."""
 
-    def __init__(self, setting: Setting, counts: Sequence[Counts]) -> None:
-        self.setting = setting
+    def __init__(self, totals: Totals, counts: Sequence[Counts]) -> None:
+        self.totals = totals
         self.positive = sum([one.positive for one in counts])
         self.covered = sum([one.covered for one in counts])
         self.bits = self._bits(self.positive, self.covered)
 
     def _bits(self, positive: float, covered: float) -> float:
-        setting = self.setting
+        totals = self.totals
         return data_bits(
-            setting.false_positive_share,
+            totals.false_positive_share,
             max(0.0, covered),
-            max(0.0, setting.total - covered),
+            max(0.0, totals.total - covered),
             max(0.0, covered - positive),
-            max(0.0, setting.positive - positive),
+            max(0.0, totals.positive - positive),
         )
 
     def delete_if_needless(self, counts: Counts, n_literals: int) -> float | None:
         """Return the bits that deleting a rule saves, and delete it; None if it should stay."""
         positive, covered = self.positive - counts.positive, self.covered - counts.covered
         without = self._bits(positive, covered)
-        saved = self.bits + theory_bits(n_literals, self.setting.n_conditions) - without
+        saved = self.bits + theory_bits(n_literals, self.totals.n_conditions) - without
         is_wrong = counts.covered > 0 and (counts.covered - counts.positive) / counts.covered >= 0.5
         if saved < 0 and not is_wrong:
             return None
@@ -111,12 +111,12 @@ class _RunningSums:
         return saved
 
 
-def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int], first: int) -> float:
+def least_data_bits(totals: Totals, counts: Sequence[Counts], sizes: Sequence[int], first: int) -> float:
     """Bits of the errors once the rules from `first` on that cost more bits than they save are deleted.
 
     `counts` is what each rule covers of the rows that no earlier rule covers, `sizes` its number of literals.
     """
-    running = _RunningSums(setting, counts)
+    running = _RunningSums(totals, counts)
     saved = 0.0
     for k in range(first, len(counts)):
         saved += running.delete_if_needless(counts[k], sizes[k]) or 0.0
@@ -124,14 +124,14 @@ def least_data_bits(setting: Setting, counts: Sequence[Counts], sizes: Sequence[
 
 
 def relative_bits(
-    setting: Setting, at: int, counts: Sequence[Counts], sizes: Sequence[int], without: float
+    totals: Totals, at: int, counts: Sequence[Counts], sizes: Sequence[int], without: float
 ) -> float:
     """Bits that a rule set needs more with the rule at position `at` than without it.
 
     Parameters
     ----------
-    setting : Setting
-        The problem.
+    totals : Totals
+        The rows and the conditions.
     at : int
         Position of the rule.
     counts : sequence of Counts
@@ -146,13 +146,13 @@ def relative_bits(
     float
         Negative if the rule pays.
     """
-    with_it = least_data_bits(setting, counts, sizes, at + 1)
-    return with_it + theory_bits(sizes[at], setting.n_conditions) - without
+    with_it = least_data_bits(totals, counts, sizes, at + 1)
+    return with_it + theory_bits(sizes[at], totals.n_conditions) - without
 
 
-def find_needless(setting: Setting, counts: Sequence[Counts], sizes: Sequence[int]) -> list[int]:
+def find_needless(totals: Totals, counts: Sequence[Counts], sizes: Sequence[int]) -> list[int]:
     """Return the positions of the rules whose deletion saves bits, from the last rule to the first."""
-    running = _RunningSums(setting, counts)
+    running = _RunningSums(totals, counts)
     return [
         k for k in reversed(range(len(counts))) if running.delete_if_needless(counts[k], sizes[k]) is not None
     ]

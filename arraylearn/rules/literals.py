@@ -1,14 +1,15 @@
-"""The candidate literals of a table, arranged so that all of them are scored in one pass.
+"""The candidate literals of a table, the rows that meet them, and the weight of these rows.
 
 Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; the other
-numeric columns keep lists of their rows in ascending order.
+numeric columns keep lists of their rows in ascending order. So all literals are scored in one pass.
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -16,26 +17,83 @@ import array_api_extra as xpx
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import scatter
+from arraylearn.backend.arrays.segments import paired_histogram, scatter
 from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.rules.literals.cells import pack_cells
+from arraylearn.backend.namespace import Place, accumulator_dtype, library_name, to_host
 from arraylearn.rules.rule import Condition, Conditions
 from arraylearn.table import Table
 
 __all__ = [
     "Candidates",
     "CountedColumns",
-    "choose_threshold",
-    "is_single_precision",
+    "Counts",
+    "Target",
+    "choose_body",
+    "count_cells",
+    "pack_cells",
     "prepare",
     "satisfies",
     "satisfies_all",
+    "weigh",
 ]
 
 
+@cache
+def choose_body(xp: Namespace) -> ModuleType | str:
+    """Return the module with NumPy's bodies of the search, or the reason why the array program serves."""
+    if library_name(xp) != "numpy":
+        return "not on a CPU of NumPy"
+    from arraylearn.rules import literals_cpu
+
+    return literals_cpu
+
+
+# ---- the class that rules are learned for
+
+
+class Target(NamedTuple):
+    """What a rule shall cover."""
+
+    is_positive: Array  # (n,) bool: the rows of the class
+    weights: Array | None  # (n,) in the dtype of sums; None: every row counts 1
+
+
+class Counts(NamedTuple):
+    """How much weight a rule covers."""
+
+    positive: float  # of the positive rows
+    covered: float  # of all rows
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the positive rows; 0 where nothing is covered."""
+        return self.positive / self.covered if self.covered > 0 else 0.0
+
+
+def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[Counts, int]]:
+    """Weigh and count the rows of each mask (n,); one sync."""
+    if target.weights is None:
+        pairs = [(xp.count_nonzero(mask & target.is_positive), xp.count_nonzero(mask)) for mask in masks]
+        numbers = to_host(xp.stack([xp.astype(one, xp.int64) for pair in pairs for one in pair])).tolist()
+        counts = zip(numbers[::2], numbers[1::2], strict=True)
+        return [(Counts(float(positive), float(n)), n) for positive, n in counts]
+    sums = []
+    for mask in masks:
+        weights = xp.where(mask, target.weights, 0.0)
+        sums += [
+            xp.sum(xp.where(target.is_positive, weights, 0.0)),
+            xp.sum(weights),
+            xp.astype(xp.count_nonzero(mask), weights.dtype),
+        ]
+    found = to_host(xp.stack(sums)).tolist()
+    return [(Counts(found[i], found[i + 1]), int(found[i + 2])) for i in range(0, len(found), 3)]
+
+
+# ---- columns, arranged for the search
+
+
 class CountedColumns(NamedTuple):
-    """Columns with about as many distinct values, which are counted by value."""
+    """Columns with similar numbers of distinct values, which are counted by value; a cell is one value."""
 
     packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
@@ -45,6 +103,7 @@ class CountedColumns(NamedTuple):
 class Candidates(NamedTuple):
     """A table prepared for the search of literals; made once per fit."""
 
+    place: Place
     table: Table
     columns: Array  # (d_numeric, n) the numeric block, column-major
     counted: tuple[CountedColumns, ...]
@@ -58,7 +117,7 @@ class Candidates(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.table.n_rows
+        return int(self.columns.shape[1])
 
     @property
     def n_conditions(self) -> int:
@@ -87,37 +146,35 @@ def prepare(place: Place, table: Table) -> Candidates:
     idx: list[int] = []
     n_values: list[int] = []
     for group in _group_by_size(schema.n_values):
-        counted.append(_count_nominal(place, table.codes, group, schema.n_values))
+        n_cells = max(1, *(schema.n_values[j] for j in group))
+        counted.append(CountedColumns(_pack(xp, _pick(place, table.codes, group), n_cells), n_cells, None))
         idx += [schema.nominal_idx[j] for j in group]
         n_values += [schema.n_values[j] for j in group]
     most = get_tuning().rule_counted_values
-    wide = [j for j, count in enumerate(ranked.n_distinct) if count > most]
     for group in _group_by_size([count if count <= most else -1 for count in ranked.n_distinct]):
         counted.append(_count_numeric(place, ranked, group))
         idx += [schema.numeric_idx[j] for j in group]
         n_values += [ranked.n_distinct[j] for j in group]
+    wide = [j for j, count in enumerate(ranked.n_distinct) if count > most]
     idx += [schema.numeric_idx[j] for j in wide]
     n_values += [ranked.n_distinct[j] for j in wide]
     lists = xp.astype(_pick(place, ranked.order, wide), xp.int32)
     ranks = xp.astype(_pick(place, ranked.ranks, wide), xp.int32)
     tolerance = 64 * float(xp.finfo(accumulator_dtype(place)).eps)
-    return Candidates(
-        table, columns, tuple(counted), lists, ranks, tuple(wide), tuple(idx), tuple(n_values), tolerance
-    )
+    by_column = tuple(wide), tuple(idx), tuple(n_values)
+    return Candidates(place, table, columns, tuple(counted), lists, ranks, *by_column, tolerance)
 
 
 def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
-    """Group columns of about as many values: tables are as wide as the widest column; negative: left out."""
+    """Group columns by their number of values, so that no table is much wider than it needs to be.
+
+    Columns of a negative size are left out.
+    """
     groups: dict[float, list[int]] = {}
     for j, size in enumerate(sizes):
         if size >= 0:
             groups.setdefault(next(c for c in (64, 255, math.inf) if size <= c), []).append(j)
     return [groups[size] for size in sorted(groups)]
-
-
-def _count_nominal(place: Place, codes: Array, group: list[int], n_values: Sequence[int]) -> CountedColumns:
-    n_cells = max(1, *(n_values[j] for j in group))
-    return CountedColumns(_pack(place.xp, _pick(place, codes, group), n_cells), n_cells, None)
 
 
 def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedColumns:
@@ -126,11 +183,6 @@ def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedCo
     ranks, ordered, rank_along = picked
     values = _distinct_values(place, ordered, rank_along, n_cells)
     return CountedColumns(_pack(place.xp, ranks, n_cells), n_cells, values)
-
-
-def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
-    cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
-    return pack_cells(xp, cells, n_cells)
 
 
 def _rank(xp: Namespace, columns: Array) -> _Ranked:
@@ -176,48 +228,75 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
     return xp.take_along_axis(ordered, xp.where(position < n, position, n - 1), axis=1)
 
 
-# ---- conditions
+# ---- counts by value
 
 
-def satisfies(xp: Namespace, candidates: Candidates, condition: Condition) -> Array:
+def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
+    cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
+    return pack_cells(xp, cells, n_cells)
+
+
+def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Any:
+    """Prepare columns for `count_cells`: whatever the body counts fastest, or `cells` itself.
+
+    `cells` (d, n) holds values in ``range(n_cells + 1)``; the last stands for what shall not be counted.
+    """
+    body = choose_body(xp)
+    return cells if isinstance(body, str) else body.pack_cells(cells, n_cells)
+
+
+def count_cells(
+    xp: Namespace, packed: Any, n_cells: int, is_live: Array, target: Target
+) -> tuple[Array, Array]:
+    """Weigh the live rows, and the positive ones among them, by value.
+
+    Parameters
+    ----------
+    packed : object
+        From `pack_cells`: d columns of n rows.
+    n_cells : int
+        Number of values.
+    is_live : bool array (n,)
+        Which rows count.
+    target : Target
+        Which of them are positive, and their weights.
+
+    Returns
+    -------
+    positive, covered : arrays (d, n_cells)
+        Weight of the positive live rows and of all live rows of each value, in the dtype of `histogram`.
+    """
+    body = choose_body(xp)
+    if not isinstance(body, str):
+        counted: tuple[Array, Array] = body.count_cells(packed, n_cells, is_live, target)
+        return counted
+    keys = xp.where(is_live, xp.astype(target.is_positive, xp.int64), 2)
+    counts = paired_histogram(xp, packed, keys, n_cells + 1, 3, target.weights)[:, :2, :n_cells]
+    return counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
+
+
+# ---- rows that meet conditions
+
+
+def satisfies(candidates: Candidates, condition: Condition) -> Array:
     """Return the mask (n,) of the rows that meet a condition; missing values do not."""
-    schema = candidates.table.schema
+    xp, schema = candidates.place.xp, candidates.table.schema
     if condition.relation in ("=", "in"):
         codes = candidates.table.codes[schema.nominal_idx.index(condition.column), :]
         if condition.relation == "=":
             return codes == condition.value
-        chosen = xp.asarray(condition.value, dtype=codes.dtype, device=array_api_compat.device(codes))
+        chosen = xp.asarray(condition.value, dtype=codes.dtype, device=candidates.place.device)
         return xp.any(codes[:, None] == chosen[None, :], axis=1)
     column = candidates.columns[schema.numeric_idx.index(condition.column), :]
     return column <= condition.value if condition.relation == "<=" else column > condition.value
 
 
-def satisfies_all(xp: Namespace, candidates: Candidates, conditions: Conditions) -> Array:
+def satisfies_all(candidates: Candidates, conditions: Conditions) -> Array:
     """Return the mask (n,) of the rows that meet all conditions."""
     if not conditions:
-        device = array_api_compat.device(candidates.columns)
+        xp, device = candidates.place.xp, candidates.place.device
         return xp.ones((candidates.n_rows,), dtype=xp.bool, device=device)
-    mask = satisfies(xp, candidates, conditions[0])
+    mask = satisfies(candidates, conditions[0])
     for condition in conditions[1:]:
-        mask = mask & satisfies(xp, candidates, condition)
+        mask = mask & satisfies(candidates, condition)
     return mask
-
-
-def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
-    """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
-    # slightly above the middle: a tie between two roundings is then broken alike in float32 and float64
-    middle = lower + 0.50001 * (upper - lower)
-    quarter = (upper - lower) / 4
-    chosen = lower + (upper - lower) / 2
-    for digits in range(1, 17):
-        rounded = float(f"{middle:.{digits}g}")
-        if middle - quarter <= rounded <= middle + quarter:
-            chosen = rounded
-            break
-    compared = struct.unpack("f", struct.pack("f", chosen))[0] if is_single else chosen
-    return chosen if lower <= compared < upper else lower
-
-
-def is_single_precision(xp: Namespace, table: Table) -> bool:
-    """Whether the numeric block is float32."""
-    return bool(table.numeric.dtype == xp.float32)

@@ -1,29 +1,109 @@
-"""The base of the rule classifiers: rules with the user's names, decisions, explanations."""
+"""The base of the rule classifiers: training rows, rules with the user's names, decisions, explanations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, read_flags, to_host
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
-from arraylearn.rules.match import compile_rules, fired, first_rule, match_rows
-from arraylearn.rules.resolve import (
+from arraylearn.rules.decide import (
     Conflict,
+    Matcher,
     RuleModel,
-    class_weights_by_rule,
+    compile_rules,
     decide,
+    fired,
+    first_rule,
     make_model,
+    match_rows,
     order_rules,
 )
-from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule, sort_literals
-from arraylearn.rules.training_rows import TrainingRows, gather_rows
-from arraylearn.table import Schema
+from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
+from arraylearn.table import Schema, Table
+from arraylearn.weights import read_weights
 
-__all__ = ["Explanation", "RuleClassifier", "state_rule"]
+__all__ = [
+    "Explanation",
+    "RuleClassifier",
+    "TrainingRows",
+    "default_class",
+    "gather_rows",
+    "state_rule",
+    "weigh_decisions",
+]
+
+# Literals on one column are shown in this order: lower bounds first.
+_SHOWN = {"=": 0, "in": 0, ">": 1, "<=": 2}
+
+
+# ---- training rows
+
+
+class TrainingRows(NamedTuple):
+    """Training rows at the place where they are learned from; rows of weight 0 are left out."""
+
+    place: Place
+    table: Table
+    codes: Array  # (n,) int64: the class of each row
+    weights: Array | None  # (n,); None: every row counts 1
+    class_weights: list[float]  # (k,) weight of the rows of each class
+
+
+def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
+    """Collect rows, classes and weights at the place of computation, without the rows of weight 0."""
+    place, table = batch.place, batch.table
+    xp = place.xp
+    weights = read_weights(sample_weight, table.n_rows, place)
+    codes = from_host(host_codes, place, xp.int64)
+    if weights is not None:
+        host_weights = to_host(weights)
+        if (host_weights == 0).any():
+            idx = from_host(host_weights.nonzero()[0], place, xp.int64)
+            weights, codes = xp.take(weights, idx, axis=0), xp.take(codes, idx, axis=0)
+            table = Table(
+                xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
+            )
+    class_weights = to_host(histogram(xp, codes, n_classes, weights)).tolist()
+    return TrainingRows(place, table, codes, weights, [float(one) for one in class_weights])
+
+
+def default_class(rows: TrainingRows, is_covered: Array) -> int:
+    """Return the heaviest class of the uncovered rows, of all rows where there are none; one sync."""
+    xp, k = rows.place.xp, len(rows.class_weights)
+    sums = histogram(xp, xp.where(is_covered, k, rows.codes), k + 1, rows.weights)
+    left: list[float] = to_host(sums).tolist()[:k]
+    if max(left) <= 0:
+        left = rows.class_weights
+    return left.index(max(left))
+
+
+def weigh_decisions(
+    rows: TrainingRows, rules: Sequence[Conditions], schema: Schema
+) -> tuple[Matcher, list[list[float]]]:
+    """Weigh the rows that each rule decides, by class, where the first rule that matches decides.
+
+    Returns
+    -------
+    matcher : Matcher
+        The rules.
+    by_rule : (r + 1) x k numbers
+        Weights by rule and class; last those of the rows that no rule matches. One sync.
+    """
+    xp, r, k = rows.place.xp, len(rules), len(rows.class_weights)
+    matcher = compile_rules(rows.place, rules, schema)
+    position = first_rule(xp, match_rows(xp, matcher, rows.table), r)
+    weights = histogram(xp, position * k + rows.codes, (r + 1) * k, rows.weights)
+    by_rule = to_host(xp.reshape(weights, (r + 1, k))).tolist()
+    return matcher, [[float(one) for one in by_class] for by_class in by_rule]
+
+
+# ---- the classifiers
 
 
 class Explanation(NamedTuple):
@@ -42,11 +122,12 @@ def state_rule(conditions: Conditions, label: Any, schema: Schema) -> Rule:
         before = literals.get((column, relation))
         if relation in ("=", "in"):
             domain = schema.columns[column].domain or ()
-            shown = domain[value] if relation == "=" else tuple(domain[code] for code in value)
-            literals[column, relation] = Literal(name, relation, shown)
+            named = domain[value] if relation == "=" else tuple(domain[code] for code in value)
+            literals[column, relation] = Literal(name, relation, named)
         elif before is None or (value < before.value) == (relation == "<="):
             literals[column, relation] = Literal(name, relation, value)
-    return Rule(sort_literals(literals.values(), schema), label)
+    shown = sorted(literals, key=lambda key: (key[0], _SHOWN[key[1]]))
+    return Rule(tuple(literals[key] for key in shown), label)
 
 
 class RuleClassifier(ArrayClassifier):
@@ -98,17 +179,14 @@ class RuleClassifier(ArrayClassifier):
 
     def _keep(self, rows: TrainingRows, found: list[CodedRule], default: int) -> None:
         """Count what each rule decides, and keep rules and model."""
-        xp, k = rows.place.xp, len(rows.class_weights)
         labels = self.classes_.tolist()
         self.rules_ = tuple(state_rule(one, labels[code], self.schema_) for one, code in found)
         self.default_ = labels[default]
         order = order_rules([one for one, _ in found], self.conflict)
-        matcher = compile_rules(rows.place, [found[i][0] for i in order], self.schema_)
-        position = first_rule(xp, match_rows(xp, matcher, rows.table), len(found))
-        counts = class_weights_by_rule(xp, position, rows.codes, len(found), k, rows.weights)
-        by_rule = [[float(one) for one in weights] for weights in to_host(counts).tolist()]
+        matcher, by_rule = weigh_decisions(rows, [found[i][0] for i in order], self.schema_)
+        codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
         self.model_ = make_model(
-            rows.place, found, default, self.schema_, by_rule, rows.class_weights, self.conflict
+            rows.place, matcher, order, codes, by_rule, rows.class_weights, is_vote=is_vote
         )
         covered, right = [0.0] * len(found), [0.0] * len(found)
         for weights, i in zip(by_rule, order, strict=False):  # the last weights are those of the default

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arraylearn.rules.literals.gains import GAINS, Scoring
-from arraylearn.rules.literals.target import Counts, Target
-from arraylearn.rules.literals.thresholds import best_thresholds
-from arraylearn.rules.literals.thresholds_cpu import search_columns, search_together
+from arraylearn.rules.find_literal import GAINS, Scoring, best_thresholds
+from arraylearn.rules.literals import Counts, Target
+from arraylearn.rules.literals_cpu import search_columns, search_together
 
 
 def accuracy_of(total):

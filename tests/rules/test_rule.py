@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arraylearn.rules import Literal, Rule, parse_rule, parse_rules
-from arraylearn.rules.rule import find_contradiction, resolve_rule
+from arraylearn.rules.given_rules import find_contradiction, resolve_rule
 from arraylearn.table import Column, Schema
 
 SCHEMA = Schema(

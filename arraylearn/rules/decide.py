@@ -1,10 +1,14 @@
-"""Match a rule set against all rows at once: one bit per rule, one table of bit masks per column."""
+"""Decide by rules: all of them are matched against all rows at once, then one rule or a vote decides.
+
+A rule is one bit; each column has a table of bit masks, of the rules that a value of it allows. Where several
+rules fire, the first, the strictest or a vote decides; where none does, the default.
+"""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import array_api_compat
 import array_api_extra as xpx
@@ -16,7 +20,20 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.rule import Conditions
 from arraylearn.table import Schema, Table
 
-__all__ = ["Matcher", "compile_rules", "fired", "first_rule", "match_rows"]
+__all__ = [
+    "CONFLICTS",
+    "WORD",
+    "Conflict",
+    "Matcher",
+    "RuleModel",
+    "compile_rules",
+    "decide",
+    "fired",
+    "first_rule",
+    "make_model",
+    "match_rows",
+    "order_rules",
+]
 
 # Bits of an int64 that are used: the sign stays 0, so that ``word & -word`` is the lowest bit.
 WORD = 62
@@ -221,3 +238,112 @@ def fired(xp: Namespace, words: Array, n_rules: int) -> Array:
     """Return which rules match which rows, as integers 0 and 1 (n, n_rules)."""
     rule = xp.arange(n_rules, dtype=xp.int64, device=array_api_compat.device(words))
     return (xp.take(words, rule // WORD, axis=1) >> (rule % WORD)) & 1
+
+
+# ---- decisions
+
+Conflict = Literal["first", "strictest", "vote"]
+CONFLICTS: tuple[Conflict, ...] = ("first", "strictest", "vote")
+
+
+class RuleModel(NamedTuple):
+    """A rule set as arrays; rules stand in the order in which they decide, the default last."""
+
+    matcher: Matcher
+    codes: Array  # (r + 1,) int64: the class of each rule
+    probability: Array  # (r + 1, k): shares of the classes among the rows that it decides
+    votes: Array  # (r, k): 1 for the rule's class
+    prior: Array  # (k,)
+    order: tuple[int, ...]  # position of each rule in ``rules_``; without the default
+    is_vote: bool
+
+
+def order_rules(rules: Sequence[Conditions], conflict: Conflict) -> tuple[int, ...]:
+    """Return the order in which rules decide: as they stand, or those with most conditions first."""
+    positions = range(len(rules))
+    if conflict == "strictest":
+        return tuple(sorted(positions, key=lambda i: -len(rules[i])))
+    return tuple(positions)
+
+
+def make_model(
+    place: Place,
+    matcher: Matcher,
+    order: tuple[int, ...],
+    codes: list[int],
+    counts: list[list[float]],
+    prior: list[float],
+    *,
+    is_vote: bool,
+) -> RuleModel:
+    """Make the model of a rule set.
+
+    Parameters
+    ----------
+    place : Place
+        Where the model is put, and the matcher is.
+    matcher : Matcher
+        The rules, in the order in which they decide.
+    order : tuple of r int
+        That order, from `order_rules`.
+    codes : list of (r + 1) int
+        The classes of the rules in that order, then the default.
+    counts : (r + 1) x k numbers
+        Weights of the classes among the rows that each rule decides, in that order, then by none.
+    prior : k numbers
+        Weights of the classes.
+    is_vote : bool
+        Whether the majority of the rules that fire decides.
+
+    Returns
+    -------
+    RuleModel
+        Probabilities carry a Laplace correction, and a rule's own class is never below another.
+    """
+    k = len(prior)
+    probability = [_shares(weights, code) for weights, code in zip(counts, codes, strict=True)]
+    votes = [[1.0 if c == code else 0.0 for c in range(k)] for code in codes[:-1]]
+    dtype = accumulator_dtype(place)
+    return RuleModel(
+        matcher,
+        from_host(codes, place, place.xp.int64),
+        from_host(probability, place, dtype),
+        from_host(votes or [[0.0] * k], place, dtype)[: len(order), :],
+        from_host([one / sum(prior) for one in prior], place, dtype),
+        order,
+        is_vote,
+    )
+
+
+def _shares(weights: list[float], code: int) -> list[float]:
+    smoothed = [weight + 1.0 for weight in weights]
+    smoothed[code] = max(smoothed)
+    # the rule's own class wins a tie
+    smoothed[code] *= 1.0 + 1e-6
+    total = sum(smoothed)
+    return [weight / total for weight in smoothed]
+
+
+def decide(xp: Namespace, model: RuleModel, table: Table) -> tuple[Array, Array, Array]:
+    """Decide the class of each row.
+
+    Returns
+    -------
+    codes : int64 array (n,)
+        The classes.
+    probability : array (n, k)
+        Shares of the classes among the training rows that the deciding rule decided; for a vote the shares of
+        the votes, to which the prior adds at most half a vote, so that the more frequent class wins a tie.
+    words : int64 array (n, n_words)
+        The rules that fired, in the order of decision: see `match_rows`.
+    """
+    words = match_rows(xp, model.matcher, table)
+    position = first_rule(xp, words, model.matcher.n_rules)
+    probability = xp.take(model.probability, position, axis=0)
+    if not model.is_vote:
+        return xp.take(model.codes, position, axis=0), probability, words
+    is_fired = xp.astype(fired(xp, words, model.matcher.n_rules), model.votes.dtype)
+    votes = is_fired @ model.votes + 0.5 * model.prior
+    votes = votes / xp.sum(votes, axis=1, keepdims=True)
+    probability = xp.where((position < model.matcher.n_rules)[:, None], votes, probability)
+    return xp.argmax(probability, axis=1), probability, words

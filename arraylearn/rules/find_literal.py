@@ -1,0 +1,381 @@
+"""The literal that improves a rule most: gains, the best literal of each column, the best of all columns."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import array_api_compat
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
+from arraylearn.rules.literals import Candidates, CountedColumns, Counts, Target, choose_body, count_cells
+from arraylearn.rules.rule import Condition, Relation
+
+__all__ = [
+    "GAINS",
+    "Entry",
+    "Gain",
+    "ScoredLiteral",
+    "Scoring",
+    "accuracy_gain",
+    "best_cells",
+    "best_entry",
+    "best_literal",
+    "best_thresholds",
+    "choose_threshold",
+    "first_best",
+    "foil_gain",
+    "near_best",
+    "pick_by_column",
+    "rounding_error",
+    "score_table",
+    "smoothed_foil_gain",
+    "state_literal",
+]
+
+# Rows of a summary (4, d) or (6, d) of the best literals of d columns: score, weight of the positive rows and
+# of all rows left; then the category's code (CODE), or the neighbouring numbers of the cut and its side.
+SCORE, POSITIVE, COVERED, LOW, HIGH, SIDE = range(6)
+CODE = LOW
+# Sides of a cut: "<=" and ">".
+BELOW, ABOVE = 0, 1
+# Position of a column in ``candidates.idx``, and the column of a summary for its best literal.
+Entry = tuple[int, list[float]]
+
+
+class ScoredLiteral(NamedTuple):
+    """A literal, its score, and what the rule covers with it."""
+
+    condition: Condition
+    score: float
+    counts: Counts
+
+
+# ---- gains
+
+Gain = Callable[[Namespace, Array, Array, float, float], Array]
+
+
+def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
+    r"""Information that a literal gains on the positive rows it still covers.
+
+    .. math:: p' \left(\log_2 \frac{p'}{p' + n'} - \log_2 \frac{p}{p + n}\right)
+
+    Parameters
+    ----------
+    p, covered : float array (...)
+        Weight of positive rows and of all rows that the rule covers with the literal.
+    p_before, covered_before : float
+        The same without it; both positive.
+
+    Returns
+    -------
+    array (...)
+        In bits; 0 where no positive row is left.
+
+    References
+    ----------
+    J. R. Quinlan, "Learning logical definitions from relations", Machine Learning 5, 1990.
+
+    Examples
+    --------
+    >>> import array_api_compat.numpy as xp
+    >>> from arraylearn.rules.find_literal import foil_gain
+    >>> foil_gain(xp, xp.asarray([6.0, 1.0]), xp.asarray([7.0, 1.0]), 7.0, 8.0).round(3).tolist()
+    [-0.178, 0.193]
+    """
+    share = xp.where(p > 0, p, 1.0) / xp.where(p > 0, covered, 1.0)
+    return p * (xp.log2(share) - math.log2(p_before / covered_before))
+
+
+def smoothed_foil_gain(
+    xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float
+) -> Array:
+    r"""FOIL's gain with one more positive row on both sides, as in Weka's JRip.
+
+    .. math:: p' \left(\log_2 \frac{p' + 1}{p' + n' + 1} - \log_2 \frac{p + 1}{p + n + 1}\right)
+    """
+    base = math.log2((p_before + 1.0) / (covered_before + 1.0))
+    return p * (xp.log2((p + 1.0) / (covered + 1.0)) - base)
+
+
+def accuracy_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
+    r"""Accuracy of the rule with the literal, :math:`p' / (p' + n')`, whatever it is without."""
+    return p / xp.where(covered > 0, covered, 1.0)
+
+
+GAINS: dict[str, Gain] = {
+    "accuracy": accuracy_gain,
+    "foil": foil_gain,
+    "smoothed_foil": smoothed_foil_gain,
+}
+
+
+class Scoring(NamedTuple):
+    """How the literals that may be added to a rule are scored."""
+
+    gain: Gain
+    before: Counts  # what the rule covers without the literal
+    least: float  # least weight of positive rows that a literal must leave
+
+    def score(self, xp: Namespace, p: Array, covered: Array) -> Array:
+        """Score literals; ``-inf`` for one that leaves too few positive rows, or all rows."""
+        slack = rounding_error(xp, p, self.before.covered)
+        score = self.gain(xp, p, covered, *self.before)
+        is_allowed = (p > max(slack, self.least - 2 * slack)) & (covered < self.before.covered - slack)
+        return xp.where(is_allowed, score, -math.inf)
+
+
+def rounding_error(xp: Namespace, weights: Array, total: float) -> float:
+    """Bound the rounding error of sums of float weights up to `total`."""
+    return 1e-9 * total if xp.finfo(weights.dtype).eps < 1e-10 else 1e-5 * total
+
+
+# ---- the best literal of all columns, chosen on the host
+
+
+def best_literal(
+    candidates: Candidates, is_live: Array, lists: Array, target: Target, scoring: Scoring
+) -> ScoredLiteral | None:
+    """Find the best literal; None where there is none; one sync.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        The table.
+    is_live : bool array (n,)
+        The rows that the rule covers so far.
+    lists : int32 array (d_sorted, m)
+        The same rows, sorted by each of the columns that are not counted by value.
+    target : Target
+        Which of the rows the rule shall cover.
+    scoring : Scoring
+        How literals are scored; its counts are those of the live rows.
+
+    Returns
+    -------
+    ScoredLiteral or None
+        Ties go to coverage, then to the column with fewer values, then to the first one.
+    """
+    xp = candidates.place.xp
+    parts = [_score_counted(xp, group, is_live, target, scoring) for group in candidates.counted]
+    if lists.shape[0]:
+        parts.append(_score_sorted(candidates, lists, target, scoring))
+    if isinstance(choose_body(xp), str):  # otherwise the parts are on the host
+        parts = read_together(candidates.place, *parts)
+    entry = best_entry(candidates, near_best(candidates, parts))
+    return None if entry is None else state_literal(candidates, entry)
+
+
+def near_best(candidates: Candidates, parts: Sequence[Any]) -> list[Entry]:
+    """Return the columns whose literals score best, near equals included, from summaries on the host."""
+    top = max((float(part[SCORE].max()) for part in parts), default=-math.inf)
+    if top == -math.inf:
+        return []
+    least = top - candidates.tolerance * abs(top)
+    found: list[Entry] = []
+    offset = 0
+    for part in parts:
+        found += [(offset + j, part[:, j].tolist()) for j in (part[SCORE] >= least).nonzero()[0].tolist()]
+        offset += part.shape[1]
+    return found
+
+
+def best_entry(candidates: Candidates, entries: Sequence[Entry]) -> Entry | None:
+    """Choose by score, then coverage, then fewer values, then the first column."""
+    if not entries:
+        return None
+    top = max(numbers[SCORE] for _, numbers in entries)
+    least = top - candidates.tolerance * abs(top)
+    tied = [entry for entry in entries if entry[1][SCORE] >= least]
+    return min(
+        tied, key=lambda entry: (-entry[1][COVERED], candidates.n_values[entry[0]], candidates.idx[entry[0]])
+    )
+
+
+def state_literal(candidates: Candidates, entry: Entry) -> ScoredLiteral:
+    """State the literal of an entry, with a threshold of few digits between its neighbours."""
+    at, numbers = entry
+    column, counts = candidates.idx[at], Counts(numbers[POSITIVE], numbers[COVERED])
+    if len(numbers) <= SIDE:
+        return ScoredLiteral(Condition(column, "=", int(numbers[CODE])), numbers[SCORE], counts)
+    is_single = bool(candidates.columns.dtype == candidates.place.xp.float32)
+    value = choose_threshold(numbers[LOW], numbers[HIGH], is_single=is_single)
+    relation: Relation = "<=" if numbers[SIDE] == BELOW else ">"
+    return ScoredLiteral(Condition(column, relation, value), numbers[SCORE], counts)
+
+
+def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
+    """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
+    # slightly above the middle: a tie between two roundings is then broken alike in float32 and float64
+    middle = lower + 0.50001 * (upper - lower)
+    quarter = (upper - lower) / 4
+    chosen = lower + (upper - lower) / 2
+    for digits in range(1, 17):
+        rounded = float(f"{middle:.{digits}g}")
+        if middle - quarter <= rounded <= middle + quarter:
+            chosen = rounded
+            break
+    compared = struct.unpack("f", struct.pack("f", chosen))[0] if is_single else chosen
+    return chosen if lower <= compared < upper else lower
+
+
+# ---- columns that are counted by value
+
+
+def _score_counted(
+    xp: Namespace, group: CountedColumns, is_live: Array, target: Target, scoring: Scoring
+) -> Array:
+    """Summarize the best value or threshold of columns that are counted by value."""
+    if group.values is None:
+        return best_cells(xp, group.packed, group.n_cells, is_live, target, scoring)
+    return score_table(xp, group, *count_cells(xp, group.packed, group.n_cells, is_live, target), scoring)
+
+
+def best_cells(
+    xp: Namespace, packed: Any, n_cells: int, is_live: Array, target: Target, scoring: Scoring
+) -> Array:
+    """Summarize the value of each column that scores best among the live rows.
+
+    The arguments are those of `count_cells`; the result is an array (4, d): score, weight of the positive
+    rows and of all rows, and the value. Near equals: the largest coverage, then the first value. A column
+    that is not among the best may report the score ``-inf``.
+    """
+    body = choose_body(xp)
+    if not isinstance(body, str):
+        return body.best_cells(packed, n_cells, is_live, target, scoring)
+    return _best_counts(xp, *count_cells(xp, packed, n_cells, is_live, target), scoring)
+
+
+def _best_counts(xp: Namespace, p: Array, covered: Array, scoring: Scoring) -> Array:
+    """Summarize the best value, given the weights (d, n_cells) of the positive rows and of all rows."""
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(p)))
+    p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
+    scores = scoring.score(xp, p, covered)
+    best = first_best(xp, scores, covered)
+    return _stack_rows(xp, *pick_by_column(xp, best, scores, p, covered), xp.astype(best, dtype))
+
+
+def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
+    """Summarize the best value or threshold, given the weights (d, n_cells) of positive rows and of all."""
+    if group.values is None:
+        return _best_counts(xp, p, covered, scoring)
+    place = Place(xp, array_api_compat.device(p))
+    n_cells, dtype = group.n_cells, accumulator_dtype(place)
+    is_present = covered > 0
+    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+    scores = xp.where(
+        xp.concat((is_present, is_present), axis=1), scoring.score(xp, p_side, c_side), -math.inf
+    )
+    best = first_best(xp, scores, c_side)
+    found = pick_by_column(xp, best, scores, p_side, c_side)
+    cell = best % n_cells
+    position = xp.arange(n_cells, dtype=xp.int64, device=place.device)
+    after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
+    neighbours = [pick_by_column(xp, one, group.values)[0] for one in (cell, after)]
+    others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
+    return _stack_rows(xp, *found, *others)
+
+
+# ---- columns that are kept sorted
+
+
+def _score_sorted(candidates: Candidates, lists: Array, target: Target, scoring: Scoring) -> Array:
+    """Summarize the best threshold of the columns that are kept sorted."""
+    xp, device = candidates.place.xp, candidates.place.device
+    (d, m), n = lists.shape, candidates.columns.shape[1]
+    best, p, covered, position = best_thresholds(xp, lists, candidates.ranks, target, scoring)
+    is_above = position >= m
+    at = xp.where(is_above, position - m, position)
+    start = m * xp.arange(d, dtype=xp.int64, device=device)
+    flat, numbers = xp.reshape(lists, (-1,)), xp.reshape(candidates.columns, (-1,))
+    column = n * xp.asarray(candidates.sorted_idx, dtype=xp.int64, device=device)
+    others = []
+    for neighbour in (at, xp.where(at < m - 1, at + 1, at)):
+        row = xp.astype(xp.take(flat, start + neighbour, axis=0), xp.int64)
+        others.append(xp.astype(xp.take(numbers, column + row, axis=0), best.dtype))
+    side = xp.astype(is_above, best.dtype)  # as numbers: BELOW, ABOVE
+    return _stack_rows(xp, best, p, covered, *others, side)
+
+
+def best_thresholds(
+    xp: Namespace, lists: Array, ranks: Array, target: Target, scoring: Scoring
+) -> tuple[Array, Array, Array, Array]:
+    """Find the side of the cut of each column that scores best.
+
+    Parameters
+    ----------
+    lists : int32 array (d, m)
+        Some of the rows ``range(n)``, the same ones for each column, ordered by the column's value; missing
+        ones last. m is at least 1.
+    ranks : int32 array (d, n)
+        Dense rank of each row's value; -1 where missing.
+    target : Target
+        Which rows to cover, and their weights.
+    scoring : Scoring
+        How sides are scored. A gain must not fall with p for the same ``covered - p``, nor rise with
+        ``covered`` for the same p.
+
+    Returns
+    -------
+    score, p, covered : arrays (d,)
+        Of the best side of each column, in the accumulator's dtype; the score is ``-inf`` where no cut
+        separates two values. Near equals: the largest coverage, then the first position. A column whose best
+        side is bettered by another column's may report the score ``-inf``.
+    position : int64 array (d,)
+        i for the rows up to position i of the list, m + i for the rows beyond it.
+    """
+    body = choose_body(xp)
+    if not isinstance(body, str):
+        found: tuple[Array, Array, Array, Array] = body.best_thresholds(lists, ranks, target, scoring)
+        return found
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(lists)))
+    d, m = lists.shape
+    rows = xp.astype(lists, xp.int64)
+    rank = xp.take_along_axis(ranks, rows, axis=1)
+    flat = xp.reshape(rows, (-1,))
+    covered = xp.astype(rank >= 0, xp.int64)
+    p = covered * xp.astype(xp.reshape(xp.take(target.is_positive, flat, axis=0), (d, m)), xp.int64)
+    if target.weights is not None:
+        weight = xp.reshape(xp.take(target.weights, flat, axis=0), (d, m))
+        p, covered = weight * xp.astype(p, dtype), weight * xp.astype(covered, dtype)
+    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+    is_cut = xp.concat((rank[:, :-1] != rank[:, 1:], rank[:, :1] < rank[:, :1]), axis=1) & (rank >= 0)
+    # the step from the last value to the missing ones cuts nothing off
+    is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
+    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scoring.score(xp, p_side, c_side), -math.inf)
+    best = first_best(xp, scores, c_side)
+    top, p, covered = pick_by_column(xp, best, scores, p_side, c_side)
+    return top, p, covered, best
+
+
+# ---- parts
+
+
+def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
+    """Sum (d, m) values up to each position, then beyond it: (d, 2 m)."""
+    below = xp.cumulative_sum(values, axis=1)
+    return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
+
+
+def first_best(xp: Namespace, scores: Array, covered: Array) -> Array:
+    """Return the position (d,) of the best of scores (d, m); near equals: most coverage, then the first."""
+    top = xp.max(scores, axis=1, keepdims=True)
+    tolerance = 64 * float(xp.finfo(scores.dtype).eps)
+    is_tied = scores >= top - tolerance * xp.abs(top)
+    return xp.argmax(xp.where(is_tied, covered, -1.0), axis=1)
+
+
+def pick_by_column(xp: Namespace, positions: Array, *blocks: Array) -> list[Array]:
+    """Take the entry at ``positions[j]`` of row j of each block (d, m)."""
+    d, m = blocks[0].shape
+    flat = positions + m * xp.arange(d, dtype=positions.dtype, device=array_api_compat.device(positions))
+    return [xp.take(xp.reshape(block, (-1,)), flat, axis=0) for block in blocks]
+
+
+def _stack_rows(xp: Namespace, *rows: Array) -> Array:
+    """Stack (d,) arrays; NumPy's own stack takes four times as long."""
+    return xp.reshape(xp.concat(rows), (len(rows), -1))

@@ -1,0 +1,370 @@
+"""RIPPER: repeated incremental pruning to produce error reduction.
+
+Classes are learned one after the other: rules are added while that pays, then each one is revised, by
+description length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.checks import check_integer, check_number
+from arraylearn.rules.decide import Conflict
+from arraylearn.rules.description_length import Totals, find_needless, least_data_bits, relative_bits
+from arraylearn.rules.find_literal import GAINS
+from arraylearn.rules.grow_rule import (
+    LiveRows,
+    RuleGrowth,
+    all_rows,
+    grow_rule,
+    hold_back,
+    prune_rule,
+    restrict,
+    shuffle_rows,
+)
+from arraylearn.rules.literals import Candidates, Counts, Target, prepare, satisfies_all, weigh
+from arraylearn.rules.rule import CodedRule, Conditions
+from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
+
+__all__ = ["RipperClassifier", "RipperSettings", "learn_ripper"]
+
+# A rule set that needs this many bits more than the best so far is abandoned.
+_SURPLUS = 64.0
+
+
+class RipperClassifier(RuleClassifier):
+    r"""RIPPER: rules grown, pruned at once on rows held back, and revised by description length.
+
+    Classes are learned from the rarest up, each against those still to come; the most frequent one is the
+    default. A rule grows by FOIL's gain on two thirds of the rows and is cut to the prefix with the largest
+    :math:`(p - n) / (p + n + 2 s)` on the others. Rules are added until the description length is 64 bits
+    above its minimum or a rule is wrong half of the time. Then each rule competes, `rounds` times, with a
+    replacement grown from the empty rule and a revision grown from itself; rules that do not save bits are
+    deleted.
+
+    Parameters
+    ----------
+    rounds : int, default 2
+        Rounds of optimization.
+    folds : int, default 3
+        One of so many parts of the rows is held back for pruning.
+    min_weight : float, default 2.0
+        A rule does not grow to cover less weight of rows of its class.
+    smoothing : float, default 1.0
+        The :math:`s` above; 0 is Cohen's :math:`(p - n) / (p + n)`, 1 is what Weka's JRip does.
+    random_state : int, Generator, RandomState or None
+        Draws the rows that are held back, on the host: the same for every backend.
+    categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
+        Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
+        none of an array of numbers.
+    backend : str, optional
+        Where to compute, for example ``"cupy"``; default: where the data is.
+
+    Attributes
+    ----------
+    rules_ : tuple of Rule
+        The first that matches decides; empty if no rule saves bits: then every row gets the default.
+    default_ : label
+        The most frequent class.
+    coverage_, accuracy_ : list of float
+        Weight of the training rows that each rule decides, and the share of its class among them.
+    classes_ : array (k,)
+        Class labels, sorted.
+    schema_ : Schema
+        The columns.
+
+    Notes
+    -----
+    A missing value meets no literal. Thresholds are searched exactly, among all neighbouring values of the
+    rows that a rule covers.
+
+    References
+    ----------
+    W. W. Cohen, "Fast effective rule induction", ICML 1995;
+    J. Fürnkranz, G. Widmer, "Incremental reduced error pruning", ICML 1994.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> iris = al.datasets.load_iris()
+    >>> clf = al.RipperClassifier(random_state=0).fit(iris.X, iris.y)
+    >>> len(clf.rules_), bool(clf.score(iris.X, iris.y) > 0.93)
+    (2, True)
+    """
+
+    conflict: Conflict = "first"
+
+    def __init__(
+        self,
+        *,
+        rounds: int = 2,
+        folds: int = 3,
+        min_weight: float = 2.0,
+        smoothing: float = 1.0,
+        random_state: Any = None,
+        categorical_features: Any = "from_dtype",
+        backend: str | None = None,
+    ) -> None:
+        self.rounds = rounds
+        self.folds = folds
+        self.min_weight = min_weight
+        self.smoothing = smoothing
+        self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.backend = backend
+
+    def _check_parameters(self) -> None:
+        check_integer("rounds", self.rounds, 0)
+        check_integer("folds", self.folds, 2)
+        check_number("min_weight", self.min_weight, 0)
+        check_number("smoothing", self.smoothing, 0)
+
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
+        settings = RipperSettings(self.rounds, self.folds, self.min_weight, self.smoothing)
+        return learn_ripper(rows, as_generator(self.random_state), settings)
+
+
+# ---- all classes
+
+
+class RipperSettings(NamedTuple):
+    """How RIPPER learns."""
+
+    rounds: int = 2  # of optimization
+    folds: int = 3  # one of so many parts of the rows is held back for pruning
+    min_weight: float = 2.0  # least weight of positive rows that a rule covers
+    smoothing: float = 1.0  # of the worth of a rule in pruning; see `choose_length`
+
+
+class _OneAgainstRest(NamedTuple):
+    """One class against the others, and how its rules are learned."""
+
+    candidates: Candidates
+    target: Target  # the rows of the class
+    totals: Totals  # their weight, for description lengths
+    settings: RipperSettings
+    rng: RandomState  # draws the rows that are held back
+
+
+def learn_ripper(
+    rows: TrainingRows, rng: RandomState, settings: RipperSettings
+) -> tuple[list[CodedRule], int]:
+    """Learn rules for every class but the most frequent one, the rarest first.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        What to learn from.
+    rng : numpy.random.Generator
+        Draws the rows that are held back for pruning.
+    settings : RipperSettings
+        The method's constants.
+
+    Returns
+    -------
+    rules : list of (conditions, class)
+        In order: the first that matches decides.
+    default : int
+        The class of the rows that no rule matches.
+    """
+    xp, class_weights = rows.place.xp, rows.class_weights
+    candidates = prepare(rows.place, rows.table)
+    live = all_rows(candidates)
+    order = sorted(range(len(class_weights)), key=lambda code: class_weights[code])
+    rules: list[CodedRule] = []
+    for rank, code in enumerate(order[:-1]):
+        target = Target(rows.codes == code, rows.weights)
+        counts, _ = weigh(xp, target, [live.is_live])[0]
+        if counts.positive <= 0:
+            continue
+        left = sum(class_weights[other] for other in order[rank:])
+        totals = Totals(*counts, class_weights[code] / left, max(1.0, float(candidates.n_conditions)))
+        problem = _OneAgainstRest(candidates, target, totals, settings, rng)
+        found = _learn_further(problem, live)
+        for _ in range(settings.rounds):
+            found = _optimize_rules(problem, live, found)
+        rules += [(one, code) for one in found]
+        for one in found if rank < len(order) - 2 else ():  # the next class learns from the rows left
+            live = _remove(problem, live, satisfies_all(candidates, one))[0]
+    return rules, order[-1]
+
+
+def _remove(problem: _OneAgainstRest, live: LiveRows, mask: Array) -> tuple[LiveRows, Counts]:
+    """Take the rows of a mask (n,) out of the live ones; return the rest and what was taken; one sync."""
+    counts, n_rows = weigh(problem.candidates.place.xp, problem.target, [mask & live.is_live])[0]
+    return restrict(problem.candidates, live, ~mask, live.size - n_rows), counts
+
+
+# ---- further rules of a class
+
+
+def _learn_further(
+    problem: _OneAgainstRest, live: LiveRows, rules: Sequence[Conditions] = (), counts: Sequence[Counts] = ()
+) -> list[Conditions]:
+    """Learn rules for the live rows, which no rule covers, until the description length grows too much.
+
+    `rules` are the rules before, `counts` what they cover. The new rules are returned.
+    """
+    totals = problem.totals
+    order = shuffle_rows(problem.candidates.place, problem.target, problem.rng)
+    found: list[Conditions] = []
+    counts, sizes = list(counts), [len(one) for one in rules]
+    bits = least = 0.0  # relative to the rules before
+    while live.size and _is_left_over(totals, counts):
+        at = len(counts)
+        growing, is_held = hold_back(problem.candidates, live, order, at, problem.settings.folds)
+        rule = _prune(problem, _grow(problem, growing), is_held, on_all_rows=False)
+        live, taken = _remove(problem, live, satisfies_all(problem.candidates, rule))
+        before = least_data_bits(totals, counts, sizes, at)
+        counts.append(taken)
+        sizes.append(len(rule))
+        bits += relative_bits(totals, at, counts, sizes, before)
+        least = min(least, bits)
+        if _must_stop(taken, bits, least):
+            break
+        found.append(rule)
+    return found
+
+
+def _is_left_over(totals: Totals, counts: Sequence[Counts]) -> bool:
+    """Whether positive rows are left that no rule covers."""
+    return sum([one.positive for one in counts]) < totals.positive - 1e-6
+
+
+def _must_stop(counts: Counts, bits: float, least: float) -> bool:
+    """Whether the last rule is one too many: too many bits, no positive row, or half of its rows negative."""
+    if bits > least + _SURPLUS or counts.positive <= 0:
+        return True
+    return (counts.covered - counts.positive) / counts.covered >= 0.5
+
+
+def _grow(
+    problem: _OneAgainstRest, live: LiveRows, start: Conditions = (), counts: Counts | None = None
+) -> Conditions:
+    growth = RuleGrowth(GAINS["smoothed_foil"], stop=problem.settings.min_weight)
+    return grow_rule(problem.candidates, live, problem.target, growth, start, counts).conditions
+
+
+def _prune(problem: _OneAgainstRest, rule: Conditions, rows: Array, *, on_all_rows: bool) -> Conditions:
+    smoothing = problem.settings.smoothing
+    return prune_rule(
+        problem.candidates, rule, problem.target, rows, smoothing=smoothing, on_all_rows=on_all_rows
+    )
+
+
+# ---- one round of optimization
+
+
+def _optimize_rules(problem: _OneAgainstRest, live: LiveRows, rules: list[Conditions]) -> list[Conditions]:
+    """Revise each rule once, learn rules for the rows not covered, and delete those that do not save bits."""
+    all_live = live
+    masks = [satisfies_all(problem.candidates, one) for one in rules]
+    later = _later_rules(problem.candidates.place, masks, problem.candidates.n_rows)
+    order = shuffle_rows(problem.candidates.place, problem.target, problem.rng)
+    chosen: list[Conditions] = []
+    counts: list[Counts] = []
+    for at, old in enumerate(rules):
+        best, mask = old, masks[at]
+        left, found = _remove(problem, live, mask)
+        if left.size < live.size:
+            best = _best_variant(problem, order, live, rules, counts, mask, later[at])
+            if best is not old:
+                left, found = _remove(problem, live, satisfies_all(problem.candidates, best))
+        chosen.append(best)
+        counts.append(found)
+        live = left
+        if not _is_left_over(problem.totals, counts):
+            chosen += rules[at + 1 :]  # no positive row is left for them: `_clean_up` decides
+            break
+    chosen += _learn_further(problem, live, chosen, counts)
+    return _clean_up(problem, all_live, chosen)
+
+
+def _later_rules(place: Place, masks: list[Array], n_rows: int) -> list[Array]:
+    """For each rule, the first rule after it that covers each row (n,); ``len(masks)`` where none does."""
+    xp = place.xp
+    found = xp.full((n_rows,), len(masks), dtype=xp.int64, device=place.device)
+    later = []
+    for at in reversed(range(len(masks))):
+        later.append(found)
+        found = xp.where(masks[at], at, found)
+    return later[::-1]
+
+
+def _best_variant(
+    problem: _OneAgainstRest,
+    order: Array,
+    live: LiveRows,
+    rules: list[Conditions],
+    counts: list[Counts],
+    old_mask: Array,
+    later: Array,
+) -> Conditions:
+    """Choose between a rule, a revision grown from it and a replacement grown from the empty rule.
+
+    `counts` is what the rules before it cover, `old_mask` (n,) the rows that it covers itself, and `later`
+    the first rule after it that covers each row.
+    """
+    at, n = len(counts), len(rules)
+    growing, is_held = hold_back(problem.candidates, live, order, at, problem.settings.folds)
+    held = is_held & (later == n)  # the rows that no later rule covers
+    grown = _grow_variants(problem, growing, rules[at], old_mask)
+    variants = [_prune(problem, one, held, on_all_rows=True) for one in grown]
+    variants = [one for one in variants if one != rules[at]]
+    if not variants:
+        return rules[at]
+    masks = [old_mask, *(satisfies_all(problem.candidates, one) for one in variants)]
+    tables = _count_variants(problem, live, masks, later, at, n)
+    sizes = [len(one) for one in rules]
+    others = [*sizes[:at], *sizes[at + 1 :]]
+    without = least_data_bits(problem.totals, [*counts, *tables[0][1:]], others, at)
+    best, least = rules[at], math.inf
+    for variant, table in zip((rules[at], *variants), tables[1:], strict=True):
+        sizes[at] = len(variant)
+        bits = relative_bits(problem.totals, at, [*counts, *table], sizes, without)
+        if bits < least:
+            best, least = variant, bits
+    return best
+
+
+def _grow_variants(
+    problem: _OneAgainstRest, growing: LiveRows, old: Conditions, old_mask: Array
+) -> tuple[Conditions, Conditions]:
+    """Grow the revision of a rule on the rows (n,) that it covers, and its replacement on all of them."""
+    masks = [growing.is_live & old_mask, growing.is_live]
+    (inside, n_inside), (everywhere, _) = weigh(problem.candidates.place.xp, problem.target, masks)
+    covered = restrict(problem.candidates, growing, old_mask, n_inside)
+    return _grow(problem, covered, old, inside), _grow(problem, growing, (), everywhere)
+
+
+def _count_variants(
+    problem: _OneAgainstRest, live: LiveRows, masks: Sequence[Array], later: Array, at: int, n: int
+) -> list[list[Counts]]:
+    """Count the live rows that rules from `at` on cover: without rule `at`, then with each mask for it."""
+    xp, target = problem.candidates.place.xp, problem.target
+    is_positive = xp.astype(target.is_positive, xp.int64)
+    after = xp.where(live.is_live, 2 * later + is_positive, 2 * n)
+    here = 2 * at + is_positive
+    keys = xp.stack([after, *(xp.where(mask & live.is_live, here, after) for mask in masks)])
+    table = xp.reshape(histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
+    return [
+        [Counts(float(positive), float(negative + positive)) for negative, positive in by_rule[at:n]]
+        for by_rule in to_host(table).tolist()
+    ]
+
+
+def _clean_up(problem: _OneAgainstRest, live: LiveRows, rules: list[Conditions]) -> list[Conditions]:
+    """Delete the rules that need more bits than they save; one sync."""
+    if not rules:
+        return rules
+    masks = [satisfies_all(problem.candidates, one) for one in rules]
+    later = _later_rules(problem.candidates.place, masks, problem.candidates.n_rows)[0]
+    counts = _count_variants(problem, live, masks[:1], later, 0, len(rules))[1]
+    needless = find_needless(problem.totals, counts, [len(one) for one in rules])
+    return [rule for at, rule in enumerate(rules) if at not in needless]

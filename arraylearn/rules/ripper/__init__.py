@@ -1,1 +1,0 @@
-"""RIPPER: rules grown, pruned on rows held back, revised and cleaned up by description length."""
