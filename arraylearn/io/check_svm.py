@@ -16,7 +16,7 @@ from arraylearn.kernels.objects import (
     Sigmoid,
     Sum,
 )
-from arraylearn.svm.decision import Machine
+from arraylearn.svm.machine import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 

@@ -42,7 +42,7 @@ from arraylearn.rules.match import Matcher
 from arraylearn.rules.resolve import RuleModel
 from arraylearn.rules.rule import Literal, Rule
 from arraylearn.svm import SVC, SVDD, OneClassSVM
-from arraylearn.svm.decision import Machine
+from arraylearn.svm.machine import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema

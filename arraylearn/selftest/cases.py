@@ -42,8 +42,8 @@ from arraylearn.grow.histograms.node_blocks import (
     split_blocks,
 )
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
+from arraylearn.svm.solvers.newton import SmoothedPrimal, minimize_smoothed
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots, pair_steps, project
-from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_smoothed
 from arraylearn.tree.histogram import count_classes
 from arraylearn.tree.scores import score_thresholds
 
