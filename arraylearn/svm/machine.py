@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import array_api_compat
@@ -255,7 +254,7 @@ class MachineEstimator(ArrayEstimator):
 
 def check_price(value: Any) -> None:
     """Raise unless `C` is positive; infinity is allowed."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not float(value) > 0:
         raise refuse("C", "must be a positive number, or inf", repr(value))
 
 

@@ -65,7 +65,7 @@ class SharedMatrix(KernelRows):
             return xp.astype(self.source.block(row_idx, column_idx), wide, copy=False) @ weights
         total = xp.zeros((self.matrix.n,), dtype=wide, device=place.device)
         for start in range(0, column_idx.shape[0], _CHUNK_ROWS):
-            some = slice(start, start + _CHUNK_ROWS)
+            some = slice(start, min(start + _CHUNK_ROWS, column_idx.shape[0]))
             rows = xp.take(self.source.x, column_idx[some], axis=0)
             total = total + weights[some] @ xp.astype(rows, wide, copy=False)
         return total

@@ -357,8 +357,8 @@ class KernelRows:
     def _compute(self, idx: Array, start: int) -> None:
         """Compute rows into the buffer from `start` on."""
         for first in range(0, idx.shape[0], _ROWS_AT_ONCE):
-            some = idx[first : first + _ROWS_AT_ONCE]
-            self._buffer[start + first : start + first + some.shape[0], :] = self.matrix.rows(some)
+            last = min(first + _ROWS_AT_ONCE, idx.shape[0])
+            self._buffer[start + first : start + last, :] = self.matrix.rows(idx[first:last])
 
     def block(self, kept: Array, idx: Array) -> Array:
         """Return some columns of the rows at `kept` in the buffer."""
