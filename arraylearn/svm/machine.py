@@ -254,7 +254,8 @@ class MachineEstimator(ArrayEstimator):
 
 def check_price(value: Any) -> None:
     """Raise unless `C` is positive; infinity is allowed."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not float(value) > 0:
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not value > 0:
         raise refuse("C", "must be a positive number, or inf", repr(value))
 
 
