@@ -27,13 +27,18 @@ from sklearn.datasets import make_classification
 
 from arraylearn.backend.namespace import HOST
 from arraylearn.kernels import as_kernel
-from arraylearn.svm.kernel_matrix import KernelMatrix
-from arraylearn.svm.solvers.decomposition import decompose, make_rows
+from arraylearn.svm.solvers.decomposition import decompose
 from arraylearn.svm.solvers.dense import solve_dense
-from arraylearn.svm.solvers.dual import DualProblem, DualSolution, classification_at
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    KernelMatrix,
+    Settings,
+    classification_at,
+    make_rows,
+)
 from arraylearn.svm.solvers.low_rank import solve_low_rank
 from arraylearn.svm.solvers.newton import solve_newton
-from arraylearn.svm.solvers.stopping import Settings
 
 _STEPS_PER_ROW = 50
 _DENSE_ROWS = 2000  # above this, whole matrices are not tried
@@ -118,7 +123,7 @@ def state(regime: Regime) -> tuple[KernelMatrix, DualProblem]:
     )
     kernel = as_kernel(regime.kernel, gamma=regime.gamma, degree=2, coef0=1.0)
     problem = classification_at(HOST, 2.0 * y - 1.0, np.full(regime.n, regime.C))
-    return KernelMatrix(HOST, X, kernel.gram), problem
+    return KernelMatrix(HOST, X, kernel), problem
 
 
 def measure(regime: Regime) -> dict[str, tuple[float, bool]]:

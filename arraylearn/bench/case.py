@@ -20,12 +20,24 @@ __all__ = [
     "Size",
     "TimedCalls",
     "learner_case",
+    "shapes_of",
 ]
 
 Size = Literal["small", "medium", "large"]
 SIZES: tuple[Size, ...] = ("small", "medium", "large")
 Run = Callable[[], Any]
 Bar = str | Mapping[Size, str] | None  # key of `bars.BARS`, for all sizes or for each; None: no bar
+
+
+def shapes_of(small: int, medium: int, large: int, n_columns: int, n_classes: int = 2) -> dict[Size, Shape]:
+    """Return the shape of each size, from its number of rows.
+
+    >>> shapes_of(100, 1000, 10_000, 5)["medium"]
+    Shape(n_rows=1000, n_columns=5, n_classes=2)
+    """
+    return {
+        n: Shape(rows, n_columns, n_classes) for n, rows in zip(SIZES, (small, medium, large), strict=True)
+    }
 
 
 class Race(NamedTuple):

@@ -18,7 +18,7 @@ from arraylearn.bench.cases import all_cases
 from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
 from arraylearn.bench.harness import compare_turns, race_turns
 from arraylearn.bench.peers import installed_peers, missing_peers
-from arraylearn.bench.results import BenchReport, Contestant, Result, Versus
+from arraylearn.bench.results import BenchReport, Contestant, Result
 from arraylearn.bench.stage import Stage, find_stage
 
 __all__ = ["BenchOptions", "run_bench"]
@@ -184,9 +184,7 @@ def _run_case(
             ours,
             peers={name: figures[name] for name in runs if name not in where},
             ratios={
-                name: Versus(*compare_turns(ours.turns, figures[name].turns))
-                for name in runs
-                if name not in where
+                name: compare_turns(ours.turns, figures[name].turns) for name in runs if name not in where
             },
         )
         results.append(result)

@@ -15,7 +15,7 @@ from arraylearn._version import __version__
 from arraylearn.backend.threads import same_threads
 from arraylearn.bench.peers import pin_peers
 
-__all__ = ["describe_machine", "is_quiet", "load_average", "n_cores", "threads"]
+__all__ = ["describe_machine", "is_quiet", "load_average", "n_cores", "quiet_text", "threads"]
 
 _TASKS = Path("/proc/self/task")
 _VERSIONS = (
@@ -46,6 +46,11 @@ def load_average() -> float | None:
 def is_quiet(before: float | None) -> bool | None:
     """Whether the load before the run was low enough for its times to be trusted; None if it is unknown."""
     return None if before is None else before < 0.3
+
+
+def quiet_text(is_known: bool | None) -> str:
+    """Return the words for what `is_quiet` found."""
+    return {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[is_known]
 
 
 def describe_machine() -> dict[str, Any]:

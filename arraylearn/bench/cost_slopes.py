@@ -10,17 +10,18 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from arraylearn.backend.costs import measure_peak
-from arraylearn.backend.dispatch import use_compiled
-from arraylearn.backend.namespace import Place, from_host, synchronize
-from arraylearn.bench.cases import FAMILIES
-from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
+from arraylearn.backend.namespace import Place, from_host
+from arraylearn.bench.cases import refuse_unknown
+from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, quiet_text, threads
 from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal
 from arraylearn.bench.harness import race_turns
-from arraylearn.bench.stage import find_stage
+from arraylearn.bench.show import markdown_table
+from arraylearn.bench.stage import Stage, find_stage
 
 __all__ = [
     "AXES",
@@ -105,51 +106,26 @@ def _subjects() -> list[_Subject]:
             grid = {"C": [0.1, 1.0, 10.0]}
             return al.GridSearch(al.SVC(gamma=0.05), grid, cv=3, refit=False, progress=False).fit(X, y)
 
-    rows_and_columns = ("n_rows", "n_columns")
+    exact = partial(al.DecisionTreeClassifier, splitter="exact")
+    binned = partial(al.DecisionTreeClassifier, splitter="hist", max_depth=8)
+    boosting = partial(al.GradientBoostingClassifier, n_estimators=10)
+    forest = partial(al.RandomForestClassifier, n_estimators=10, random_state=0)
+    ripper = partial(al.RipperClassifier, random_state=1)
+    linear = partial(al.SVC, kernel="linear")
+    two = AXES[:2]
     return [
-        _Subject("bayes", "naive Bayes", Shape(20_000, 10, 2), normal, al.NaiveBayesClassifier),
-        _Subject("bayes", "full Bayes", Shape(20_000, 10, 2), normal, al.FullBayesClassifier),
-        _Subject(
-            "tree",
-            "exact tree",
-            Shape(5000, 8, 2),
-            curved,
-            lambda: al.DecisionTreeClassifier(splitter="exact"),
-        ),
-        _Subject(
-            "tree",
-            "binned tree, depth 8",
-            Shape(20_000, 8, 2),
-            curved,
-            lambda: al.DecisionTreeClassifier(splitter="hist", max_depth=8),
-        ),
-        _Subject("pruning", "grow and weakest links", Shape(1000, 4, 2), noise, GrowAndPrune),
-        _Subject(
-            "boosting",
-            "boosting, 10 rounds",
-            Shape(10_000, 8, 2),
-            curved,
-            lambda: al.GradientBoostingClassifier(n_estimators=10),
-        ),
-        _Subject(
-            "forest",
-            "forest, 10 trees",
-            Shape(2000, 8, 2),
-            curved,
-            lambda: al.RandomForestClassifier(n_estimators=10, random_state=0),
-        ),
-        _Subject("svm", "SVC, gaussian", Shape(500, 20, 2), machine_rows, al.SVC),
-        _Subject("svm", "SVC, linear", Shape(500, 20, 2), machine_rows, lambda: al.SVC(kernel="linear")),
-        _Subject(
-            "rules",
-            "RIPPER",
-            Shape(1000, 10, 2),
-            interval_rules,
-            lambda: al.RipperClassifier(random_state=1),
-            rows_and_columns,
-        ),
-        _Subject("selection", "SVC: 3 folds x 3 prices", Shape(200, 20, 2), machine_rows, SearchPrices),
-        _Subject("kernels", "gaussian gram", Shape(500, 20, 2), machine_rows, GramMatrix, rows_and_columns),
+        _Subject("bayes", "naive Bayes", Shape(20_000, 10), normal, al.NaiveBayesClassifier),
+        _Subject("bayes", "full Bayes", Shape(20_000, 10), normal, al.FullBayesClassifier),
+        _Subject("tree", "exact tree", Shape(5000, 8), curved, exact),
+        _Subject("tree", "binned tree, depth 8", Shape(20_000, 8), curved, binned),
+        _Subject("pruning", "grow and weakest links", Shape(1000, 4), noise, GrowAndPrune),
+        _Subject("boosting", "boosting, 10 rounds", Shape(10_000, 8), curved, boosting),
+        _Subject("forest", "forest, 10 trees", Shape(2000, 8), curved, forest),
+        _Subject("svm", "SVC, gaussian", Shape(500, 20), machine_rows, al.SVC),
+        _Subject("svm", "SVC, linear", Shape(500, 20), machine_rows, linear),
+        _Subject("rules", "RIPPER", Shape(1000, 10), interval_rules, ripper, two),
+        _Subject("selection", "SVC: 3 folds x 3 prices", Shape(200, 20), machine_rows, SearchPrices),
+        _Subject("kernels", "gaussian gram", Shape(500, 20), machine_rows, GramMatrix, two),
     ]
 
 
@@ -166,45 +142,36 @@ def measure_slopes(
 
     `size` "medium" starts from four times as many rows, "large" from sixteen times as many.
     """
-    unknown = [name for name in families if name not in FAMILIES]
-    if unknown:
-        known = ", ".join(FAMILIES)
-        raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
+    refuse_unknown(families)
     stage, before = find_stage(backend), load_average()
     factor = {"small": 1, "medium": 4, "large": 16}[size]
     slopes = []
-    with threads(n_threads), use_compiled(stage.mode):
+    with threads(n_threads):
         for one in _subjects():
             if (families and one.family not in families) or only not in one.name:
                 continue
             base = one.base._replace(n_rows=one.base.n_rows * factor)
-            slopes += [_measure_along(one, base, axis, stage.place) for axis in one.axes]
+            slopes += [_measure_along(one, base, axis, stage) for axis in one.axes]
             if on_learner is not None:
                 on_learner(one.name)
     return SlopeReport(describe_machine(), backend, n_threads, before, is_quiet(before), slopes)
 
 
-def _measure_along(one: _Subject, base: Shape, axis: str, place: Place) -> CostSlope:
+def _measure_along(one: _Subject, base: Shape, axis: str, stage: Stage) -> CostSlope:
     sizes = [getattr(base, axis) * step for step in (1, 2, 4, 8)]
-    runs = {str(size): _fit(one, base._replace(**{axis: size}), place) for size in sizes}
+    runs = {str(size): _fit(one, base._replace(**{axis: size}), stage) for size in sizes}
     timed = race_turns(runs, turns=3, budget=6.0)
     seconds = [min(timed[str(size)]) for size in sizes]
-    peaks = [_peak(runs[str(size)], place) for size in sizes]
+    peaks = [_peak(runs[str(size)], stage.place) for size in sizes]
     return CostSlope(
         one.family, one.name, axis, sizes, seconds, peaks, slope(sizes, seconds), slope(sizes, peaks)
     )
 
 
-def _fit(one: _Subject, shape: Shape, place: Place) -> Callable[[], Any]:
+def _fit(one: _Subject, shape: Shape, stage: Stage) -> Callable[[], Any]:
     rows = one.data(shape)
-    X, y = from_host(rows.X, place), from_host(rows.y, place)
-
-    def run() -> Any:
-        fitted = one.make().fit(X, y)
-        synchronize(place)
-        return fitted
-
-    return run
+    X, y = from_host(rows.X, stage.place), from_host(rows.y, stage.place)
+    return stage.bring(lambda place: lambda: one.make().fit(X, y))
 
 
 def _peak(run: Callable[[], Any], place: Place) -> int:
@@ -247,22 +214,19 @@ def print_slopes(report: SlopeReport, console: Any = None) -> None:
     for row in slope_rows(report.slopes):
         table.add_row(*row)
     console.print(table)
-    state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
-    console.print(f"Machine {state}, load {report.load_before} before.", highlight=False)
+    console.print(f"Machine {quiet_text(report.quiet)}, load {report.load_before} before.", highlight=False)
 
 
 def slopes_page(report: SlopeReport) -> str:
     """Return the slopes as a section of Markdown."""
-    state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
-    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *slope_rows(report.slopes)]
     return "\n".join(
         [
             "## Growth of cost",
             f"Log-log slopes over four sizes of a fit on {report.backend}, {report.threads} thread(s); "
-            f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine {state} (load "
-            f"{report.load_before} before).",
+            f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine "
+            f"{quiet_text(report.quiet)} (load {report.load_before} before).",
             "",
-            *("| " + " | ".join(row) + " |" for row in lines),
+            markdown_table(_HEADINGS, slope_rows(report.slopes)),
             "",
         ]
     )

@@ -1,7 +1,7 @@
 """Fair timings on a machine of varying speed: programs alternate in one process, and the best turn counts.
 
->>> from arraylearn.bench.harness import race
->>> times = race({"ours": lambda: sum(range(100)), "bare": lambda: sum(range(100))}, turns=3)
+>>> from arraylearn.bench.harness import race_turns
+>>> times = race_turns({"ours": lambda: sum(range(100)), "bare": lambda: sum(range(100))}, turns=3)
 >>> sorted(times)
 ['bare', 'ours']
 """
@@ -12,10 +12,11 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Ratio", "compare_turns", "geometric_mean", "race", "race_turns"]
+__all__ = ["Ratio", "compare_turns", "geometric_mean", "race_turns"]
 
 _LEAST_TURN = 0.02  # seconds: shorter work is repeated within its turn
 _MOST_REPEATS = 1000
@@ -27,7 +28,6 @@ def race_turns(
     turns: int = 5,
     budget: float = 60.0,
     clock: Callable[[], float] = time.perf_counter,
-    warm_up: bool = True,
 ) -> dict[str, list[float]]:
     """Run all contestants in turns; return the seconds of one call, turn by turn.
 
@@ -36,14 +36,12 @@ def race_turns(
     seconds, and further ones as long as they are expected to end within it. Work of less than 20 ms
     is repeated within its turn.
     """
-    repeats = dict.fromkeys(contestants, 1)
+    repeats = {}
+    for name, run in contestants.items():
+        start = time.perf_counter()
+        run()
+        repeats[name] = min(_MOST_REPEATS, math.ceil(_LEAST_TURN / (time.perf_counter() - start + 1e-9)))
     began = time.perf_counter()
-    if warm_up:
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            repeats[name] = min(_MOST_REPEATS, math.ceil(_LEAST_TURN / (time.perf_counter() - start + 1e-9)))
-        began = time.perf_counter()
     names = list(contestants)
     found: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(turns):
@@ -69,26 +67,11 @@ def _time(run: Callable[[], Any], n_repeats: int, clock: Callable[[], float]) ->
     return elapsed / n_repeats
 
 
-def race(
-    contestants: Mapping[str, Callable[[], Any]],
-    *,
-    turns: int = 5,
-    budget: float = 60.0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
-    """Run all contestants in turns and return the least time of each, in seconds.
-
-    ``clock=time.process_time`` counts processor time: for one thread each on a machine with other
-    work.
-    """
-    found = race_turns(contestants, turns=turns, budget=budget, clock=clock, warm_up=False)
-    return {name: min(times) for name, times in found.items()}
-
-
-class Ratio(NamedTuple):
+@dataclass
+class Ratio:
     """A peer's time over ours, with its spread over the turns."""
 
-    best: float  # of the best turns of both: the figure to quote
+    ratio: float  # of the best turns of both: the figure to quote
     median: float  # of the turns, each a pair timed one after the other
     low: float
     high: float
@@ -98,7 +81,7 @@ def compare_turns(ours: list[float], peer: list[float]) -> Ratio:
     """Compare two contestants of one race.
 
     >>> compare_turns([1.0, 2.0], [4.0, 6.0])
-    Ratio(best=4.0, median=3.5, low=3.0, high=4.0)
+    Ratio(ratio=4.0, median=3.5, low=3.0, high=4.0)
     """
     pairs = [theirs / mine for mine, theirs in zip(ours, peer, strict=True)]
     return Ratio(min(peer) / min(ours), median(pairs), min(pairs), max(pairs))

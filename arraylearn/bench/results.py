@@ -10,9 +10,9 @@ from typing import Any
 
 from arraylearn.bench.bars import BARS, Against
 from arraylearn.bench.case import SIZES, Size
-from arraylearn.bench.harness import geometric_mean
+from arraylearn.bench.harness import Ratio, geometric_mean
 
-__all__ = ["BarSummary", "BenchReport", "Contestant", "Result", "Versus", "join_reports", "summarize"]
+__all__ = ["BarSummary", "BenchReport", "Contestant", "Result", "join_reports", "summarize"]
 
 
 @dataclass
@@ -24,16 +24,6 @@ class Contestant:
     rows_per_second: float
     peak_bytes: int  # allocated beyond what was held before, in a separate run
     quality: float | None
-
-
-@dataclass
-class Versus:
-    """A peer beside ours: the peer's time over ours, with its spread over the turns."""
-
-    ratio: float
-    median: float
-    low: float
-    high: float
 
 
 @dataclass
@@ -53,12 +43,12 @@ class Result:
     bars: dict[str, float]  # peers, joined by " or " -> the least ratio
     ours: Contestant
     peers: dict[str, Contestant] = field(default_factory=dict)
-    ratios: dict[str, Versus] = field(default_factory=dict)
+    ratios: dict[str, Ratio] = field(default_factory=dict)
 
 
 @dataclass
 class BenchReport:
-    """A whole run: the machine, the results, what was skipped and why."""
+    """One run: the machine, the results, what was skipped and why."""
 
     machine: dict[str, Any]
     clock: str
@@ -114,7 +104,7 @@ def _read_result(raw: dict[str, Any]) -> Result:
             **raw,
             "ours": Contestant(**raw["ours"]),
             "peers": {name: Contestant(**peer) for name, peer in raw["peers"].items()},
-            "ratios": {name: Versus(**ratio) for name, ratio in raw["ratios"].items()},
+            "ratios": {name: Ratio(**ratio) for name, ratio in raw["ratios"].items()},
         }
     )
 

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from arraylearn.bench.conditions import quiet_text
+from arraylearn.bench.harness import Ratio
 from arraylearn.bench.results import BenchReport, Contestant, Result, summarize
 
 __all__ = [
     "headline",
     "markdown",
+    "markdown_table",
     "print_report",
     "refuse_without_section",
     "rewrite_section",
@@ -76,6 +79,20 @@ def _quality(contestant: Contestant) -> str:
     return "-" if contestant.quality is None else f"{contestant.quality:.5g}"
 
 
+def _figures(one: Contestant) -> tuple[str, str, str, str]:
+    """Return time, rows per second, memory and quality."""
+    memory = f"{count_text(one.peak_bytes)}B"
+    return seconds_text(one.seconds), count_text(one.rows_per_second), memory, _quality(one)
+
+
+def _spread(one: Ratio) -> str:
+    return f"{one.ratio:.3g} ({one.low:.3g}-{one.high:.3g})"
+
+
+def _threads(n: int) -> str:
+    return "1 thread" if n == 1 else f"{n} threads"
+
+
 def _shape(one: Result) -> str:
     classes = f", {one.n_classes} cl." if one.n_classes > 1 else ""
     return f"{one.size}: {count_text(one.n_rows)} x {one.n_columns}{classes}"
@@ -85,22 +102,10 @@ def table_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     """Return a row of text for each peer of each result (one for a result without peers)."""
     rows: list[tuple[str, ...]] = []
     for one in results:
-        mine = (
-            one.family,
-            one.case,
-            _shape(one),
-            str(one.threads),
-            one.backend,
-            seconds_text(one.ours.seconds),
-            count_text(one.ours.rows_per_second),
-            f"{count_text(one.ours.peak_bytes)}B",
-            _quality(one.ours),
-        )
+        mine = (one.family, one.case, _shape(one), str(one.threads), one.backend, *_figures(one.ours))
         for name, peer in one.peers.items():
-            ratio = one.ratios[name]
-            spread = f"{ratio.ratio:.3g} ({ratio.low:.3g}-{ratio.high:.3g})"
-            theirs = seconds_text(peer.seconds), f"{count_text(peer.peak_bytes)}B", _quality(peer)
-            rows.append((*mine, name, *theirs, spread))
+            seconds, _, memory, quality = _figures(peer)
+            rows.append((*mine, name, seconds, memory, quality, _spread(one.ratios[name])))
         if not one.peers:
             rows.append((*mine, "-", "-", "-", "-", "-"))
     return rows
@@ -129,13 +134,12 @@ def headline(report: BenchReport) -> list[str]:
     """Return lines about the machine, the conditions of the run and what was skipped."""
     machine = report.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    state = {True: "quiet", False: "NOT quiet", None: "not known to be quiet"}[report.quiet]
     clock = "wall time" if report.clock == "wall" else "processor time"
     lines = [
         f"{report.began}: {machine['processor']}, {machine['usable_cores']} of {machine['cores']} cores, "
         f"{machine['system']}.",
-        f"Machine {state}: load {report.load_before} before, {report.load_after} after; {clock}; "
-        f"{report.seconds:.0f} s in all.",
+        f"Machine {quiet_text(report.quiet)}: load {report.load_before} before, {report.load_after} after; "
+        f"{clock}; {report.seconds:.0f} s in all.",
         f"{versions}.",
     ]
     lines += [f"Left out: {name} ({reason})." for name, reason in report.skipped.items()]
@@ -147,27 +151,19 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for one in results:
         ratios = [
-            f"{name} {ratio.ratio:.3g} ({ratio.low:.3g}-{ratio.high:.3g}), {_quality(one.peers[name])}"
-            for name, ratio in one.ratios.items()
+            f"{name} {_spread(ratio)}, {_quality(one.peers[name])}" for name, ratio in one.ratios.items()
         ]
-        mine = (
-            seconds_text(one.ours.seconds),
-            count_text(one.ours.rows_per_second),
-            f"{count_text(one.ours.peak_bytes)}B",
-            _quality(one.ours),
-        )
-        thread = "1 thread" if one.threads == 1 else f"{one.threads} threads"
-        case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {thread}"
-        rows.append((case, *mine, "\n".join(ratios) or "-"))
+        case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {_threads(one.threads)}"
+        rows.append((case, *_figures(one.ours), "\n".join(ratios) or "-"))
     return rows
 
 
 def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each bar, in few columns."""
+    """Return a row of text for each bar, in five columns."""
     rows: list[tuple[str, ...]] = []
     for one in summarize(results):
-        thread = "1 thread" if one.threads == 1 else f"{one.threads} threads"
-        about = f"{one.job}\n  {one.sizes} ({one.n_cases}); {one.backend}, {thread}; over {one.peers}"
+        where = f"{one.sizes} ({one.n_cases}); {one.backend}, {_threads(one.threads)}"
+        about = f"{one.job}\n  {where}; over {one.peers}"
         rows.append((about, f"{one.mean:.3g}", f"{one.least:.3g}", f"{one.goal:.3g}", one.verdict))
     return rows
 
@@ -211,12 +207,13 @@ def print_report(report: BenchReport, console: Any = None) -> None:
 def markdown(report: BenchReport) -> str:
     """Return the run as a page of Markdown."""
     parts = ["## The last run", *headline(report), ""]
-    parts += ["### Bars", _markdown_table(SUMMARY_HEADINGS, summary_rows(report.results)), ""]
-    parts += ["### Cases", _markdown_table(HEADINGS, table_rows(report.results)), ""]
+    parts += ["### Bars", markdown_table(SUMMARY_HEADINGS, summary_rows(report.results)), ""]
+    parts += ["### Cases", markdown_table(HEADINGS, table_rows(report.results)), ""]
     return "\n".join(parts)
 
 
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(row) + " |" for row in lines)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from arraylearn.cli.backends import backend_option
-
 __all__ = ["add_commands"]
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parser's."""
-    backend = backend_option()
+def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
+    """Add the commands to the parser's; `backend` holds the option of that name."""
     demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner")
     demo.set_defaults(run=_demo)
     info = commands.add_parser("info", help="list the backends that work here, and why others do not")
@@ -29,13 +26,11 @@ def add_commands(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from rich.console import Console
-    from rich.table import Table
 
     from arraylearn.selftest.demo import run_demo
 
-    table = Table(title=f"arraylearn on {options.backend or 'numpy'}", title_justify="left")
-    for heading in ("learner", "data", "accuracy", "fit", "predict"):
-        table.add_column(heading, justify="left" if heading in ("learner", "data") else "right")
+    headings = ("learner", "data", "accuracy", "fit", "predict")
+    table = _table(f"arraylearn on {options.backend or 'numpy'}", headings, n_left=2)
     for row in run_demo(options.backend):
         fit, predict = f"{row.fit_seconds * 1e3:.1f} ms", f"{row.predict_seconds * 1e3:.1f} ms"
         table.add_row(row.learner, row.data, f"{row.accuracy:.1%}", fit, predict)
@@ -47,15 +42,13 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _info(options: argparse.Namespace) -> int:
     from rich.console import Console
-    from rich.table import Table
 
     from arraylearn._version import __version__
     from arraylearn.backend import backend_info, get_num_threads
     from arraylearn.backend.dispatch import describe_compiled
 
-    table = Table(title=f"arraylearn {__version__}: backends of this machine", title_justify="left")
-    for heading in ("backend", "version", "works", "device, or what is missing"):
-        table.add_column(heading)
+    headings = ("backend", "version", "works", "device, or what is missing")
+    table = _table(f"arraylearn {__version__}: backends of this machine", headings)
     for entry in backend_info():
         note = entry.device if entry.works else f"{entry.reason}. {entry.remedy}."
         # plain text: a remedy such as arraylearn[torch] must not be read as markup
@@ -89,16 +82,12 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _selftest(options: argparse.Namespace) -> int:
     from rich.console import Console
-    from rich.table import Table
 
     from arraylearn.selftest import run_selftest
 
     backend = options.backend or "auto"
-    table = Table(title=f"arraylearn selftest on {backend}, beside NumPy", title_justify="left")
-    for heading in ("case", "result", "difference", "syncs", "launches", "time"):
-        table.add_column(
-            heading, justify="left" if heading in ("case", "result") else "right", overflow="fold"
-        )
+    headings = ("case", "result", "difference", "syncs", "launches", "time")
+    table = _table(f"arraylearn selftest on {backend}, beside NumPy", headings, n_left=2)
     outcomes = list(run_selftest(backend))
     for outcome in outcomes:
         counts = outcome.counts
@@ -115,6 +104,16 @@ def _selftest(options: argparse.Namespace) -> int:
     console.print(table)
     console.print(f"{len(outcomes) - failed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def _table(title: str, headings: tuple[str, ...], n_left: int = 4) -> Any:
+    """Return an empty table whose first `n_left` columns hold text, and the others numbers."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i < n_left else "right", overflow="fold")
+    return table
 
 
 def _plain(text: str) -> str:

@@ -46,21 +46,11 @@ def add_commands(commands: Any) -> None:
         "NumPy alone (default: compiled where Numba is installed, else numpy)",
     )
     add("--size", nargs="+", default=["small"], choices=["small", "medium", "large"])
-    add(
-        "--threads",
-        nargs="+",
-        type=int,
-        default=[1],
-        help="CPU threads, ours and the peers' (default: 1)",
-    )
+    add("--threads", nargs="+", type=int, default=[1], help="CPU threads, ours and the peers' (default: 1)")
     add("--only", default="", metavar="TEXT", help="cases whose name contains this text")
     add("--turns", type=int, help="upper limit on the turns per case")
     add("--no-peers", action="store_true", help="ours only")
-    add(
-        "--cpu-time",
-        action="store_true",
-        help="processor time, for one thread on a busy machine",
-    )
+    add("--cpu-time", action="store_true", help="processor time, for one thread on a busy machine")
     add("--json", type=Path, metavar="FILE", help="write all figures here, after every case")
     add("--read", type=Path, nargs="+", metavar="FILE", help="show earlier runs instead of making one")
     add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
@@ -142,8 +132,7 @@ def _run(options: argparse.Namespace) -> Any:
         only=options.only,
         turns=options.turns,
     )
-    console = Console(stderr=True)
-    with console.status("the first case ...") as status:
+    with Console(stderr=True).status("the first case ...") as status:
         return run_bench(
             options.families,
             chosen,
@@ -178,8 +167,7 @@ def _measure_slopes(options: argparse.Namespace) -> Any:
 
     from arraylearn.bench.cost_slopes import measure_slopes
 
-    console = Console(stderr=True)
-    with console.status("the first learner ...") as status:
+    with Console(stderr=True).status("the first learner ...") as status:
         return measure_slopes(
             options.families,
             backend=options.backend[0],

@@ -17,7 +17,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from arraylearn.cli.backends import backend_option
 from arraylearn.cli.outputs import is_stream, new_text_file, refuse_output
 
 __all__ = ["LEARNERS", "add_commands"]
@@ -51,9 +50,9 @@ Parquet files can be read.
 _FOLDS = 10
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parser's."""
-    backend, learner = backend_option(), _learner_option()
+def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
+    """Add the commands to the parser's; `backend` holds the option of that name."""
+    learner = _learner_option()
 
     def command(
         name: str, about: str, run: Any, *parents: argparse.ArgumentParser
@@ -130,7 +129,8 @@ def _fit(options: argparse.Namespace) -> int:
     al.save(model, Path(options.model).resolve())  # a link stays a link
     n, d = X.shape
     print(f"{type(model).__name__} for {target!r}: {n} rows, {d} columns, {len(model.classes_)} classes")
-    print(f"fitted in {seconds:.3g} s; accuracy on the rows it saw: {_share_right(model, X, y):.4f}")
+    accuracy = float((model.predict(X) == y).mean())
+    print(f"fitted in {seconds:.3g} s; accuracy on the rows it saw: {accuracy:.4f}")
     print(f"written to {options.model}")
     return 0
 
@@ -357,10 +357,6 @@ def _truth(model: Any, frame: Any, target: str, options: argparse.Namespace) -> 
             f"{options.data!r} has {list_some(sorted(found), 5)}. Is it the right column?"
         )
     return labels
-
-
-def _share_right(model: Any, X: Any, y: Any) -> float:
-    return float((model.predict(X) == y).mean())
 
 
 def _write(file: Any, header: list[str], rows: list[list[Any]]) -> None:

@@ -31,7 +31,7 @@ def covariances(xp: Namespace, stats: Moments, *, divisor: Divisor, shared: bool
     Parameters
     ----------
     stats : Moments
-        As from `arraylearn.backend.ops.grouped_moments`.
+        As from `arraylearn.backend.arrays.moments.grouped_moments`.
     divisor : {"unbiased", "ml"}
         What to divide by; weights count as repetitions of a row.
     shared : bool

@@ -6,17 +6,8 @@ from typing import Any
 
 from arraylearn.io.check_table import check_classifier, check_columns
 from arraylearn.io.fields import Fields, fields_of, is_number
-from arraylearn.kernels.objects import (
-    Gaussian,
-    Linear,
-    Polynomial,
-    Precomputed,
-    Product,
-    Scaled,
-    Sigmoid,
-    Sum,
-)
-from arraylearn.svm.decision import Machine
+from arraylearn.kernels import objects as kernels
+from arraylearn.svm.machine import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 
@@ -51,10 +42,8 @@ def check_svc(fields: Fields) -> None:
     fields.array("n_iter_", "int64", "p", low=0)
     fields.array("converged_", "bool", "p")
     fields.array("slack_", "float64", "n", "n p", is_finite=False)
-    if "sigmoids_" in fields:
-        fields.part("sigmoids_", Sigmoids, _check_sigmoids)
-    if "last_fit_" in fields:
-        fields.part("last_fit_", LastFit, _check_last_fit)
+    fields.optional_part("sigmoids_", Sigmoids, _check_sigmoids)
+    fields.optional_part("last_fit_", LastFit, _check_last_fit)
 
 
 def check_one_class(fields: Fields) -> None:
@@ -85,10 +74,9 @@ def _check_machine(fields: Fields) -> Machine:
     """Check the machine; the number of its support vectors is the letter ``s`` from there on."""
     kernel = fields.take("kernel_", _is_kernel, "a kernel")
     machine = fields.part("model_", Machine, _check_parts)
-    is_pairwise = type(kernel) is Precomputed
     fields.refuse("both kernels must be the same", unless=machine.kernel == kernel)
     fields.sizes["s"] = machine.weights.shape[1]
-    if is_pairwise:
+    if type(kernel) is kernels.Precomputed:
         fields.array("support_vectors_", "float64", "0 0")
     else:
         fields.array("support_vectors_", "float", "s d")
@@ -99,11 +87,12 @@ def _check_parts(fields: Fields) -> None:
     kernel = fields.take("kernel", _is_kernel, "a kernel")
     fields.array("weights", "float", "rows s")
     fields.array("intercept", "float", "p")
-    if type(kernel) is Precomputed:
+    if type(kernel) is kernels.Precomputed:
         fields.array("vectors", "int64", "s", low=0, high=fields.sizes["d"] - 1)
     else:
         fields.array("vectors", "float", "s d")
-    if fields.take("direction", lambda value: type(kernel) is Linear or value is None, "null") is not None:
+    is_linear = type(kernel) is kernels.Linear
+    if fields.take("direction", lambda value: is_linear or value is None, "null") is not None:
         fields.array("direction", "float", "p d")
     ends = fields.numbers("ends", tuple)
     ascends = all(type(end) is int and end >= 0 for end in ends) and list(ends) == sorted(ends)
@@ -138,17 +127,17 @@ def _is_kernel(value: object, depth: int = 0) -> bool:
     if depth > _MOST_NESTED:
         return False
     match value:
-        case Linear() | Precomputed():
+        case kernels.Linear() | kernels.Precomputed():
             return True
-        case Gaussian(gamma=gamma):
+        case kernels.Gaussian(gamma=gamma):
             return _is_factor(gamma)
-        case Polynomial(degree=degree, coef0=coef0, gamma=gamma):
+        case kernels.Polynomial(degree=degree, coef0=coef0, gamma=gamma):
             return degree <= _LARGEST_DEGREE and _is_factor(coef0) and _is_factor(gamma)
-        case Sigmoid(gamma=gamma, coef0=coef0):
+        case kernels.Sigmoid(gamma=gamma, coef0=coef0):
             return _is_factor(coef0) and _is_factor(gamma)
-        case Sum(first=first, second=second) | Product(first=first, second=second):
+        case kernels.Sum(first=first, second=second) | kernels.Product(first=first, second=second):
             return _is_kernel(first, depth + 1) and _is_kernel(second, depth + 1)
-        case Scaled(kernel=kernel, factor=factor):
+        case kernels.Scaled(kernel=kernel, factor=factor):
             return _is_factor(factor) and _is_kernel(kernel, depth + 1)
     return False
 

@@ -23,7 +23,7 @@ from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, S
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 
 _MOST_BINS = 1 << 15  # bins are int16 where they are not uint8
-_FULL_SHARE = 1 << 20  # class shares of a forest are whole numbers in units of 2**-20
+_FULL_SHARE = 1 << 20  # class shares of a forest are integers in units of 2**-20
 
 
 # ---- single trees
@@ -33,12 +33,9 @@ def check_tree(fields: Fields) -> None:
     """Check a fitted `DecisionTreeClassifier`."""
     check_classifier(fields)
     fields.part("model_", Tree, _check_nodes)
-    if "pruning_report_" in fields:
-        fields.part("pruning_report_", PruningReport, _check_pruning_report)
-    if "alpha_choice_" in fields:
-        fields.part("alpha_choice_", AlphaChoice, _check_alpha_choice)
-    if "clouds_report_" in fields:
-        fields.part("clouds_report_", CloudsReport, _check_clouds_report)
+    fields.optional_part("pruning_report_", PruningReport, _check_pruning_report)
+    fields.optional_part("alpha_choice_", AlphaChoice, _check_alpha_choice)
+    fields.optional_part("clouds_report_", CloudsReport, _check_clouds_report)
 
 
 def _check_nodes(fields: Fields) -> None:
@@ -231,15 +228,12 @@ def _check_boosted(fields: Fields) -> None:
 
 def _take_binning(fields: Fields) -> None:
     """Check how values become bins; the number of bins is the letter ``b`` from there on."""
-    fields.part("binning", Binning, _check_binning)
-    fields.sizes["b"] = fields.take("binning", lambda value: True, "").n_bins
+    fields.sizes["b"] = fields.part("binning", Binning, _check_binning).n_bins
 
 
 def _check_binning(fields: Fields) -> None:
     n_bins = fields.natural("n_bins", low=2, high=_MOST_BINS)
-    fields.sizes["e"] = n_bins - 2
-    if not fields.sizes["d_numeric"]:
-        fields.sizes["e"] = 0
+    fields.sizes["e"] = n_bins - 2 if fields.sizes["d_numeric"] else 0
     edges = fields.array("edges", "float", "d_numeric e", is_finite=False)
     fields.refuse(
         "edges must ascend", unless=(edges[:, 1:] >= edges[:, :-1]).all() and not np.isnan(edges).any()

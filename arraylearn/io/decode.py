@@ -108,15 +108,12 @@ class Decoder:
 
     def _decode_estimator(self, value: dict[str, Any]) -> Any:
         tag = value["estimator"]
-        if tag not in ESTIMATORS:
-            raise ValueError(f"it holds a {tag!r}, which this version of arraylearn does not know.")
-        kind: Any = ESTIMATORS[tag][0]
+        kind: Any = _look_up(ESTIMATORS, tag)[0]
         state = {name: self.decode(part) for name, part in value["state"].items()}
         for name, parameter in inspect.signature(kind).parameters.items():
             if name not in state:
                 state[name] = parameter.default
                 self.defaults.append(f"{tag}.{name}")
-        for name in inspect.signature(kind).parameters:
             if isinstance(state[name], np.ndarray) and state[name].ndim and name not in _LISTS:
                 raise ValueError(f"{tag}.{name} must not be an array.")
         made = kind.__new__(kind)
@@ -129,7 +126,11 @@ class Decoder:
         return made
 
     def _decode_record(self, value: dict[str, Any]) -> Any:
-        tag = value["record"]
-        if tag not in RECORDS:
-            raise ValueError(f"it holds a {tag!r}, which this version of arraylearn does not know.")
-        return RECORDS[tag](**{name: self.decode(part) for name, part in value["fields"].items()})
+        fields = {name: self.decode(part) for name, part in value["fields"].items()}
+        return _look_up(RECORDS, value["record"])(**fields)
+
+
+def _look_up(registry: Mapping[str, Any], tag: str) -> Any:
+    if tag not in registry:
+        raise ValueError(f"it holds a {tag!r}, which this version of arraylearn does not know.")
+    return registry[tag]

@@ -98,9 +98,9 @@ class Fields:
     # ---- plain values
 
     def natural(self, name: str, *, low: int = 0, high: int | None = None) -> int:
-        """Return a whole number within bounds."""
+        """Return an integer within bounds."""
         top = math.inf if high is None else high
-        rule = f"a whole number from {low} to {top}"
+        rule = f"an integer from {low} to {top}"
         value: int = self.take(name, lambda value: type(value) is int and low <= value <= top, rule)
         return value
 
@@ -198,6 +198,11 @@ class Fields:
             raise ValueError(f"{self.owner}.{name} must lie in {low} .. {high}; got {least} .. {most}.")
 
     # ---- records
+
+    def optional_part(self, name: str, kind: type[Kind], check: Callable[[Fields], None]) -> None:
+        """Check a record that is there only if an option asked for it."""
+        if name in self:
+            self.part(name, kind, check)
 
     def part(self, name: str, kind: type[Kind], check: Callable[[Fields], None]) -> Kind:
         """Check a record among the fields; the letters of its owner hold in it."""

@@ -79,13 +79,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     content = encoder.encode(model, type(model).__name__)
     about = json.dumps({"format": _FORMAT, "written_by": _versions(), "model": content})
     metadata = {"arraylearn": about, "sha256": _digest(about, encoder.arrays)}
-    _write(path, encoder.arrays, metadata)
-
-
-def _write(path: str | os.PathLike[str], arrays: dict[str, Any], metadata: dict[str, str]) -> None:
     with draft_of(path) as draft:
         try:
-            save_file(arrays, draft, metadata=metadata)
+            save_file(encoder.arrays, draft, metadata=metadata)
         except SafetensorError as error:  # what the system refuses
             raise OSError(f"`path`: {str(path)!r} cannot be written: {error}") from error
 

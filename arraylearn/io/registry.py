@@ -27,21 +27,12 @@ from arraylearn.io.check_rules import check_rules
 from arraylearn.io.check_svm import check_one_class, check_svc, check_svdd
 from arraylearn.io.check_trees import check_adaboost, check_boosting, check_forest, check_tree
 from arraylearn.io.fields import Fields
-from arraylearn.kernels.objects import (
-    Gaussian,
-    Linear,
-    Polynomial,
-    Precomputed,
-    Product,
-    Scaled,
-    Sigmoid,
-    Sum,
-)
+from arraylearn.kernels import objects as kernels
 from arraylearn.rules import RipperClassifier, RuleSetClassifier, SequentialCoveringClassifier
 from arraylearn.rules.decide import Matcher, RuleModel
 from arraylearn.rules.rule import Literal, Rule
 from arraylearn.svm import SVC, SVDD, OneClassSVM
-from arraylearn.svm.decision import Machine
+from arraylearn.svm.machine import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema
@@ -83,14 +74,14 @@ RECORDS: dict[str, type] = {
     "full_bayes_model": FullModel,
     "full_bayes_statistics": FullStatistics,
     "grove": Grove,
-    "kernel_gaussian": Gaussian,
-    "kernel_linear": Linear,
-    "kernel_polynomial": Polynomial,
-    "kernel_precomputed": Precomputed,
-    "kernel_product": Product,
-    "kernel_scaled": Scaled,
-    "kernel_sigmoid": Sigmoid,
-    "kernel_sum": Sum,
+    "kernel_gaussian": kernels.Gaussian,
+    "kernel_linear": kernels.Linear,
+    "kernel_polynomial": kernels.Polynomial,
+    "kernel_precomputed": kernels.Precomputed,
+    "kernel_product": kernels.Product,
+    "kernel_scaled": kernels.Scaled,
+    "kernel_sigmoid": kernels.Sigmoid,
+    "kernel_sum": kernels.Sum,
     "last_svm_fit": LastFit,
     "literal": Literal,
     "machine": Machine,

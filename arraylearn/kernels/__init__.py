@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array
 from arraylearn.backend.memory import with_smaller_chunks
 from arraylearn.backend.namespace import as_float, bring, find_place
 from arraylearn.checks import refuse
 from arraylearn.kernels.objects import (
+    KERNELS,
     Custom,
     Gaussian,
     Kernel,
@@ -20,6 +21,8 @@ from arraylearn.kernels.objects import (
     Scaled,
     Sigmoid,
     Sum,
+    as_kernel,
+    resolve_gamma,
 )
 
 __all__ = [
@@ -38,95 +41,6 @@ __all__ = [
     "gram",
     "resolve_gamma",
 ]
-
-KERNELS = ("linear", "poly", "polynomial", "rbf", "gaussian", "sigmoid", "precomputed")
-
-
-def as_kernel(
-    kernel: str | Kernel | Callable[[Any, Any], Any],
-    *,
-    gamma: float | Array = 1.0,
-    degree: int = 3,
-    coef0: float = 0.0,
-) -> Kernel:
-    """Make a kernel object from a value of the parameter ``kernel=``.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        ``"linear"``, ``"poly"`` (or ``"polynomial"``), ``"rbf"`` (or ``"gaussian"``), ``"sigmoid"``,
-        ``"precomputed"``, a kernel object (returned as it is), or a function of two tables of rows.
-    gamma : float or array (...)
-        Factor of the polynomial, gaussian and sigmoid kernel; see `resolve_gamma` for "scale" and "auto".
-    degree : int
-        Power of the polynomial kernel.
-    coef0 : float
-        Constant of the polynomial and sigmoid kernel.
-
-    Returns
-    -------
-    Kernel
-        With ``gram(xp, x, z)`` and ``diagonal(xp, x)``.
-
-    Examples
-    --------
-    >>> from arraylearn.kernels import as_kernel
-    >>> as_kernel("poly", degree=2, coef0=1.0)
-    Polynomial(degree=2, coef0=1.0, gamma=1.0)
-    """
-    if isinstance(kernel, Kernel):
-        return kernel
-    if kernel == "linear":
-        return Linear()
-    if kernel in ("poly", "polynomial"):
-        return Polynomial(degree, coef0, gamma)
-    if kernel in ("rbf", "gaussian"):
-        return Gaussian(gamma)
-    if kernel == "sigmoid":
-        return Sigmoid(gamma, coef0)
-    if kernel == "precomputed":
-        return Precomputed()
-    if callable(kernel):
-        return Custom(kernel)
-    rule = f"must be one of {', '.join(map(repr, KERNELS))}, a kernel object or a callable"
-    raise refuse("kernel", rule, repr(kernel))
-
-
-def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale", "auto"]) -> float | Array:
-    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data, without a sync.
-
-    .. math:: \gamma_\text{scale} = 1 / (d \operatorname{Var} x), \qquad \gamma_\text{auto} = 1 / d
-
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        The training rows; the variance is that of all their entries.
-    gamma : float, array (...), "scale" or "auto"
-        A number or array is returned as it is.
-
-    Returns
-    -------
-    float or array (...)
-        For "scale" an array on the device, in the dtype of `x`; 1 where all entries are equal, as in
-        scikit-learn. ``float(...)`` copies it to the host, which is a sync.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from arraylearn.kernels import resolve_gamma
-    >>> float(resolve_gamma(np, np.asarray([[0.0, 2.0], [4.0, 2.0]]), "scale"))
-    0.25
-    """
-    if isinstance(gamma, str):
-        if gamma == "auto":
-            return 1.0 / x.shape[-1]
-        if gamma != "scale":
-            raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
-        variance = xp.var(x, axis=(-2, -1))
-        return xp.where(variance > 0, 1.0 / (x.shape[-1] * xp.where(variance > 0, variance, 1.0)), 1.0)
-    if isinstance(gamma, int | float):
-        return float(gamma)
-    return gamma
 
 
 @with_smaller_chunks

@@ -12,15 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.gram import gaussian_gram, integer_power, polynomial_gram
-from arraylearn.checks import check_integer, check_number
+from arraylearn.checks import check_integer, check_number, refuse
 
 __all__ = [
+    "KERNELS",
     "Custom",
     "Gaussian",
     "Kernel",
@@ -31,7 +32,14 @@ __all__ = [
     "Scaled",
     "Sigmoid",
     "Sum",
+    "as_kernel",
+    "resolve_gamma",
 ]
+
+KERNELS = ("linear", "poly", "polynomial", "rbf", "gaussian", "sigmoid", "precomputed")
+
+# Rows of a block of which a custom kernel keeps only the diagonal.
+_DIAGONAL_BLOCK = 64
 
 
 class Kernel(ABC):
@@ -288,10 +296,6 @@ class Scaled(Kernel):
         return self.kernel.diagonal(xp, x) * self.factor
 
 
-# Rows of a block of which a custom kernel keeps only the diagonal.
-_DIAGONAL_BLOCK = 64
-
-
 def _factor(xp: Namespace, gamma: float | Array, x: Array) -> float | Array:
     """Return a number as a float, or an array in the dtype of the data."""
     return float(gamma) if isinstance(gamma, int | float) else xp.astype(gamma, x.dtype, copy=False)
@@ -308,3 +312,90 @@ def _refuse_precomputed(*kernels: Kernel) -> None:
         raise ValueError(
             "a precomputed kernel cannot be combined with others: combine the matrices, then pass the result."
         )
+
+
+def as_kernel(
+    kernel: str | Kernel | Callable[[Any, Any], Any],
+    *,
+    gamma: float | Array = 1.0,
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> Kernel:
+    """Make a kernel object from a value of the parameter ``kernel=``.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        ``"linear"``, ``"poly"`` (or ``"polynomial"``), ``"rbf"`` (or ``"gaussian"``), ``"sigmoid"``,
+        ``"precomputed"``, a kernel object (returned as it is), or a function of two tables of rows.
+    gamma : float or array (...)
+        Factor of the polynomial, gaussian and sigmoid kernel; see `resolve_gamma` for "scale" and "auto".
+    degree : int
+        Power of the polynomial kernel.
+    coef0 : float
+        Constant of the polynomial and sigmoid kernel.
+
+    Returns
+    -------
+    Kernel
+        With ``gram(xp, x, z)`` and ``diagonal(xp, x)``.
+
+    Examples
+    --------
+    >>> from arraylearn.kernels import as_kernel
+    >>> as_kernel("poly", degree=2, coef0=1.0)
+    Polynomial(degree=2, coef0=1.0, gamma=1.0)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel == "linear":
+        return Linear()
+    if kernel in ("poly", "polynomial"):
+        return Polynomial(degree, coef0, gamma)
+    if kernel in ("rbf", "gaussian"):
+        return Gaussian(gamma)
+    if kernel == "sigmoid":
+        return Sigmoid(gamma, coef0)
+    if kernel == "precomputed":
+        return Precomputed()
+    if callable(kernel):
+        return Custom(kernel)
+    rule = f"must be one of {', '.join(map(repr, KERNELS))}, a kernel object or a callable"
+    raise refuse("kernel", rule, repr(kernel))
+
+
+def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale", "auto"]) -> float | Array:
+    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data, without a sync.
+
+    .. math:: \gamma_\text{scale} = 1 / (d \operatorname{Var} x), \qquad \gamma_\text{auto} = 1 / d
+
+    Parameters
+    ----------
+    x : float array (..., n, d)
+        The training rows; the variance is that of all their entries.
+    gamma : float, array (...), "scale" or "auto"
+        A number or array is returned as it is.
+
+    Returns
+    -------
+    float or array (...)
+        For "scale" an array on the device, in the dtype of `x`; 1 where all entries are equal, as in
+        scikit-learn. ``float(...)`` copies it to the host, which is a sync.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from arraylearn.kernels import resolve_gamma
+    >>> float(resolve_gamma(np, np.asarray([[0.0, 2.0], [4.0, 2.0]]), "scale"))
+    0.25
+    """
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / x.shape[-1]
+        if gamma != "scale":
+            raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
+        variance = xp.var(x, axis=(-2, -1))
+        return xp.where(variance > 0, 1.0 / (x.shape[-1] * xp.where(variance > 0, variance, 1.0)), 1.0)
+    if isinstance(gamma, int | float):
+        return float(gamma)
+    return gamma

@@ -1,7 +1,6 @@
 """Support vector machines: classification and one class, on dual solvers made of array calls."""
 
-from arraylearn.svm.one_class import OneClassSVM
-from arraylearn.svm.sphere import SVDD
+from arraylearn.svm.one_class import SVDD, OneClassSVM
 from arraylearn.svm.svc import SVC
 
 __all__ = ["SVC", "SVDD", "OneClassSVM"]

@@ -1,22 +1,86 @@
-"""The one-class support vector machine in the nu form of Schölkopf."""
+"""One class without labels: the nu form of Schölkopf, and the sphere of Tax and Duin."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import OutlierMixin
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host
-from arraylearn.checks import check_number
-from arraylearn.kernels import Kernel
-from arraylearn.svm.parameters import check_shared
-from arraylearn.svm.solvers.dual import DualProblem, find_offset
-from arraylearn.svm.unlabelled import OneClassEstimator, fill
+from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
+from arraylearn.checks import check_number, refuse
+from arraylearn.estimator import Batch
+from arraylearn.kernels.objects import Kernel
+from arraylearn.svm.machine import (
+    Machine,
+    MachineEstimator,
+    assemble,
+    check_price,
+    host_vectors,
+    is_precomputed,
+)
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, KernelMatrix, find_offset, objective
+from arraylearn.svm.solvers.stages import solve_problems
 from arraylearn.weights import read_weights
 
-__all__ = ["OneClassSVM"]
+__all__ = ["SVDD", "OneClassSVM"]
+
+Host = Any  # a NumPy array
+
+
+class OneClassEstimator(OutlierMixin, MachineEstimator):
+    """Base of `OneClassSVM` and `SVDD`: the dual over one set of rows, and its machine."""
+
+    def _open_weighted(self, X: Any, sample_weight: Any) -> tuple[KernelMatrix, Host]:
+        """Read the rows; return their kernel matrix and weights, which are 1 where none are given."""
+        batch = self._open_rows(X)
+        weight = read_weights(sample_weight, batch.table.n_rows, HOST)
+        weight = np.ones((batch.table.n_rows,)) if weight is None else weight
+        return self._make_matrix(batch), weight
+
+    def _solve(
+        self, matrix: KernelMatrix, linear: Array | None, bound: Host, total: float
+    ) -> tuple[DualProblem, DualSolution]:
+        """Solve the dual with multipliers from 0 to `bound` that add up to `total`; `linear` None is 0."""
+        dtype = accumulator_dtype(matrix.place)
+        # LIBSVM's start: the first rows are at their bounds
+        start = np.minimum(np.maximum(total - (bound.cumsum() - bound), 0.0), bound)
+        upper, begun = (from_host(values, matrix.place, dtype) for values in (bound, start))
+        zero = matrix.place.xp.zeros_like(upper)
+        problem = DualProblem(zero if linear is None else linear, zero, upper, begun)
+        widest = float(bound.max())
+        found = solve_problems(matrix, [matrix.all_rows()], [problem], self._settings(), bound=widest)
+        self._warn_unfinished(found)
+        return problem, found[0]
+
+    def _keep(
+        self,
+        matrix: KernelMatrix,
+        problem: DualProblem,
+        solution: DualSolution,
+        *,
+        scale: float = 1.0,
+        intercept: float = 0.0,
+    ) -> None:
+        """Set the fitted attributes; the machine's value is ``scale * sum of beta K + intercept``."""
+        beta = to_host(solution.beta)
+        support = beta.nonzero()[0]
+        weights = beta[support][None, :]
+        offset = np.asarray([intercept])
+        machine = assemble(matrix, support, scale * weights, offset)
+        self.kernel_, self.model_ = matrix.kernel, machine
+        self.support_, self.support_vectors_ = support, host_vectors(machine)
+        self.dual_coef_ = weights
+        self.objective_ = float(objective(matrix.place.xp, solution.beta, solution.gradient, problem))
+        self.gap_, self.n_iter_ = solution.gap, solution.n_iter
+
+    def _signs(self, inside: Array, batch: Batch) -> Array:
+        """Return the integers +1 where a value is not negative and -1 elsewhere, at home."""
+        xp = batch.place.xp
+        return self._deliver(2 * xp.astype(inside >= 0, xp.int64) - 1, batch)
 
 
 class OneClassSVM(OneClassEstimator):
@@ -99,37 +163,175 @@ class OneClassSVM(OneClassEstimator):
         """
         self._check_parameters()
         with self._fitting():
-            batch = self._open_rows(X)
-            weight = read_weights(sample_weight, batch.table.n_rows, HOST)
-            weight = np.ones((batch.table.n_rows,)) if weight is None else weight
-            kernel, matrix = self._make_matrix(batch)
-            dtype = accumulator_dtype(batch.place)
-            upper = from_host(weight, batch.place, dtype)
-            start = from_host(fill(weight, self.nu * float(weight.sum())), batch.place, dtype)
-            zero = batch.place.xp.zeros_like(upper)
-            problem = DualProblem(zero, zero, upper, start)
-            solution = self._solve(kernel, matrix, problem)
+            matrix, weight = self._open_weighted(X, sample_weight)
+            problem, solution = self._solve(matrix, None, weight, self.nu * float(weight.sum()))
             # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
-            rho = -float(find_offset(batch.place.xp, solution.beta, solution.gradient, problem))
+            rho = -float(find_offset(matrix.place.xp, solution.beta, solution.gradient, problem))
             self.offset_, self.intercept_ = rho, np.asarray([-rho])
-            self._keep(kernel, matrix, problem, solution)
+            self._keep(matrix, problem, solution)
         return self
 
     def _check_parameters(self) -> None:
-        check_shared(self)
+        super()._check_parameters()
         check_number("nu", self.nu, 0.0, 1.0, closed="right")
 
     def score_samples(self, X: Any) -> Array:
         """Return the unshifted score (n,) of rows: larger is more usual."""
         batch = self._open(X)
-        return self._deliver(self._sums(batch), batch)
+        return self._deliver(self._decisions(batch)[:, 0], batch)
 
     def decision_function(self, X: Any) -> Array:
         """Return the signed distance (n,) to the boundary, not normalised: positive inside."""
         batch = self._open(X)
-        return self._deliver(self._sums(batch) - self.offset_, batch)
+        return self._deliver(self._decisions(batch)[:, 0] - self.offset_, batch)
 
     def predict(self, X: Any) -> Array:
         """Return +1 for rows inside the region and -1 for outliers."""
         batch = self._open(X)
-        return self._signs(self._sums(batch) - self.offset_, batch)
+        return self._signs(self._decisions(batch)[:, 0] - self.offset_, batch)
+
+
+class SVDD(OneClassEstimator):
+    r"""Support vector data description: the smallest soft sphere around the rows.
+
+    Minimizes :math:`R^2 + C \sum_i \xi_i` with :math:`\lVert \phi(x_i) - a \rVert^2 \le R^2 + \xi_i`.
+
+    Parameters
+    ----------
+    C : float, optional
+        Price of a row outside the sphere, at least 1 / n (below, no sphere is feasible); at least 1 encloses
+        all rows. Default: ``1 / (nu n)`` with nu = 0.5.
+    kernel, degree, gamma, coef0, tol, max_iter, cache_size, verbose, backend
+        As in `SVC`.
+
+    Attributes
+    ----------
+    radius_ : float
+        R.
+    center_ : array (d,)
+        The centre a; linear kernel only.
+    support_, support_vectors_, dual_coef_
+        Positions, rows and multipliers of the support vectors; the centre is their weighted sum.
+    offset_ : float
+        -R^2: ``decision_function(X) == score_samples(X) - offset_``.
+    objective_, gap_, n_iter_
+        Dual objective (half of R^2 + C sum of slacks), remaining violation, steps.
+
+    See Also
+    --------
+    OneClassSVM : for the gaussian kernel and ``C = 1 / (nu n)`` the same region.
+
+    References
+    ----------
+    D. M. J. Tax, R. P. W. Duin, Support vector data description, Machine Learning 2004.
+
+    Examples
+    --------
+    >>> import arraylearn as al
+    >>> ball = al.SVDD(C=1.0, kernel="linear", tol=1e-6).fit([[0.0, 1.0], [2.0, 1.0], [1.0, 1.5]])
+    >>> round(ball.radius_, 3), ball.center_.round(3)
+    (1.0, array([1., 1.]))
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: float | Literal["scale", "auto"] = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        verbose: bool | Callable[[int, float], None] = False,
+        backend: str | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.backend = backend
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the sphere around unlabelled rows.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+            Numbers; for a precomputed kernel the kernel values (n, n).
+        y : ignored
+            Present for pipelines.
+        sample_weight : array-like (n,), optional
+            Factors of C, row by row.
+        """
+        self._check_parameters()
+        with self._fitting():
+            matrix, weight = self._open_weighted(X, sample_weight)
+            bound = weight * (2.0 / float(weight.sum()) if self.C is None else min(float(self.C), 1e12))
+            if bound.sum() < 1.0 - 1e-12:
+                raise refuse("C", f"must be at least 1 / n = {1 / weight.sum():.4g} (weights count)", self.C)
+            self._fit_sphere(matrix, bound)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.C is not None:
+            check_price(self.C)
+
+    def _fit_sphere(self, matrix: KernelMatrix, bound: Host) -> None:
+        """Solve the dual and set the fitted attributes."""
+        xp = matrix.place.xp
+        diagonal = matrix.of_dtype(accumulator_dtype(matrix.place)).diagonal()
+        problem, solution = self._solve(matrix, 0.5 * diagonal, bound, 1.0)
+        # on the sphere K_ii - 2 (K beta)_i + |a|^2 = R^2, and there the gradient K_ii / 2 - (K beta)_i is the
+        # equality's multiplier
+        offset = float(find_offset(xp, solution.beta, solution.gradient, problem))
+        square_center = float(xp.sum(solution.beta * (problem.linear - solution.gradient)))
+        square_radius = max(2.0 * offset + square_center, 0.0)
+        self.radius_, self.offset_ = math.sqrt(square_radius), -square_radius
+        self._keep(matrix, problem, solution, scale=-2.0, intercept=square_center)
+
+    @property
+    def center_(self) -> Host:
+        """The centre (d,), for the linear kernel."""
+        return -0.5 * self._column_weights("center_")[0, :]
+
+    def distance_to_center(self, X: Any) -> Array:
+        """Return the distance (n,) of rows to the centre, in the space of the kernel."""
+        batch = self._open(X)
+        square = self._square_distances(batch)
+        zero = batch.place.xp.zeros_like(square)
+        return self._deliver(batch.place.xp.sqrt(batch.place.xp.maximum(square, zero)), batch)
+
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the squared distance (n,) to the centre: larger is more usual."""
+        batch = self._open(X)
+        return self._deliver(-self._square_distances(batch), batch)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return :math:`R^2` minus the squared distance to the centre (n,): positive inside."""
+        batch = self._open(X)
+        return self._deliver(-self.offset_ - self._square_distances(batch), batch)
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for rows inside the sphere and -1 for outliers."""
+        batch = self._open(X)
+        return self._signs(-self.offset_ - self._square_distances(batch), batch)
+
+    def _square_distances(self, batch: Batch) -> Array:
+        """Return the squared distance (n,) of rows to the centre, in the space of the kernel."""
+        if is_precomputed(self.kernel_):
+            raise ValueError(
+                "distances to the centre need the kernel of each row with itself, which a precomputed kernel "
+                "between rows and training rows does not contain. Use a kernel object, or OneClassSVM."
+            )
+        model: Machine = self._model_at(batch.place)
+        xp = batch.place.xp
+        x = xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
+        return self.kernel_.diagonal(xp, x) + self._decisions(batch)[:, 0]

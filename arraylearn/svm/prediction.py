@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import from_host, to_host
+from arraylearn.backend.namespace import from_host
 from arraylearn.estimator import ArrayClassifier, Batch
-from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.decision import Machine, decide, one_vs_rest_scores
-from arraylearn.svm.parameters import is_precomputed
+from arraylearn.svm.machine import MachineEstimator, one_vs_rest_scores
 from arraylearn.svm.probability import Sigmoids, couple, squash
 
 __all__ = ["PredictingSVC"]
@@ -28,15 +25,9 @@ def _learns_probabilities(estimator: Any) -> bool:
     return True
 
 
-class PredictingSVC(ArrayClassifier):
+class PredictingSVC(MachineEstimator, ArrayClassifier):
     """Base of the support vector classifier: what a fitted one computes for new rows."""
 
-    _accepts_missing: ClassVar[bool] = False
-    _accepts_nominal: ClassVar[bool] = False
-
-    kernel: Any
-    kernel_: Kernel
-    model_: Machine
     decision_function_shape: Literal["ovr", "ovo"]
     probability: bool
     sigmoids_: Sigmoids
@@ -44,10 +35,7 @@ class PredictingSVC(ArrayClassifier):
     @property
     def coef_(self) -> Host:
         """Column weights (p, d), for the linear kernel."""
-        if not isinstance(self.__dict__.get("kernel_", Linear()), Linear):
-            raise AttributeError("`coef_` exists for the linear kernel only.")
-        check_is_fitted(self)
-        return to_host(self.model_.direction)
+        return self._column_weights("coef_")
 
     # ---- predictions
 
@@ -129,12 +117,6 @@ class PredictingSVC(ArrayClassifier):
             return couple(xp, p, k)
         return p / xp.sum(p, axis=1, keepdims=True)
 
-    def _decisions(self, batch: Batch) -> Array:
-        """Return the decision values (n, p) of all tasks."""
-        model: Machine = self._model_at(batch.place)
-        x = batch.place.xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
-        return decide(batch.place.xp, model, x)
-
     def _scores(self, batch: Batch, *, per_class: bool = False) -> Array:
         """Return what `decision_function` does, or scores (n, k) that are largest for the predicted class."""
         values = self._decisions(batch)
@@ -144,8 +126,3 @@ class PredictingSVC(ArrayClassifier):
         if self.model_.is_pairwise and (per_class or self.decision_function_shape == "ovr"):
             return one_vs_rest_scores(batch.place.xp, values, k)
         return values
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags

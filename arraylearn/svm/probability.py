@@ -11,11 +11,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.svm.kernel_matrix import KernelMatrix, product
-from arraylearn.svm.margins import solve_tasks
-from arraylearn.svm.solvers.stages import SolverName
-from arraylearn.svm.solvers.stopping import Settings
-from arraylearn.svm.tasks import Task
+from arraylearn.svm.solvers.dual import KernelMatrix, Settings, product
+from arraylearn.svm.tasks import Task, solve_tasks
 
 __all__ = ["Sigmoids", "calibrate", "couple", "fit_sigmoids", "squash"]
 
@@ -137,18 +134,11 @@ def _coupling_system(xp: Namespace, r: Array, k: int) -> Array:
 
 
 def calibrate(
-    matrix: KernelMatrix,
-    tasks: list[Task],
-    bound: Host,
-    settings: Settings,
-    *,
-    solver: SolverName,
-    is_linear: bool,
-    random_state: RandomState,
+    matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings, random_state: RandomState
 ) -> Sigmoids:
     """Fit the sigmoid of each task to decision values of five-fold cross-validation.
 
-    The parameters are those of `arraylearn.svm.margins.solve_tasks`; `random_state` seeds the folds.
+    The parameters are those of `arraylearn.svm.tasks.solve_tasks`; `random_state` seeds the folds.
     """
     rng = as_generator(random_state)
     folds = [_folds(task, bound, rng) for task in tasks]
@@ -157,10 +147,9 @@ def calibrate(
         for task, fold in zip(tasks, folds, strict=True)
         for f in range(_FOLDS)
     ]
-    results = solve_tasks(matrix, parts, bound, settings, solver=solver, is_linear=is_linear)
+    results = solve_tasks(matrix, parts, bound, settings)
     m = max(task.rows.shape[0] for task in tasks)
     decisions, side, used = (np.zeros((len(tasks), m)) for _ in range(3))
-    xp = matrix.place.xp
     for k, (task, fold) in enumerate(zip(tasks, folds, strict=True)):
         side[k, : task.rows.shape[0]] = task.sign > 0
         used[k, : task.rows.shape[0]] = bound[task.rows] > 0
@@ -168,9 +157,7 @@ def calibrate(
             part, result = parts[k * _FOLDS + f], results[k * _FOLDS + f]
             held_out = (fold == f).nonzero()[0]
             support = result.beta.nonzero()[0]
-            rows, columns = (
-                from_host(idx, matrix.place, xp.int64) for idx in (task.rows[held_out], part.rows[support])
-            )
+            rows, columns = (matrix.positions(idx) for idx in (task.rows[held_out], part.rows[support]))
             weights = from_host(result.beta[support], matrix.place, accumulator_dtype(matrix.place))
             decisions[k, held_out] = to_host(product(matrix, rows, columns, weights)) + result.intercept
     return fit_sigmoids(HOST.xp, decisions, side > 0, used > 0)

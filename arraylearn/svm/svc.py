@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from arraylearn.backend.namespace import HOST, read_flags
+from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import RandomState
 from arraylearn.checks import check_choice, refuse
 from arraylearn.estimator import Batch
-from arraylearn.kernels import Kernel, Linear
-from arraylearn.svm.convergence import warn_unfinished
-from arraylearn.svm.decision import assemble, host_vectors
-from arraylearn.svm.kernel_matrix import KernelMatrix
-from arraylearn.svm.margins import solve_tasks
-from arraylearn.svm.parameters import (
-    check_memory,
-    check_price,
-    check_shared,
-    class_factors,
-    make_matrix,
-    make_settings,
-)
+from arraylearn.kernels.objects import Kernel, Linear
+from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors
 from arraylearn.svm.prediction import PredictingSVC
 from arraylearn.svm.probability import calibrate
-from arraylearn.svm.solvers.stages import SOLVERS, SolverName
+from arraylearn.svm.solvers.dual import KernelMatrix, Settings, SolverName
 from arraylearn.svm.tasks import (
     LastFit,
     Task,
     TaskResult,
-    class_tasks,
     lay_out_pairs,
     lay_out_tasks,
-    pair_tasks,
+    make_tasks,
     restart,
     slacks,
+    solve_tasks,
 )
 from arraylearn.weights import read_weights
 
@@ -193,63 +182,54 @@ class SVC(PredictingSVC):
             bound = self._bounds(labels.codes, sample_weight)
             codes, k = labels.codes, self.classes_.shape[0]
             _refuse_one_class(codes, bound, k)
-            kernel, matrix = self._make_matrix(batch)
-            tasks = (class_tasks if self.multiclass == "ova" else pair_tasks)(codes, k)
-            settings = make_settings(self)
-            is_linear = isinstance(kernel, Linear)
-            results = solve_tasks(
-                matrix, tasks, bound, settings,
-                solver=self.solver, is_linear=is_linear, starts=restart(before, tasks, bound),
-            )  # fmt: skip
-            self._keep(batch, kernel, codes, tasks, results)
+            matrix, settings = self._make_matrix(batch), self._settings()
+            tasks = make_tasks(self.multiclass, codes, k)
+            results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
+            self._keep(matrix, codes, tasks, results)
             if self.probability:
-                self.sigmoids_ = calibrate(
-                    matrix, tasks, bound, settings,
-                    solver=self.solver, is_linear=is_linear, random_state=self.random_state,
-                )  # fmt: skip
+                self.sigmoids_ = calibrate(matrix, tasks, bound, settings, self.random_state)
             if self.warm_start:
                 self.last_fit_ = LastFit(tasks, [result.beta for result in results], bound)
-        warn_unfinished(self, results)
+        self._warn_unfinished(results)
         return self
 
     # ---- before the solve
 
     def _check_parameters(self) -> None:
         check_price(self.C)
-        check_shared(self)
+        super()._check_parameters()
         check_choice("multiclass", self.multiclass, ("ovo", "ova"))
         check_choice("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, get_args(SolverName))
         is_linear = isinstance(self.kernel, Linear) or (
             isinstance(self.kernel, str) and self.kernel == "linear"
         )
         if self.solver == "newton" and not is_linear:
             raise refuse("solver", "'newton' is for the linear kernel only", f"kernel={self.kernel!r}")
 
+    def _settings(self) -> Settings:
+        return super()._settings()._replace(solver=self.solver)
+
     def _bounds(self, codes: Host, sample_weight: Any) -> Host:
         """Return the C of each row, on the host."""
         weight = read_weights(sample_weight, codes.shape[0], HOST)
         weight = np.ones(codes.shape[0]) if weight is None else weight
-        factor = class_factors(self.class_weight, self.classes_, codes, weight)
+        factor = _class_factors(self.class_weight, self.classes_, codes, weight)
         bound = factor[codes] * weight
         # rows without weight are left out even where C is infinite (inf * 0 is NaN)
         bound[bound > 0] *= float(self.C)
         return bound
 
-    def _make_matrix(self, batch: Batch) -> tuple[Kernel, KernelMatrix]:
-        """Make the kernel and its matrix, after the checks that need the rows."""
-        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+    def _make_matrix(self, batch: Batch) -> KernelMatrix:
         if self.solver == "dense":
             n_bytes = 24 * batch.table.n_rows**2
             remedy = "Raise it, or use solver='decomposition'."
-            check_memory(n_bytes, self.cache_size, "solver='dense' with whole kernel matrices", remedy)
-        return make_matrix(self, batch.place, batch.table.numeric)
+            check_memory(n_bytes, self.cache_size, "solver='dense' with complete kernel matrices", remedy)
+        return super()._make_matrix(batch)
 
     # ---- after the solve
 
-    def _keep(
-        self, batch: Batch, kernel: Kernel, codes: Host, tasks: list[Task], results: list[TaskResult]
-    ) -> None:
+    def _keep(self, matrix: KernelMatrix, codes: Host, tasks: list[Task], results: list[TaskResult]) -> None:
         """Set the fitted attributes."""
         k = self.classes_.shape[0]
         is_pairwise = self.multiclass == "ovo" and k > 2
@@ -259,9 +239,8 @@ class SVC(PredictingSVC):
         support, sizes = np.concat(by_class), np.asarray([idx.shape[0] for idx in by_class])
         weights, intercept = layout[:, support], np.asarray([result.intercept for result in results])
         ends = tuple(sizes.cumsum().tolist()) if is_pairwise else ()
-        x = batch.table.numeric
-        machine = assemble(batch.place, kernel, x, support, weights, intercept, ends=ends)
-        self.kernel_, self.model_ = kernel, machine
+        machine = assemble(matrix, support, weights, intercept, ends=ends)
+        self.kernel_, self.model_ = matrix.kernel, machine
         self.support_, self.n_support_, self.support_vectors_ = support, sizes, host_vectors(machine)
         self.dual_coef_, self.intercept_ = weights, intercept
         self.margin_ = np.asarray([result.margin for result in results])
@@ -280,3 +259,28 @@ def _refuse_one_class(codes: Host, bound: Host, n_classes: int) -> None:
             f"The number of classes has to be greater than one; got {n_present} class"
             f"{'' if n_present == 1 else 'es'} with positive weight in `y`."
         )
+
+
+def _class_factors(class_weight: dict[Any, float] | str | None, classes: Any, codes: Any, weight: Any) -> Any:
+    """Return the factor of C of each class (k,), on the host.
+
+    For "balanced", the total weight over k times the weight of the class; 0 for a class without weight.
+    """
+    k = classes.shape[0]
+    factors = np.ones((k,), dtype=np.float64)
+    if class_weight is None:
+        return factors
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced",))
+        for c in range(k):
+            total = weight[codes == c].sum()
+            factors[c] = weight.sum() / (k * total) if total > 0 else 0.0
+        return factors
+    known = classes.tolist()
+    for label, factor in class_weight.items():
+        if label not in known:
+            raise refuse("class_weight", "must name classes of `y`", repr(label))
+        if not factor > 0:
+            raise refuse("class_weight", "must hold positive numbers", f"{factor!r} for {label!r}")
+        factors[known.index(label)] = float(factor)
+    return factors

@@ -1,26 +1,44 @@
-"""Two-class tasks of several classes, one against one or one against all, and their results."""
+"""Several classes as two-class tasks, one against one or one against all: made, solved and laid out."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+
+from arraylearn.backend.namespace import to_host
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    KernelMatrix,
+    Settings,
+    classification_at,
+    find_offset,
+    objective,
+)
+from arraylearn.svm.solvers.stages import solve_problems
 
 __all__ = [
     "LastFit",
     "Task",
     "TaskResult",
-    "class_tasks",
     "lay_out_pairs",
     "lay_out_tasks",
-    "pair_tasks",
+    "make_tasks",
     "rescale_start",
     "restart",
     "slacks",
+    "solve_tasks",
 ]
 
 Host = Any  # a NumPy array
+
+# A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
+_HARD_BOUNDS = (1e3, 1e5, 1e7)
+_HARD_STEPS_PER_ROW = 200  # limit of the steps where the caller sets none: inseparable rows never converge
+# A margin narrower than this share of the rows' root mean square length counts as none.
+_LEAST_MARGIN = 1e-5
 
 
 class Task(NamedTuple):
@@ -44,10 +62,28 @@ class TaskResult(NamedTuple):
     is_stalled: bool  # whether rounding kept the gap above the tolerance
 
 
-def pair_tasks(codes: Host, n_classes: int) -> list[Task]:
-    """Make a task of every pair of classes i < j. Class i is positive; of two classes, class 1 is."""
+class LastFit(NamedTuple):
+    """The solved tasks from which a warm start begins."""
+
+    tasks: list[Task]
+    betas: list[Host]  # per task (m,): signed multipliers
+    bound: Host  # (n,): the C of each row
+
+
+# ---- from classes to tasks
+
+
+def make_tasks(multiclass: Literal["ovo", "ova"], codes: Host, n_classes: int) -> list[Task]:
+    """Make the tasks of several classes; of two classes there is one, in which class 1 is positive.
+
+    One against one ("ovo"): a task of every pair i < j, in which class i is positive. One against all
+    ("ova"): a task of every class, in which it is positive.
+    """
+    all_rows = np.arange(codes.shape[0])
     if n_classes == 2:
-        return [Task(np.arange(codes.shape[0]), 2.0 * codes - 1.0)]
+        return [Task(all_rows, 2.0 * codes - 1.0)]
+    if multiclass == "ova":
+        return [Task(all_rows, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
     tasks = []
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
@@ -56,12 +92,7 @@ def pair_tasks(codes: Host, n_classes: int) -> list[Task]:
     return tasks
 
 
-def class_tasks(codes: Host, n_classes: int) -> list[Task]:
-    """Make a task of every class against all others; the class is positive."""
-    if n_classes == 2:
-        return pair_tasks(codes, n_classes)
-    all_rows = np.arange(codes.shape[0])
-    return [Task(all_rows, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
+# ---- where a warm start begins
 
 
 def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
@@ -89,14 +120,6 @@ def _take(start: Host, is_giving: Host, bound: Host, surplus: float) -> None:
     start[is_giving] *= 1 - surplus / abs(start[is_giving]).sum()
 
 
-class LastFit(NamedTuple):
-    """The solved tasks from which a warm start begins."""
-
-    tasks: list[Task]
-    betas: list[Host]  # per task (m,): signed multipliers
-    bound: Host  # (n,): the C of each row
-
-
 def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] | None:
     """Return starts from the last fit; None, which is a start at 0, unless its tasks had the same rows."""
     if last is None or math.isinf(bound.max()) or len(last.tasks) != len(tasks):
@@ -108,6 +131,137 @@ def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] 
         rescale_start(beta, last.bound[old.rows], new.sign, bound[new.rows])
         for (old, new), beta in zip(pairs, last.betas, strict=True)
     ]
+
+
+# ---- the solve
+
+
+def solve_tasks(
+    matrix: KernelMatrix,
+    tasks: list[Task],
+    bound: Host,
+    settings: Settings,
+    starts: list[Host] | None = None,
+) -> list[TaskResult]:
+    """Solve every task.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Of all rows.
+    tasks : list of Task
+        The two-class problems.
+    bound : NumPy array (n,)
+        The C of each row; where one is infinite, the margin is hard.
+    settings : Settings
+        When to stop, and which solver to use.
+    starts : list of NumPy arrays (m,), optional
+        Feasible multipliers of each task to start from; a hard margin starts from 0.
+
+    Raises
+    ------
+    ValueError
+        If a margin is hard and the rows of a task are not separable.
+    """
+    if math.isinf(bound.max()):
+        return _solve_hard(matrix, tasks, bound, settings)
+    return _solve_soft(matrix, tasks, bound, settings, starts or [None] * len(tasks))
+
+
+def _solve_soft(
+    matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings, starts: list[Host | None]
+) -> list[TaskResult]:
+    """Solve tasks with finite bounds."""
+    problems = [
+        classification_at(matrix.place, task.sign, bound[task.rows], start)
+        for task, start in zip(tasks, starts, strict=True)
+    ]
+    members = [matrix.positions(task.rows) for task in tasks]
+    solutions = solve_problems(matrix, members, problems, settings, bound=float(bound.max()))
+    return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
+
+
+def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) -> TaskResult:
+    """Copy a solution to the host: one sync."""
+    xp = matrix.place.xp
+    beta, gradient = solution.beta, solution.gradient
+    offset = find_offset(xp, beta, gradient, problem)
+    # y (y - K beta) = 1 - y f + y b, so the slack is y (gradient - b) where that is positive
+    slack = xp.maximum(problem.linear * (gradient - offset), xp.zeros_like(gradient))
+    square = xp.sum(beta * (problem.linear - gradient))
+    numbers = xp.stack([offset, objective(xp, beta, gradient, problem), square])
+    packed = to_host(xp.concat([numbers, beta, slack]))
+    m = beta.shape[0]
+    intercept, value, length = packed[:3].tolist()
+    return TaskResult(
+        beta=packed[3 : 3 + m],
+        slack=packed[3 + m :],
+        intercept=intercept,
+        objective=value,
+        margin=2.0 / math.sqrt(length) if length > 0 else math.inf,
+        gap=solution.gap,
+        n_iter=solution.n_iter,
+        is_converged=solution.is_converged,
+        is_stalled=solution.is_stalled,
+    )
+
+
+def _solve_hard(matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings) -> list[TaskResult]:
+    """Solve with growing finite bounds until no multiplier reaches them; if that never happens, raise."""
+    finite = bound.copy()
+    is_hard = bound == math.inf
+    scale = _mean_diagonal(matrix)
+    results: dict[int, TaskResult] = {}
+    starts: list[Host | None] = [None] * len(tasks)
+    limited = settings if settings.is_limited else settings.at_most(_HARD_STEPS_PER_ROW * matrix.n)
+    for limit in _HARD_BOUNDS:
+        finite[is_hard] = limit / scale
+        todo = [k for k in range(len(tasks)) if k not in results]
+        some, begin = [tasks[k] for k in todo], [starts[k] for k in todo]
+        found = _solve_soft(matrix, some, finite, limited, begin)
+        for k, result in zip(todo, found, strict=True):
+            rows = tasks[k].rows
+            is_met = is_hard[rows] & (abs(result.beta) >= finite[rows])
+            if not is_met.any():
+                results[k] = result
+            elif limit == _HARD_BOUNDS[-1] or _widest_margin(result) < _LEAST_MARGIN * math.sqrt(scale):
+                raise _inseparable(tasks[k], result)
+            starts[k] = result.beta
+        if len(results) == len(tasks):
+            break
+    return [results[k] for k in range(len(tasks))]
+
+
+def _widest_margin(result: TaskResult) -> float:
+    """Return an upper bound of all separating margins, whether or not the solver converged.
+
+    Multipliers scaled to sum to 1 in each class describe a point in the convex hull of either class, and no
+    margin is wider than the distance between the two points.
+    """
+    if not result.margin < math.inf:
+        return 0.0
+    return (2.0 / result.margin) / (0.5 * float(abs(result.beta).sum()))
+
+
+def _inseparable(task: Task, result: TaskResult) -> ValueError:
+    """Make the error that names the row with the largest slack and the widest margin possible."""
+    worst = int(result.slack.argmax())
+    return ValueError(
+        f"`C=inf` asks for a hard margin, but the rows are not separable with this kernel: row "
+        f"{int(task.rows[worst])} has margin {1.0 - result.slack[worst]:.3g} where 1 is needed, and no "
+        f"separating margin is wider than {_widest_margin(result):.3g}. Use a finite `C` or another kernel."
+    )
+
+
+def _mean_diagonal(matrix: KernelMatrix) -> float:
+    """Return the mean of the kernel's diagonal over at most 512 rows: one sync."""
+    xp = matrix.place.xp
+    step = max(1, matrix.n // 256)
+    idx = xp.arange(0, matrix.n, step, dtype=xp.int64, device=matrix.place.device)
+    return max(float(xp.mean(xp.linalg.diagonal(matrix.block(idx, idx)))), 1e-300)
+
+
+# ---- from results to the weights of a machine
 
 
 def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:

@@ -15,7 +15,8 @@ from arraylearn.bench import compare, show
 from arraylearn.bench.case import SIZES, Case, Race
 from arraylearn.bench.compare import BenchOptions, run_bench
 from arraylearn.bench.data import Shape
-from arraylearn.bench.results import BenchReport, Contestant, Result, Versus, join_reports, summarize
+from arraylearn.bench.harness import Ratio
+from arraylearn.bench.results import BenchReport, Contestant, Result, join_reports, summarize
 from tests.bench.test_cases import CASES, tiny
 
 
@@ -151,7 +152,7 @@ def test_wrong_choices_are_refused():
 
 def result(bar, size, backend="numpy", **ratios):
     one = Contestant(1.0, [1.0], 100.0, 0, None)
-    against = {name: Versus(value, value, value, value) for name, value in ratios.items()}
+    against = {name: Ratio(value, value, value, value) for name, value in ratios.items()}
     peers = dict.fromkeys(ratios, one)
     return Result("f", "c", size, 1, 1, 2, 1, backend, "accuracy", bar, {}, one, peers, against)
 

@@ -16,7 +16,7 @@ from arraylearn.selection.splitting import make_folds
 from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.fold_paths import judge_svc_folds
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.solvers.stopping import Settings
+from arraylearn.svm.solvers.dual import Settings
 from arraylearn.table.subsets import take_rows
 
 PRICES = [0.1, 0.5, 1.0, 3.0, 10.0, 50.0]

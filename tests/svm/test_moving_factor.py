@@ -8,8 +8,7 @@ import pytest
 from arraylearn.backend.dispatch import tuned
 from arraylearn.backend.namespace import HOST
 from arraylearn.svm.paths.moving_factor import MovingFactor
-from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.paths.shared_products import Request, run_side_by_side
+from arraylearn.svm.paths.shared_matrix import Request, SharedMatrix, run_side_by_side
 
 
 def store_of(n=80, dtype="float64", seed=0):

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.svm.paths.operator_splitting import solve_columns
-from arraylearn.svm.solvers.stopping import Settings
+from arraylearn.svm.solvers.dual import Settings
 
 PRICES = (0.1, 1.0, 10.0)
 

@@ -153,7 +153,7 @@ def test_wine_one_vs_one_and_one_vs_all(kernel):
 def test_circular_votes_go_to_the_largest_sum():
     # the central triangle between three classes: every class wins one pair
     decisions = np.array([[0.2, -0.5, 0.1], [-0.2, 0.5, -0.9]])
-    from arraylearn.svm.decision import one_vs_rest_scores
+    from arraylearn.svm.machine import one_vs_rest_scores
 
     scores = one_vs_rest_scores(al.backend.namespace.HOST.xp, decisions, 3)
     votes = np.round(scores)

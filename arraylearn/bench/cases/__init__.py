@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 
 from arraylearn.bench.case import Case
 
-__all__ = ["FAMILIES", "all_cases"]
+__all__ = ["FAMILIES", "all_cases", "refuse_unknown"]
 
 FAMILIES = ("bayes", "tree", "pruning", "forest", "boosting", "svm", "rules", "selection", "kernels")
+
+
+def refuse_unknown(families: Sequence[str]) -> None:
+    """Raise unless all names are families."""
+    unknown = [name for name in families if name not in FAMILIES]
+    if unknown:
+        known = ", ".join(FAMILIES)
+        raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
 
 
 def all_cases(families: tuple[str, ...] = ()) -> list[Case]:
@@ -17,10 +26,7 @@ def all_cases(families: tuple[str, ...] = ()) -> list[Case]:
     >>> {case.family for case in all_cases(("bayes",))}
     {'bayes'}
     """
-    unknown = [name for name in families if name not in FAMILIES]
-    if unknown:
-        known = ", ".join(FAMILIES)
-        raise ValueError(f"`family` must be one of {known}; got {', '.join(map(repr, unknown))}.")
+    refuse_unknown(families)
     cases: list[Case] = []
     for family in FAMILIES:
         if not families or family in families:

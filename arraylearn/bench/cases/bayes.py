@@ -6,17 +6,11 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
-from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
+from arraylearn.bench.case import Case, Learners, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, nominal_rows, normal
 from arraylearn.bench.peers import load_peer
 
 __all__ = ["CASES"]
-
-_SHAPES: dict[Size, Shape] = {
-    "small": Shape(10_000, 50, 5),
-    "medium": Shape(100_000, 50, 5),
-    "large": Shape(1_000_000, 50, 5),
-}
 
 
 def _peer(module: str, name: str, shape: Shape, n_threads: int) -> Any:
@@ -29,7 +23,7 @@ def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
         name,
         Learners(ours, {"scikit-learn": peer}),
         bar="bayes",
-        shapes=_SHAPES,
+        shapes=shapes_of(10_000, 100_000, 1_000_000, 50, 5),
         data=data,
         task=TimedCalls("fit + predict"),
     )

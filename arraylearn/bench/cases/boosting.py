@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case
+from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
@@ -55,12 +56,7 @@ def _adaboost(shape: Shape, n_threads: int) -> Any:
     return load_peer("sklearn.ensemble", "AdaBoostClassifier")(random_state=0)
 
 
-def _shapes(n_classes: int) -> dict[Size, Shape]:
-    return {
-        "small": Shape(10_000, 20, n_classes),
-        "medium": Shape(100_000, 20, n_classes),
-        "large": Shape(1_000_000, 20, n_classes),
-    }
+_shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
 
 
 def _boosted(name: str, bar: str | dict[Size, str], n_classes: int, task: TimedCalls = FIT) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case
+from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.forest import RandomForestClassifier
@@ -30,11 +30,7 @@ def _forest(n_trees: int, n_classes: int, bar: str, task: TimedCalls = FIT) -> C
             {"scikit-learn": _peer(n_trees)},
         ),
         bar=bar,
-        shapes={
-            "small": Shape(10_000, 20, n_classes),
-            "medium": Shape(100_000, 20, n_classes),
-            "large": Shape(1_000_000, 20, n_classes),
-        },
+        shapes=shapes_of(10_000, 100_000, 1_000_000, 20, n_classes),
         data=curved,
         task=task,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from arraylearn import kernels
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.bench.case import Case, Race, Run, Size
+from arraylearn.bench.case import Case, Race, Run, Size, shapes_of
 from arraylearn.bench.data import Shape
 from arraylearn.gaussian import log_density
 from arraylearn.tree import class_histogram
@@ -17,6 +18,8 @@ from arraylearn.tree import class_histogram
 __all__ = ["CASES"]
 
 Prepare = Callable[[Shape, int], Race]
+
+_DTYPES = ("float32", "float64")
 
 
 def _gram(dtype: str) -> Prepare:
@@ -70,42 +73,15 @@ def _histogram(n_bins: int) -> Prepare:
     return prepare
 
 
-def _shapes(small: int, medium: int, large: int, d: int, k: int = 1) -> dict[Size, Shape]:
-    return {"small": Shape(small, d, k), "medium": Shape(medium, d, k), "large": Shape(large, d, k)}
+def _case(name: str, bar: str, yardstick: str, prepare: Prepare, shapes: dict[Size, Shape]) -> Case:
+    return Case("kernels", name, bar, shapes, (yardstick,), prepare, quality="")
 
+
+_SQUARE = shapes_of(2048, 4096, 8192, 100, 1)
+_TALL = partial(shapes_of, 100_000, 300_000, 1_000_000, 20)
 
 CASES = [
-    *(
-        Case(
-            "kernels",
-            f"gaussian gram, {dtype}",
-            "kernel",
-            _shapes(2048, 4096, 8192, 100),
-            ("matmul",),
-            _gram(dtype),
-            quality="",
-        )
-        for dtype in ("float32", "float64")
-    ),
-    *(
-        Case(
-            "kernels",
-            f"log density, {dtype}",
-            "kernel",
-            _shapes(100_000, 300_000, 1_000_000, 20, 5),
-            ("matmul",),
-            _density(dtype),
-            quality="",
-        )
-        for dtype in ("float32", "float64")
-    ),
-    Case(
-        "kernels",
-        "class histogram, 255 bins",
-        "histogram",
-        _shapes(100_000, 300_000, 1_000_000, 20, 2),
-        ("bincount",),
-        _histogram(255),
-        quality="",
-    ),
+    *(_case(f"gaussian gram, {t}", "kernel", "matmul", _gram(t), _SQUARE) for t in _DTYPES),
+    *(_case(f"log density, {t}", "kernel", "matmul", _density(t), _TALL(5)) for t in _DTYPES),
+    _case("class histogram, 255 bins", "histogram", "bincount", _histogram(255), _TALL(2)),
 ]

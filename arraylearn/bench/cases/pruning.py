@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from arraylearn.backend.namespace import Place
-from arraylearn.bench.case import Case, Race, Run
+from arraylearn.bench.case import Case, Race, Run, shapes_of
 from arraylearn.bench.data import Shape, noise
 from arraylearn.bench.peers import load_peer
 from arraylearn.tree import DecisionTreeClassifier
@@ -26,11 +24,7 @@ def _path(shape: Shape, n_threads: int) -> Race:
         prune = load_peer("sklearn.tree._tree", "ccp_pruning_path")
         return lambda: float(prune(made)["impurities"][-1])
 
-    return Race(ours, {"scikit-learn": peer}, _itself)
-
-
-def _itself(risk: Any) -> float:
-    return float(risk)
+    return Race(ours, {"scikit-learn": peer}, float)
 
 
 CASES = [
@@ -38,7 +32,7 @@ CASES = [
         "pruning",
         "weakest-link path",
         None,
-        {"small": Shape(4000, 8), "medium": Shape(16_000, 8), "large": Shape(100_000, 8)},
+        shapes_of(4000, 16_000, 100_000, 8),
         ("scikit-learn",),
         _path,
         quality="risk of the root",

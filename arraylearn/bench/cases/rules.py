@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.bench.case import Learners, Size, learner_case
+from arraylearn.bench.case import Learners, learner_case, shapes_of
 from arraylearn.bench.data import Shape, interval_rules, nominal_rules
 from arraylearn.bench.peers import load_peer
 from arraylearn.rules import RipperClassifier, SequentialCoveringClassifier
@@ -35,11 +35,11 @@ def _peer(shape: Shape, n_threads: int) -> Any:
     return _Wittgenstein()
 
 
-_NOMINAL: dict[Size, Shape] = {
-    "small": Shape(1000, 20),
-    "medium": Shape(5000, 20),
-    "large": Shape(20_000, 20),
-}
+def _covering(shape: Shape) -> Any:
+    return SequentialCoveringClassifier(gain="foil", categorical_features=range(shape.n_columns))
+
+
+_NOMINAL = shapes_of(1000, 5000, 20_000, 20)
 
 CASES = [
     learner_case(
@@ -58,18 +58,13 @@ CASES = [
         "RIPPER, numeric",
         Learners(lambda shape: RipperClassifier(random_state=1), {}),
         bar=None,
-        shapes={"small": Shape(2000, 20), "medium": Shape(20_000, 20), "large": Shape(100_000, 20)},
+        shapes=shapes_of(2000, 20_000, 100_000, 20),
         data=interval_rules,
     ),
     learner_case(
         "rules",
         "covering by FOIL's gain",
-        Learners(
-            lambda shape: SequentialCoveringClassifier(
-                gain="foil", categorical_features=range(shape.n_columns)
-            ),
-            {},
-        ),
+        Learners(_covering, {}),
         bar=None,
         shapes=_NOMINAL,
         data=nominal_rules,

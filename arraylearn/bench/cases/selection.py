@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
-from arraylearn.bench.case import Case, Race, Run
+from arraylearn.bench.case import Case, Race, Run, Size, shapes_of
 from arraylearn.bench.data import Shape, TrainTest, machine_rows, normal
 from arraylearn.bench.peers import load_peer
 from arraylearn.selection import GridSearch, cross_validate, leave_one_out
@@ -15,43 +16,35 @@ from arraylearn.tree import DecisionTreeClassifier
 
 __all__ = ["CASES"]
 
+_DEPTHS = {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12]}
 _LOOPED = 10  # rows that the loop of a leave-one-out is timed on
 
 
-def _search(shape: Shape, n_threads: int) -> Race:
-    """Five folds of eight prices, without the final fit."""
-    rows = machine_rows(shape)
-    grid = {"C": [0.1 * 10 ** (3 * i / 7) for i in range(8)], "gamma": [1.0 / shape.n_columns]}
+def _search(ours: Any, peer: Any, data: Any, grid_of: Callable[[Shape], dict[str, Any]]) -> Any:
+    """Five folds of the values of a grid, without the final fit; ours beside scikit-learn's search."""
 
-    def ours(place: Place) -> Run:
-        X, y = from_host(rows.X, place), from_host(rows.y, place)
-        return lambda: GridSearch(SVC(), grid, cv=5, refit=False, progress=False).fit(X, y)
+    def prepare(shape: Shape, n_threads: int) -> Race:
+        rows, grid = data(shape), grid_of(shape)
 
-    def peer() -> Run:
-        search, machine = (
-            load_peer("sklearn.model_selection", "GridSearchCV"),
-            load_peer("sklearn.svm", "SVC"),
-        )
-        return lambda: search(machine(), grid, cv=5, refit=False).fit(rows.X, rows.y)
+        def search(place: Place) -> Run:
+            X, y = from_host(rows.X, place), from_host(rows.y, place)
+            return lambda: GridSearch(ours(), grid, cv=5, refit=False, progress=False).fit(X, y)
 
-    return Race(ours, {"libsvm": peer}, _best_score)
+        def peer_search() -> Run:
+            kind = load_peer("sklearn.model_selection", "GridSearchCV")
+            return lambda: kind(peer(), grid, cv=5, refit=False).fit(rows.X, rows.y)
+
+        return Race(search, {"libsvm" if ours is SVC else "scikit-learn": peer_search}, _best_score)
+
+    return prepare
 
 
-def _depths(shape: Shape, n_threads: int) -> Race:
-    """Five folds of eight depths; the peer grows a tree for each."""
-    rows = normal(shape)
-    grid = {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12]}
+def _prices(shape: Shape) -> dict[str, Any]:
+    return {"C": [0.1 * 10 ** (3 * i / 7) for i in range(8)], "gamma": [1.0 / shape.n_columns]}
 
-    def ours(place: Place) -> Run:
-        X, y = from_host(rows.X, place), from_host(rows.y, place)
-        return lambda: GridSearch(DecisionTreeClassifier(), grid, cv=5, refit=False, progress=False).fit(X, y)
 
-    def peer() -> Run:
-        search = load_peer("sklearn.model_selection", "GridSearchCV")
-        tree = load_peer("sklearn.tree", "DecisionTreeClassifier")
-        return lambda: search(tree(random_state=0), grid, cv=5, refit=False).fit(rows.X, rows.y)
-
-    return Race(ours, {"scikit-learn": peer}, _best_score)
+def _peer_tree() -> Any:
+    return load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0)
 
 
 def _best_score(search: Any) -> float:
@@ -86,14 +79,20 @@ def _loop(kind: Any, rows: TrainTest) -> Run:
     )
 
 
+_LEFT_OUT: dict[Size, Shape] = {
+    "small": Shape(2000, 20, 3),
+    "medium": Shape(10_000, 20, 3),
+    "large": Shape(10_000, 50, 10),
+}
+
 CASES = [
     Case(
         "selection",
         "SVC: 5 folds x 8 prices",
         "machine search",
-        {"small": Shape(500, 20), "medium": Shape(2000, 20), "large": Shape(5000, 20)},
+        shapes_of(500, 2000, 5000, 20),
         ("libsvm",),
-        _search,
+        _search(SVC, lambda: load_peer("sklearn.svm", "SVC")(), machine_rows, _prices),
         n_rows=lambda shape: 5 * 8 * shape.n_rows,
         quality="best score",
     ),
@@ -101,21 +100,14 @@ CASES = [
         "selection",
         "tree: 5 folds x 8 depths",
         None,
-        {"small": Shape(2000, 20), "medium": Shape(10_000, 20), "large": Shape(100_000, 20)},
+        shapes_of(2000, 10_000, 100_000, 20),
         ("scikit-learn",),
-        _depths,
+        _search(DecisionTreeClassifier, _peer_tree, normal, lambda shape: _DEPTHS),
         n_rows=lambda shape: 5 * 8 * shape.n_rows,
         quality="best score",
     ),
+    *(
+        Case("selection", f"leave-one-out, {name} Bayes", None, _LEFT_OUT, ("loop",), _left_out(kind))
+        for name, kind in (("naive", NaiveBayesClassifier), ("full", FullBayesClassifier))
+    ),
 ]
-for _name, _kind in (("naive", NaiveBayesClassifier), ("full", FullBayesClassifier)):
-    CASES.append(
-        Case(
-            "selection",
-            f"leave-one-out, {_name} Bayes",
-            None,
-            {"small": Shape(2000, 20, 3), "medium": Shape(10_000, 20, 3), "large": Shape(10_000, 50, 10)},
-            ("loop",),
-            _left_out(_kind),
-        )
-    )

@@ -7,17 +7,13 @@ from functools import partial
 from typing import Any
 
 from arraylearn.backend.namespace import to_host
-from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case
+from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, TrainTest, machine_rows
 from arraylearn.bench.peers import load_peer
 from arraylearn.kernels import gram
 from arraylearn.svm import SVC, OneClassSVM
 
 __all__ = ["CASES"]
-
-
-def _sizes(small: int, medium: int, large: int, d: int) -> dict[Size, Shape]:
-    return {"small": Shape(small, d), "medium": Shape(medium, d), "large": Shape(large, d)}
 
 
 def _libsvm(shape: Shape, n_threads: int, **settings: Any) -> Any:
@@ -78,7 +74,7 @@ CASES = [
         _fit(
             f"gaussian, {kind}, C = {C:g}",
             "gaussian machine",
-            _sizes(2000, 5000, 20_000, d),
+            shapes_of(2000, 5000, 20_000, d),
             kind,
             kernel="rbf",
             C=C,
@@ -92,7 +88,14 @@ CASES = [
         )
     ),
     *(
-        _fit(f"linear, {kind}", "linear machine", _sizes(2000, 5000, 10_000, d), kind, kernel="linear", C=1.0)
+        _fit(
+            f"linear, {kind}",
+            "linear machine",
+            shapes_of(2000, 5000, 10_000, d),
+            kind,
+            kernel="linear",
+            C=1.0,
+        )
         for kind, d in (("clusters", 20), ("moons", 10))
     ),
     learner_case(
@@ -100,7 +103,7 @@ CASES = [
         "gaussian, decision function",
         Learners(lambda shape: SVC(), {"libsvm": _libsvm, "onedal": _onedal}),
         bar="decision function",
-        shapes=_sizes(1000, 2000, 5000, 20),
+        shapes=shapes_of(1000, 2000, 5000, 20),
         data=machine_rows,
         task=TimedCalls(
             "predict", "decision_function", lambda shape: 20_000 if shape.n_rows < 2000 else 100_000
@@ -111,7 +114,7 @@ CASES = [
         "one-class, gaussian",
         Learners(lambda shape: OneClassSVM(nu=0.1), {"libsvm": _one_class}),
         bar=None,
-        shapes=_sizes(2000, 5000, 20_000, 20),
+        shapes=shapes_of(2000, 5000, 20_000, 20),
         data=machine_rows,
         quality=Quality("share inside", _inliers),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from arraylearn.bench.case import Case, Learners, Size, TimedCalls, learner_case
+from arraylearn.bench.case import Case, Learners, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, curved
 from arraylearn.bench.peers import load_peer
 from arraylearn.tree import DecisionTreeClassifier
@@ -13,12 +13,7 @@ from arraylearn.tree import DecisionTreeClassifier
 __all__ = ["CASES"]
 
 
-def _shapes(n_classes: int) -> dict[Size, Shape]:
-    return {
-        "small": Shape(10_000, 20, n_classes),
-        "medium": Shape(100_000, 20, n_classes),
-        "large": Shape(1_000_000, 20, n_classes),
-    }
+_shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
 
 
 def _peer(shape: Shape, n_threads: int, **settings: Any) -> Any:
@@ -29,14 +24,8 @@ _EXACT = Learners(lambda shape: DecisionTreeClassifier(splitter="exact"), {"scik
 
 
 def _exact(name: str, bar: str, n_classes: int, n_values: int | None = None) -> Case:
-    return learner_case(
-        "tree",
-        name,
-        _EXACT,
-        bar=bar,
-        shapes=_shapes(n_classes),
-        data=partial(curved, n_values=n_values),
-    )
+    data = partial(curved, n_values=n_values)
+    return learner_case("tree", name, _EXACT, bar=bar, shapes=_shapes(n_classes), data=data)
 
 
 CASES = [
@@ -52,11 +41,7 @@ CASES = [
             {"scikit-learn": partial(_peer, max_depth=8)},
         ),
         bar="binned tree",
-        shapes={
-            "small": Shape(50_000, 20, 2),
-            "medium": Shape(200_000, 20, 2),
-            "large": Shape(1_000_000, 20, 2),
-        },
+        shapes=shapes_of(50_000, 200_000, 1_000_000, 20),
         data=curved,
     ),
     learner_case(

@@ -23,13 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import to_host
 from arraylearn.svm.paths.moving_factor import MovingFactor, Solver
-from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.paths.shared_products import Request, Routine, run_side_by_side
+from arraylearn.svm.paths.shared_matrix import Request, Routine, SharedMatrix, run_side_by_side
 from arraylearn.svm.solvers.decomposition import decompose
-from arraylearn.svm.solvers.dual import classification_problem, find_offset
-from arraylearn.svm.solvers.stopping import Settings
+from arraylearn.svm.solvers.dual import Settings, classification_at, find_offset
 from arraylearn.svm.tasks import rescale_start
 
 __all__ = ["Point", "follow_paths"]
@@ -178,12 +176,8 @@ def _sets_of(trace: Host) -> Host:
 def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: Settings) -> Point:
     """Solve by working sets, from the multipliers of another price."""
     place = problem.store.matrix.place
-    dtype = accumulator_dtype(place)
-    sign, bound = (from_host(values, place, dtype) for values in (problem.sign, problem.bound))
-    stated = classification_problem(place.xp, sign, bound)
-    if last is not None:
-        start = rescale_start(last, old_bound, problem.sign, problem.bound)
-        stated = stated._replace(start=from_host(start, place, dtype))
+    start = None if last is None else rescale_start(last, old_bound, problem.sign, problem.bound)
+    stated = classification_at(place, problem.sign, problem.bound, start)
     found = decompose(problem.store, stated, settings)
     offset = float(find_offset(place.xp, found.beta, found.gradient, stated))
     return Point(to_host(found.beta), problem.sign - to_host(found.gradient), offset)

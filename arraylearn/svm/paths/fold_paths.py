@@ -16,12 +16,11 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.decision import one_vs_rest_scores
-from arraylearn.svm.parameters import make_settings
+from arraylearn.svm.machine import one_vs_rest_scores
 from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.tasks import Task, class_tasks, pair_tasks
+from arraylearn.svm.tasks import Task, make_tasks
 
 __all__ = ["judge_svc_folds"]
 
@@ -185,7 +184,7 @@ def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task
     n, k = sample.n_rows, sample.labels.classes.shape[0]
     weight = None if sample.sample_weight is None else sample.sample_weight.take(fold.train)
     shares = model._bounds(codes.take(fold.train), weight)
-    tasks = (class_tasks if model.multiclass == "ova" else pair_tasks)(codes, k)
+    tasks = make_tasks(model.multiclass, codes, k)
     found = []
     for task in tasks:
         sign, share, of_row = np.ones(n), np.zeros(n), np.zeros(n)
@@ -202,7 +201,7 @@ def _judge_along(
     group: Group, sample: LabelledRows, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve the tasks of all folds side by side, one price after the other."""
-    settings = make_settings(group.model)
+    settings = group.model._settings()
     shared = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
     paths = []
@@ -228,7 +227,7 @@ def _judge_at_once(
     group: Group, sample: LabelledRows, folds: Sequence[Fold], some: list[int], matrix: Array
 ) -> Iterator[tuple[int, int, Answers]]:
     """Solve folds that share a kernel, for all prices and tasks, in batches that fit the memory."""
-    place, settings = group.batch.place, make_settings(group.model)
+    place, settings = group.batch.place, group.model._settings()
     wide = place.xp.astype(matrix, accumulator_dtype(place), copy=False)
     n_tasks = len(_tasks_of(group, sample, folds[some[0]]))
     bytes_per_fold = _BATCH_ARRAYS * 8 * sample.n_rows * n_tasks * len(group.prices)

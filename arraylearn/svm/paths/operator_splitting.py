@@ -23,17 +23,17 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.linear import inverse_definite
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.threads import small_products
-from arraylearn.svm.kernel_matrix import FullMatrix
+from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.solvers.decomposition import decompose
 from arraylearn.svm.solvers.dual import (
     DualProblem,
     DualSolution,
+    Settings,
     classification_at,
     extremes,
     find_offset,
 )
 from arraylearn.svm.solvers.pairs import project
-from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["BatchSolution", "solve_columns"]
 
@@ -80,13 +80,13 @@ def solve_columns(place: Place, matrix: Array, sign: Host, bound: Host, settings
     """
     xp = place.xp
     solutions = _split_groups(place, matrix, sign, bound, settings)
-    stores: dict[bool, FullMatrix] = {}
+    stores: dict[bool, SharedMatrix] = {}
     for k, found in enumerate(solutions):
         if not found.is_converged:
             is_small = float(bound[k].max()) < _FLOAT32_BOUND
             if is_small not in stores:
                 dtype = xp.float32 if is_small else accumulator_dtype(place)
-                stores[is_small] = FullMatrix(place, matrix, dtype)
+                stores[is_small] = SharedMatrix(place, matrix, dtype)
             problem = classification_at(place, sign[k], bound[k])._replace(start=found.beta)
             solutions[k] = decompose(stores[is_small], problem, settings)
     beta, gradient = (xp.stack([getattr(one, name) for one in solutions]) for name in ("beta", "gradient"))

@@ -13,17 +13,25 @@ The host reads one packed array per outer step, from which it chooses the next w
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import put, top_k
-from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
-from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.backend.namespace import accumulator_dtype, to_host
+from arraylearn.backend.threads import small_products
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    KernelRows,
+    Settings,
+    StallRule,
+    extremes,
+    objective,
+    refuse_nan,
+)
 from arraylearn.svm.solvers.pairs import Block, solve_block
-from arraylearn.svm.solvers.stopping import Settings, StallRule
 
-__all__ = ["decompose", "make_rows"]
+__all__ = ["decompose"]
 
 _LEAST_SET = 384  # fewest rows in a working set
 _MOST_SET = 768  # most rows in a working set at first
@@ -32,7 +40,6 @@ _PAIRS_PER_ROW = 1.5  # pair steps per row of the working set before a Newton st
 _INNER_SHARE = 0.2  # the inner problem is solved to this share of the gap,
 _EXACT_SHARE = 1e-3  # or to this one after an inner solve that changed nothing
 _PATIENCE = 50  # outer steps without an improvement after which the solve counts as stalled by rounding
-_LARGE_BOUND = 1000.0  # from this bound on, kernel rows are kept in float64
 
 
 class _Reading(NamedTuple):
@@ -51,7 +58,8 @@ class _Reading(NamedTuple):
 
 def decompose(rows: KernelRows, problem: DualProblem, settings: Settings) -> DualSolution:
     """Solve one dual problem; a start other than zero costs its kernel products."""
-    return _Decomposition(rows, problem, settings).run()
+    with small_products(rows.matrix.place.xp):  # kernels use threads of their own
+        return _Decomposition(rows, problem, settings).run()
 
 
 class _Decomposition:
@@ -64,12 +72,12 @@ class _Decomposition:
         self.beta = problem.start
         self.gradient = self._exact_gradient(self._support())
         self.is_exact = True  # whether the gradient was computed anew since the last step
-        self.set_idx: Array = self._index([])
+        self.set_idx: Array = self.rows.matrix.positions([])
         self.set_rows: list[int] = []
         self.block: Array = None  # kernel matrix of the last working set
         self.change: Array = self.xp.sum(self.beta[:0])  # 0-d: largest move of the last inner solve
         self.n_steps: Array = self.xp.sum(self.set_idx)  # 0-d: pair steps so far
-        self.size = min(_LEAST_SET, rows.n_slots)  # of the next working set
+        self.size = min(_LEAST_SET, rows.n_kept)  # of the next working set
         self.most = _MOST_SET  # limit of the size
         self.share = _INNER_SHARE  # of the gap, to which the inner problem is solved
         self.gaps: list[float] = []  # after each outer step
@@ -112,11 +120,9 @@ class _Decomposition:
     def _read(self) -> _Reading:
         """Read the state of the solve: the one sync of an outer step."""
         xp, problem = self.xp, self.problem
-        may_rise, may_fall = self.beta < problem.upper, self.beta > problem.lower
         k = min(max(2, self.size // 2), self.beta.shape[0])
-        high, rising = top_k(xp, xp.where(may_rise, self.gradient, -math.inf), k)
-        low, falling = top_k(xp, xp.where(may_fall, -self.gradient, -math.inf), k)
-        is_free = may_rise & may_fall
+        slopes, ids = self._steepest(k)
+        is_free = (self.beta < problem.upper) & (self.beta > problem.lower)
         dtype = self.gradient.dtype
         n_free = xp.sum(xp.astype(is_free, dtype))
         nan_flag = 0.0 * xp.sum(self.gradient)  # NaN if a kernel value was not finite, else 0
@@ -124,8 +130,7 @@ class _Decomposition:
         change = xp.astype(self.change, dtype) + nan_flag
         head = xp.stack([n_free, xp.astype(self.n_steps, dtype), change, value])
         old_is_free = xp.astype(xp.take(is_free, self.set_idx, axis=0), dtype)
-        ids = (xp.astype(rising, dtype), xp.astype(falling, dtype))
-        packed = to_host(xp.concat([head, high, low, *ids, old_is_free])).tolist()
+        packed = to_host(xp.concat([head, slopes, xp.astype(ids, dtype), old_is_free])).tolist()
         refuse_nan(packed[2])
         high, low, rising_ids, falling_ids = (packed[4 + i * k : 4 + (i + 1) * k] for i in range(4))
         margin = 0.5 * self.settings.tol
@@ -142,6 +147,17 @@ class _Decomposition:
             change=packed[2],
             objective=packed[3],
         )
+
+    def _steepest(self, k: int) -> tuple[Array, Array]:
+        """Return the steepest slopes (2 k,) of rows that may rise, then of rows that may fall, and the rows.
+
+        The slope is the gradient of a row that may rise, and minus the gradient of one that may fall.
+        """
+        xp, problem = self.xp, self.problem
+        rising = xp.where(self.beta < problem.upper, self.gradient, -math.inf)
+        falling = xp.where(self.beta > problem.lower, -self.gradient, -math.inf)
+        slopes, ids = top_k(xp, xp.stack([rising, falling]), k)
+        return xp.reshape(slopes, (-1,)), xp.reshape(ids, (-1,))
 
     def _is_stuck(self, reading: _Reading) -> bool:
         """Whether the inner solver no longer changes the point, even at its smallest tolerance."""
@@ -163,7 +179,7 @@ class _Decomposition:
         if is_slow and n_outer - self.grown_at >= 8 and 1.3 * reading.n_free > self.size:
             self.most, self.grown_at = min(_LIMIT_SET, 2 * self.most), n_outer
         wanted = max(_LEAST_SET, min(self.most, int(1.3 * reading.n_free)))
-        self.size = min(wanted, self.rows.n_slots, self.beta.shape[0])
+        self.size = min(wanted, self.rows.n_kept, self.beta.shape[0])
 
     def _choose(self, reading: _Reading) -> list[int]:
         """Choose the worst violators of either side, then free rows of the last set, then its others."""
@@ -182,9 +198,9 @@ class _Decomposition:
     def _step(self, chosen: list[int], gap: float) -> None:
         """Solve the problem between the chosen rows, and update the point and the gradient of all rows."""
         xp, problem = self.xp, self.problem
-        self.set_rows, self.set_idx = chosen, self._index(chosen)
-        slots = self.rows.fetch(chosen)
-        self.block = block = self.rows.block(slots, self.set_idx)
+        self.set_rows = chosen
+        self.set_idx, kept = self.rows.fetch(chosen)
+        self.block = block = self.rows.block(kept, self.set_idx)
         before, gradient, lower, upper = (
             xp.take(values, self.set_idx, axis=0)[None, :]
             for values in (self.beta, self.gradient, problem.lower, problem.upper)
@@ -200,7 +216,7 @@ class _Decomposition:
         )
         move = (after - before)[0, :]
         self.beta = put(xp, self.beta, self.set_idx, after[0, :])
-        self.gradient = self.gradient - self.rows.combine(slots, move)
+        self.gradient = self.gradient - self.rows.combine(kept, move)
         self.is_exact = False
         self.change = xp.max(xp.abs(move))
         self.n_steps = self.n_steps + n_steps[0]
@@ -232,11 +248,12 @@ class _Decomposition:
         """Return the k rows of either side with the most extreme gradients, and the support: one sync."""
         xp, dtype = self.xp, self.beta.dtype
         k = min(k, self.beta.shape[0])
-        _, rising = top_k(xp, xp.where(self.beta < self.problem.upper, self.gradient, -math.inf), k)
-        _, falling = top_k(xp, xp.where(self.beta > self.problem.lower, -self.gradient, -math.inf), k)
-        read = to_host(xp.concat((xp.astype(rising, dtype), xp.astype(falling, dtype), self.beta)))
+        _, ids = self._steepest(k)
+        read = to_host(xp.concat((xp.astype(ids, dtype), self.beta)))
         nearest = dict.fromkeys(int(row) for row in read[: 2 * k].tolist())
-        return self._index(list(nearest)), self._index(read[2 * k :].nonzero()[0])
+        return self.rows.matrix.positions(list(nearest)), self.rows.matrix.positions(
+            read[2 * k :].nonzero()[0]
+        )
 
     def _refresh(self, support: Array) -> None:
         """Compute the gradient anew in float64; the second time, change to float64 kernel rows too."""
@@ -253,8 +270,12 @@ class _Decomposition:
         self.gradient = self._exact_gradient(self._support())
         self.is_exact = True
         self.rows = self.rows.widened()
-        self.size = min(self.size, self.rows.n_slots)
-        self.stall_rule, self.set_rows, self.set_idx = StallRule(_PATIENCE), [], self._index([])
+        self.size = min(self.size, self.rows.n_kept)
+        self.stall_rule, self.set_rows, self.set_idx = (
+            StallRule(_PATIENCE),
+            [],
+            self.rows.matrix.positions([]),
+        )
         return True
 
     def _exact_gradient(self, support: Array) -> Array:
@@ -266,17 +287,4 @@ class _Decomposition:
 
     def _support(self) -> Array:
         """Return the rows whose multiplier is not 0: one sync."""
-        return self._index(to_host(self.beta).nonzero()[0])
-
-    def _index(self, positions: Any) -> Array:
-        """Return positions as an array on the device."""
-        return from_host(positions, self.place, self.xp.int64)
-
-
-def make_rows(matrix: KernelMatrix, bound: float, settings: Settings) -> KernelRows:
-    """Make the cache of kernel rows: float32 where `bound`, the largest multiplier, allows its rounding."""
-    xp = matrix.place.xp
-    wide = accumulator_dtype(matrix.place)
-    dtype = xp.float32 if bound < _LARGE_BOUND else wide
-    row_bytes = matrix.n * (4 if dtype == xp.float32 else 8)
-    return KernelRows(matrix, dtype, max(2, settings.cache_bytes // row_bytes))
+        return self.rows.matrix.positions(to_host(self.beta).nonzero()[0])

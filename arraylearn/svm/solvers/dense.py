@@ -8,10 +8,18 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.svm.kernel_matrix import KernelMatrix
-from arraylearn.svm.solvers.dual import DualProblem, DualSolution, extremes, objective, refuse_nan
+from arraylearn.backend.threads import small_products
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    KernelMatrix,
+    Settings,
+    StallRule,
+    extremes,
+    objective,
+    refuse_nan,
+)
 from arraylearn.svm.solvers.pairs import Block, make_block, solve_block
-from arraylearn.svm.solvers.stopping import Settings, StallRule
 
 __all__ = ["solve_dense"]
 
@@ -46,7 +54,8 @@ def solve_dense(
         blocks = [_padded(xp, wide.block(members[k], members[k]), m) for k in some]
         batch = [DualProblem(*(_padded(xp, part, m) for part in problems[k])) for k in some]
         stacked = DualProblem(*(xp.stack(list(parts)) for parts in zip(*batch, strict=True)))
-        found = _solve_batch(matrix.place, xp.stack(blocks), stacked, settings)
+        with small_products(xp):
+            found = _solve_batch(matrix.place, xp.stack(blocks), stacked, settings)
         for k, solution in zip(some, found, strict=True):
             n = members[k].shape[0]
             solutions.append(solution._replace(beta=solution.beta[:n], gradient=solution.gradient[:n]))

@@ -15,10 +15,8 @@ import array_api_compat
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.namespace import accumulator_dtype, from_host, to_host
-from arraylearn.svm.kernel_matrix import KernelMatrix
-from arraylearn.svm.solvers.dual import DualProblem, DualSolution
+from arraylearn.svm.solvers.dual import DualProblem, DualSolution, KernelMatrix, Settings
 from arraylearn.svm.solvers.newton import solve_newton
-from arraylearn.svm.solvers.stopping import Settings
 
 __all__ = ["factor_low_rank", "solve_low_rank"]
 

@@ -16,7 +16,6 @@ from scipy import linalg
 
 from arraylearn.backend.arrays.gather import gather_block
 from arraylearn.backend.namespace import HOST
-from arraylearn.backend.threads import small_products
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots
 
 __all__ = ["Climb", "climb", "find_largest", "find_partner", "solve", "solve_compiled", "subtract_rows"]
@@ -61,10 +60,9 @@ def _solve_each(
 ) -> tuple[Host, Host]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
-    with small_products(HOST.xp):
-        for k in range(point.shape[0]):
-            one = Block(*(None if part is None else part[k] for part in block))
-            points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, max_steps, steps)
+    for k in range(point.shape[0]):
+        one = Block(*(None if part is None else part[k] for part in block))
+        points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, max_steps, steps)
     return points, n_steps
 
 

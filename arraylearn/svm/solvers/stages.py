@@ -1,39 +1,40 @@
-"""Solvers in stages: each takes over at the best point of those before it, until one converges.
+"""Choose and run the solvers of dual problems, in stages: each takes over at the best point so far.
 
 =======================  ===============================================================================
-up to `DENSE_ROWS` rows  pairs on whole matrices, as one batch with a limit of steps; problems that are left:
-                         Newton (for a nonlinear kernel on a low-rank factor), then pairs
+up to `DENSE_ROWS` rows  pairs on complete matrices, as one batch with a limit of steps; problems that are
+                         left: Newton (for a nonlinear kernel on a low-rank factor), then pairs
 linear, d < n            Newton, pairs; where Newton steps are expensive, a short trial of pairs before them
 other                    pairs with a limit of steps, Newton on a low-rank factor, pairs
 =======================  ===============================================================================
 
-"Pairs" are steps in two multipliers at a time, on the whole matrix or by working-set decomposition.
-
-All bounds must be finite; see `arraylearn.svm.margins` for hard margins.
+"Pairs" are steps in two multipliers at a time, on the complete matrix or by working-set decomposition. A
+solver that `Settings.solver` names is used without the others; after Newton's method, pairs finish. All
+bounds must be finite.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import to_host
-from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows
-from arraylearn.svm.solvers.decomposition import decompose, make_rows
+from arraylearn.svm.solvers.decomposition import decompose
 from arraylearn.svm.solvers.dense import solve_dense
-from arraylearn.svm.solvers.dual import DualProblem, DualSolution, objective
+from arraylearn.svm.solvers.dual import (
+    DualProblem,
+    DualSolution,
+    KernelMatrix,
+    KernelRows,
+    Settings,
+    make_rows,
+    objective,
+)
 from arraylearn.svm.solvers.low_rank import solve_low_rank
 from arraylearn.svm.solvers.newton import solve_newton
-from arraylearn.svm.solvers.stopping import Settings
 
-__all__ = ["DENSE_ROWS", "SOLVERS", "SolverName", "solve_large", "solve_small"]
+__all__ = ["DENSE_ROWS", "solve_problems"]
 
-SolverName = Literal["auto", "decomposition", "newton", "dense"]
-SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
-
-# Up to this many rows the whole kernel matrix of a problem is one block.
+# Up to this many rows the kernel matrix of a problem is one block.
 DENSE_ROWS = 700
 # Pair steps per row before a low-rank factor is tried; kernels of full rank need two to ten.
 _PAIRS_PER_ROW = 10
@@ -48,17 +49,22 @@ _TRIAL_STEPS = 1500
 class _Source:
     """The kernel matrix of a problem, and its cache of rows, which is made when it is first needed."""
 
-    def __init__(self, matrix: KernelMatrix, store: KernelRows | None = None) -> None:
-        self.matrix, self.store = matrix, store
+    def __init__(self, matrix: KernelMatrix, bound: float) -> None:
+        self.matrix, self.bound = matrix, bound
+        self._rows: KernelRows | None = None
+
+    def rows(self, settings: Settings) -> KernelRows:
+        """Return the cache of kernel rows."""
+        if self._rows is None:
+            self._rows = make_rows(self.matrix, self.bound, settings)
+        return self._rows
 
 
 Stage = Callable[[_Source, DualProblem, Settings], DualSolution]
 
 
 def _pairs(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
-    if source.store is None:
-        source.store = make_rows(source.matrix, _widest_box(problem), settings)
-    return decompose(source.store, problem, settings)
+    return decompose(source.rows(settings), problem, settings)
 
 
 def _pairs_on_trial(source: _Source, problem: DualProblem, settings: Settings) -> DualSolution:
@@ -81,46 +87,62 @@ def _low_rank(source: _Source, problem: DualProblem, settings: Settings) -> Dual
     return solve_low_rank(source.matrix, problem, settings)
 
 
-def solve_large(
-    matrix: KernelMatrix,
-    problem: DualProblem,
-    settings: Settings,
-    *,
-    solver: SolverName,
-    is_linear: bool,
-    store: KernelRows | None = None,
-) -> DualSolution:
-    """Solve one problem whose kernel matrix need not fit in memory.
-
-    `store` holds kernel rows that problems on the same matrix share; without it, one is made when needed.
-    """
-    n, d = matrix.n, matrix.x.shape[1]
-    stages: list[Stage]
-    if solver == "newton":
-        stages = [_newton, _pairs]
-    elif solver == "decomposition":
-        stages = [_pairs]
-    elif is_linear and d < n:
-        trial = [_pairs_on_trial] if n * d**2 > _TRIAL_WORTH else []
-        stages = [*trial, _newton, _pairs]
-    else:
-        stages = [_limited_pairs, _low_rank, _pairs]
-    return _in_turn(_Source(matrix, store), problem, settings, stages)
-
-
-def solve_small(
+def solve_problems(
     matrix: KernelMatrix,
     members: Sequence[Array],
     problems: Sequence[DualProblem],
     settings: Settings,
     *,
-    is_linear: bool,
+    bound: float,
 ) -> list[DualSolution]:
-    """Solve small problems as one batch by pair steps; those that need many are continued one by one.
+    """Solve dual problems on one kernel matrix by the solver that is asked for, or else the fastest.
 
-    `members` are the rows (m,) of the matrix that each problem is about.
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Of all rows.
+    members : sequence of int64 arrays (m,)
+        The ascending rows that each problem is about.
+    problems : sequence of DualProblem
+        Arrays of shape (m,).
+    settings : Settings
+        When to stop, and which solver is asked for.
+    bound : float
+        The largest multiplier of all problems.
     """
-    per_row = _LINEAR_PAIRS_PER_ROW if is_linear else _PAIRS_PER_ROW
+    if settings.solver == "dense":
+        return solve_dense(matrix, members, problems, settings)
+    if settings.solver == "auto" and max(idx.shape[0] for idx in members) <= DENSE_ROWS:
+        return _solve_small(matrix, members, problems, settings, bound)
+    shared = _Source(matrix, bound)  # problems on all rows share the cache of kernel rows
+    solutions = []
+    for idx, problem in zip(members, problems, strict=True):
+        source = shared if idx.shape[0] == matrix.n else _Source(matrix.subset(idx), bound)
+        solutions.append(_in_turn(source, problem, settings, _stages(source.matrix, settings)))
+    return solutions
+
+
+def _stages(matrix: KernelMatrix, settings: Settings) -> list[Stage]:
+    """Return what solves a problem whose kernel matrix need not fit in memory."""
+    n, d = matrix.n, matrix.x.shape[1]
+    if settings.solver == "newton":
+        return [_newton, _pairs]
+    if settings.solver == "decomposition":
+        return [_pairs]
+    if matrix.is_linear and d < n:
+        return [*([_pairs_on_trial] if n * d**2 > _TRIAL_WORTH else []), _newton, _pairs]
+    return [_limited_pairs, _low_rank, _pairs]
+
+
+def _solve_small(
+    matrix: KernelMatrix,
+    members: Sequence[Array],
+    problems: Sequence[DualProblem],
+    settings: Settings,
+    bound: float,
+) -> list[DualSolution]:
+    """Solve small problems as one batch by pair steps; those that need many are continued one by one."""
+    per_row = _LINEAR_PAIRS_PER_ROW if matrix.is_linear else _PAIRS_PER_ROW
     first = settings.at_most(per_row * max(idx.shape[0] for idx in members))
     solutions = solve_dense(matrix, members, problems, first)
     if first == settings:
@@ -128,8 +150,8 @@ def solve_small(
     for k, solution in enumerate(solutions):
         if not solution.is_converged and not solution.is_stalled:
             begun = problems[k]._replace(start=solution.beta)
-            source, left = _Source(matrix.subset(members[k])), settings.after(solution.n_iter)
-            found = _in_turn(source, begun, left, [_newton if is_linear else _low_rank, _dense])
+            source, left = _Source(matrix.subset(members[k]), bound), settings.after(solution.n_iter)
+            found = _in_turn(source, begun, left, [_newton if matrix.is_linear else _low_rank, _dense])
             solutions[k] = found._replace(n_iter=solution.n_iter + found.n_iter)
     return solutions
 
@@ -151,8 +173,3 @@ def _in_turn(
         if value > highest and found.gap < math.inf:
             begun, highest = problem._replace(start=found.beta), value
     raise ValueError("`stages` must not be empty.")
-
-
-def _widest_box(problem: DualProblem) -> float:
-    """Return the largest distance between the bounds of a multiplier; one sync."""
-    return float(to_host(problem.upper - problem.lower).max())

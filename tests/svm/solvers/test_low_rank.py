@@ -7,8 +7,8 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.kernels import Gaussian, Polynomial
-from arraylearn.svm.kernel_matrix import KernelMatrix
+from arraylearn.kernels import Custom, Gaussian, Polynomial, Precomputed
+from arraylearn.svm.solvers.dual import KernelMatrix
 from arraylearn.svm.solvers.low_rank import factor_low_rank
 from tests.svm.problems import two_class_data
 
@@ -20,7 +20,7 @@ def test_factor_reproduces_the_matrix(rung, xp):
     dtype = getattr(xp, rung.float_dtypes[-1])
     error = 1e-9 if "float64" in rung.float_dtypes else 1e-3
     place = Place(xp, rung.device)
-    matrix = KernelMatrix(place, rung.from_host(X, dtype), Polynomial(3, 1.0).gram)
+    matrix = KernelMatrix(place, rung.from_host(X, dtype), Polynomial(3, 1.0))
     factor = rung.to_host(factor_low_rank(matrix, error=error, max_bytes=1 << 20))
     assert 10 <= factor.shape[1] <= 14  # monomials of two columns up to degree three, and some rounding
     gram = al.kernels.gram(X, kernel=Polynomial(3, 1.0))
@@ -29,9 +29,9 @@ def test_factor_reproduces_the_matrix(rung, xp):
 
 def test_no_factor_where_the_rank_is_high_or_the_memory_small():
     X = np.random.default_rng(0).normal(size=(60, 10))
-    narrow = KernelMatrix(HOST, X, Gaussian(5.0).gram)
+    narrow = KernelMatrix(HOST, X, Gaussian(5.0))
     assert factor_low_rank(narrow, error=1e-9, max_bytes=1 << 20) is None
-    wide = KernelMatrix(HOST, X, Polynomial(1, 1.0).gram)
+    wide = KernelMatrix(HOST, X, Polynomial(1, 1.0))
     assert factor_low_rank(wide, error=1e-9, max_bytes=1 << 20).shape[1] == 11
     assert factor_low_rank(wide, error=1e-9, max_bytes=8 * 60 * 9) is None
 
@@ -39,25 +39,23 @@ def test_no_factor_where_the_rank_is_high_or_the_memory_small():
 def test_a_high_rank_is_given_up_early():
     rows = []
 
-    def gram(xp, a, b):
+    def gram(a, b):
         rows.append(a.shape[0])
-        return Gaussian(1.0).gram(xp, a, b)
+        return Gaussian(1.0).gram(HOST.xp, a, b)
 
     X = np.random.default_rng(0).normal(size=(1400, 10))
-    assert factor_low_rank(KernelMatrix(HOST, X, gram), error=1e-9, max_bytes=1 << 30) is None
+    assert factor_low_rank(KernelMatrix(HOST, X, Custom(gram)), error=1e-9, max_bytes=1 << 30) is None
     assert sum(rows) - 1400 == 512  # of the diagonal, and of the columns that were tried; 700 were allowed
 
 
 def test_an_indefinite_or_spoilt_matrix_has_no_factor():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    assert (
-        factor_low_rank(KernelMatrix(HOST, X, lambda xp, a, b: -(a @ b.T)), error=1e-9, max_bytes=1 << 20)
-        is None
-    )
-    spoilt = KernelMatrix(HOST, X, lambda xp, a, b: (a @ b.T) * np.nan)
+    negative = KernelMatrix(HOST, X, Custom(lambda a, b: -(a @ b.T)))
+    assert factor_low_rank(negative, error=1e-9, max_bytes=1 << 20) is None
+    spoilt = KernelMatrix(HOST, X, Custom(lambda a, b: (a @ b.T) * np.nan))
     assert factor_low_rank(spoilt, error=1e-9, max_bytes=1 << 20) is None
     signs = np.diag(np.where(np.arange(60) % 2, 1.0, -1.0))
-    assert factor_low_rank(KernelMatrix(HOST, signs, None), error=1e-9, max_bytes=1 << 20) is None
+    assert factor_low_rank(KernelMatrix(HOST, signs, Precomputed()), error=1e-9, max_bytes=1 << 20) is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ from sklearn import svm as libsvm
 import arraylearn as al
 from arraylearn.backend.namespace import Place
 from arraylearn.svm.solvers import newton
-from arraylearn.svm.solvers.dual import DualProblem, classification_problem
-from arraylearn.svm.solvers.newton import solve_newton
-from arraylearn.svm.solvers.smoothed import SmoothedPrimal, minimize_by_arrays, minimize_smoothed
-from arraylearn.svm.solvers.stopping import Settings
+from arraylearn.svm.solvers.dual import DualProblem, Settings, classification_at
+from arraylearn.svm.solvers.newton import (
+    SmoothedPrimal,
+    minimize_by_arrays,
+    minimize_smoothed,
+    solve_newton,
+)
 from tests.svm.problems import TWO_CLASS_NAMES, two_class_data
 
 
@@ -59,10 +62,9 @@ def test_the_primitive_does_not_wait(rung, xp, dtype, no_sync):
 
 def stated(rung, X, y, C):
     xp = rung.load()
-    dtype = getattr(xp, rung.float_dtypes[-1])
-    sign = rung.from_host(2.0 * y - 1, dtype)
-    problem = classification_problem(xp, sign, rung.from_host(np.full(len(y), C), dtype))
-    return Place(xp, rung.device), rung.from_host(X, dtype), problem
+    place = Place(xp, rung.device)
+    problem = classification_at(place, 2.0 * y - 1, np.full(len(y), C))
+    return place, rung.from_host(X, problem.linear.dtype), problem
 
 
 @pytest.mark.parametrize("C", [0.1, 100.0])

@@ -11,10 +11,16 @@ import arraylearn as al
 from arraylearn.backend.dispatch import portable_only, use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.kernels import Gaussian, Linear
-from arraylearn.svm.kernel_matrix import KernelMatrix, KernelRows, product
 from arraylearn.svm.solvers import pairs_cpu
-from arraylearn.svm.solvers.decomposition import decompose, make_rows
-from arraylearn.svm.solvers.dual import classification_problem
+from arraylearn.svm.solvers.decomposition import decompose
+from arraylearn.svm.solvers.dual import (
+    KernelMatrix,
+    KernelRows,
+    Settings,
+    classification_at,
+    make_rows,
+    product,
+)
 from arraylearn.svm.solvers.pairs import (
     Block,
     choose_body,
@@ -25,7 +31,6 @@ from arraylearn.svm.solvers.pairs import (
     solve_block,
     solve_block_by_arrays,
 )
-from arraylearn.svm.solvers.stopping import Settings
 from tests.backends.assertions import assert_close
 
 
@@ -154,14 +159,11 @@ def test_a_projection_keeps_the_sum_and_the_box(rung, xp, dtype):
     )
 
 
-def problem_on(rung, n=500, bound=1.0, d=5, dtype=None):
-    X, y = make_classification(n, d, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
-    xp = rung.load()
-    place = Place(xp, rung.device)
-    dtype = getattr(xp, rung.float_dtypes[-1]) if dtype is None else dtype
-    sign = rung.from_host(2.0 * y - 1, dtype)
-    problem = classification_problem(xp, sign, rung.from_host(np.full(n, bound), dtype))
-    return X, y, place, rung.from_host(X, dtype), problem
+def problem_on(rung, n=500):
+    X, y = make_classification(n, 5, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
+    place = Place(rung.load(), rung.device)
+    problem = classification_at(place, 2.0 * y - 1, np.ones(n))
+    return X, y, place, rung.from_host(X, problem.linear.dtype), problem
 
 
 def assert_optimal(rung, X, y, solution, gram, bound, tol):
@@ -183,32 +185,32 @@ def assert_optimal(rung, X, y, solution, gram, bound, tol):
 @pytest.mark.parametrize("cache_rows", [400, 500])
 def test_decomposition(rung, cache_rows):
     X, y, place, x, problem = problem_on(rung)
-    matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
+    matrix = KernelMatrix(place, x, Gaussian(0.2))
     settings = Settings(tol=2e-3, cache_bytes=cache_rows * 500 * 4)
     rows = make_rows(matrix, 1.0, settings)
-    assert rows.n_slots == cache_rows
+    assert rows.n_kept == cache_rows
     solution = decompose(rows, problem, settings)
     assert_optimal(rung, X, y, solution, al.kernels.gram(X, kernel=Gaussian(0.2)), 1.0, 2e-3)
 
 
 def test_ring_recomputes_what_it_overwrites(rung, xp):
     X, _, place, x, _ = problem_on(rung, n=60)
-    rows = KernelRows(KernelMatrix(place, x, Linear().gram), x.dtype, 10)
+    rows = KernelRows(KernelMatrix(place, x, Linear()), x.dtype, 10)
     gram = X @ X.T
     rng = np.random.default_rng(0)
     for _ in range(20):
         wanted = rng.choice(60, rng.integers(1, 11), replace=False).tolist()
         columns = rung.from_host(np.arange(60))
-        assert_close(
-            rows.block(rows.fetch(wanted), columns), gram[wanted], dtype=x.dtype, rtol=1e-4, atol=1e-4
-        )
+        idx, kept = rows.fetch(wanted)
+        assert rung.to_host(idx).tolist() == wanted
+        assert_close(rows.block(kept, columns), gram[wanted], dtype=x.dtype, rtol=1e-4, atol=1e-4)
 
 
 def test_product_in_strips(rung, xp):
     X, _, place, x, _ = problem_on(rung, n=150)
     columns = np.arange(0, 150, 7)
     weights = np.random.default_rng(0).normal(size=columns.shape[0])
-    matrix = KernelMatrix(place, x, Linear().gram)
+    matrix = KernelMatrix(place, x, Linear())
     found = product(matrix, None, rung.from_host(columns), rung.from_host(weights, x.dtype))
     assert_close(found, X @ X[columns].T @ weights, dtype=x.dtype, rtol=1e-4, atol=1e-4)
 
@@ -216,7 +218,7 @@ def test_product_in_strips(rung, xp):
 @pytest.mark.rungs("syncs")
 def test_waits_per_outer_step(rung):
     _, _, place, x, problem = problem_on(rung)
-    matrix = KernelMatrix(place, x, Gaussian(0.2).gram)
+    matrix = KernelMatrix(place, x, Gaussian(0.2))
     outer = []
     settings = Settings(tol=2e-3, report=lambda *_: outer.append(rung.counts()["syncs"]))
     decompose(make_rows(matrix, 1.0, settings), problem, settings)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import arraylearn as al
-from arraylearn.svm.solvers.stopping import Settings, StallRule
+from arraylearn.svm.solvers.dual import Settings, StallRule
 from tests.backends import rungs
 from tests.svm.problems import two_class_data
 

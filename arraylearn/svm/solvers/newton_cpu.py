@@ -1,4 +1,4 @@
-"""The body of `smoothed` for CPUs: a NumPy loop that stops as soon as it may."""
+"""The body of `newton` for CPUs: a NumPy loop that stops as soon as it may."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import linalg
 
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import small_products
-from arraylearn.svm.solvers.smoothed import EMPTY, FLAT, NOISE, SmoothedPrimal
+from arraylearn.svm.solvers.newton import EMPTY, FLAT, NOISE, SmoothedPrimal
 
 __all__ = ["minimize"]
 
