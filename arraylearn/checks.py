@@ -1,4 +1,4 @@
-"""Checks of parameters: the error names the argument, the rule and what arrived."""
+"""Checks of parameters: the error names the argument, the rule and what arrived. Amounts given as shares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, Literal
 
-__all__ = ["check_choice", "check_flag", "check_integer", "check_number", "refuse"]
+__all__ = [
+    "check_choice",
+    "check_flag",
+    "check_integer",
+    "check_number",
+    "count_features",
+    "refuse",
+    "share_of",
+]
 
 Closed = Literal["both", "left", "right", "neither"]
 
@@ -74,3 +82,24 @@ def _interval(low: float, high: float, closed: Closed) -> str:
     if high < math.inf:
         parts.append(f"up to {high:g}" if closed in ("both", "right") else f"below {high:g}")
     return f" {' and '.join(parts)}" if parts else ""
+
+
+def share_of(amount: float, total: float) -> float:
+    """Read an amount below 1 as a share of the total."""
+    return amount * total if amount < 1 else float(amount)
+
+
+def count_features(max_features: Any, n_columns: int) -> int | None:
+    """Turn `max_features` into a number of columns; None for all."""
+    if max_features is None:
+        return None
+    named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
+    if isinstance(max_features, str) and max_features in named:
+        return max(1, int(named[max_features]))
+    is_number = isinstance(max_features, Real) and not isinstance(max_features, bool)
+    if is_number and isinstance(max_features, Integral) and int(max_features) >= 1:
+        return int(max_features)
+    if is_number and 0 < max_features <= 1:
+        return max(1, int(max_features * n_columns))
+    rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
+    raise refuse("max_features", rule, repr(max_features))

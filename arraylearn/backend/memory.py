@@ -19,7 +19,6 @@ from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import library_name
 
 __all__ = [
-    "KeptBuffers",
     "get_memory_budget",
     "is_out_of_memory",
     "row_chunks",
@@ -149,22 +148,6 @@ def scratch(xp: Namespace, shape: tuple[int, ...], dtype: Any, device: Device) -
         if 0 < n_bytes <= get_memory_budget() // 4 and (lent := _buffer.lend(n_bytes)) is not None:
             return lent.view(dtype).reshape(shape)
     return xp.empty(shape, dtype=dtype, device=device)
-
-
-class KeptBuffers:
-    """The buffers of a call that is repeated: made by the first one, and anew where their sizes change."""
-
-    def __init__(self) -> None:
-        self._sizes: tuple[int, ...] | None = None
-        self._buffers: tuple[Any, ...] = ()
-
-    def get(
-        self, sizes: tuple[int, ...], make: Callable[[tuple[int, ...]], tuple[Any, ...]]
-    ) -> tuple[Any, ...]:
-        """Return the buffers of these sizes, or let `make` make them."""
-        if self._sizes != sizes:
-            self._sizes, self._buffers = sizes, make(sizes)
-        return self._buffers
 
 
 class _Buffer:

@@ -12,8 +12,8 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.grow.binned_trees import BinnedTrees, join_trees, pack_binned
-from arraylearn.grow.columns import Binning
 from arraylearn.grow.trees import LEAF, Trees
+from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
 from arraylearn.walk.packed import PackedTrees, packed_at
 

@@ -15,11 +15,11 @@ from arraylearn.boosting.rounds import Boosting, BoostingRows, BoostingRule, Hol
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.binned_trees import join_trees, pack_binned
-from arraylearn.grow.columns import Binning, apply_binning, learn_binning, prepare_columns
-from arraylearn.grow.histograms.newton_trees import NewtonRule
+from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
 from arraylearn.grow.trees import Limits
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
+from arraylearn.table.binning import Binning, apply_binning, learn_binning
 from arraylearn.walk.packed import PackedTrees
 from arraylearn.weights import join_weights
 
@@ -200,8 +200,10 @@ class GradientBoostingClassifier(ArrayClassifier):
                 raise ValueError(
                     f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
                 )
-            names = getattr(self, "feature_names_in_", None)
-            trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
+            trend = None
+            if self.monotonic_cst is not None:
+                names = getattr(self, "feature_names_in_", None)
+                trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
             weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, place)
             binning = learn_binning(place, batch.table, self.max_bins)
             bins = apply_binning(place.xp, binning, batch.table)

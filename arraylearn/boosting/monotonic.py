@@ -18,8 +18,6 @@ def read_trend(
     `monotonic_cst` has a number for each column, or is a mapping from some of their `names`.
     """
     n_columns = len(schema.numeric_idx) + len(schema.nominal_idx)
-    if monotonic_cst is None:
-        return None
     if isinstance(monotonic_cst, Mapping):
         if names is None:
             raise ValueError("`monotonic_cst` may name columns where `X` does; got an array without names.")

@@ -21,9 +21,9 @@ from arraylearn.boosting.log_loss import (
     mean_log_loss,
     start_scores,
 )
-from arraylearn.grow.columns import Columns
 from arraylearn.grow.formulas import unpack
 from arraylearn.grow.histograms.newton_trees import (
+    Columns,
     NewtonRule,
     NewtonTree,
     PackedGradients,

@@ -15,16 +15,15 @@ from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads, map_apart
-from arraylearn.checks import check_integer
+from arraylearn.checks import check_integer, count_features
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.forest.bags import draw_bags, draw_columns
 from arraylearn.forest.grove import Grove, join_grove, pack_groves, share_sums
-from arraylearn.grow.columns import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
-from arraylearn.tree.settings import count_features
+from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.walk.leaves import find_leaves, sum_leaves
 from arraylearn.walk.packed import PackedTrees
 from arraylearn.weights import join_weights

@@ -12,11 +12,11 @@ from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
 from arraylearn.grow.binned_trees import BinnedTrees
-from arraylearn.grow.columns import Binning
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
+from arraylearn.table.binning import Binning
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 

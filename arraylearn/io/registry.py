@@ -19,7 +19,6 @@ from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
 from arraylearn.grow.binned_trees import BinnedTrees
-from arraylearn.grow.columns import Binning
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.nodes import Surrogates, Tree
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
@@ -36,6 +35,7 @@ from arraylearn.svm.machine import Machine
 from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema
+from arraylearn.table.binning import Binning
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size

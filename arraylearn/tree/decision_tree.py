@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.checks import count_features, share_of
 from arraylearn.grow.cut import collapse
 from arraylearn.grow.histograms.bin_finder import bin_rows
 from arraylearn.grow.nodes import Tree
@@ -19,7 +20,7 @@ from arraylearn.measures.formulas import Measure
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
-from arraylearn.tree.settings import check_settings, count_features, share_of
+from arraylearn.tree.settings import check_settings
 from arraylearn.weights import grid_weights, join_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]

@@ -1,15 +1,13 @@
-"""Checks of the parameters of a tree, and numbers of rows and columns from shares of them."""
+"""Checks of the parameters of a tree."""
 
 from __future__ import annotations
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.measures import MEASURES
 
-__all__ = ["check_settings", "count_features", "share_of"]
+__all__ = ["check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
@@ -45,24 +43,3 @@ def check_settings(estimator: Any) -> None:
     check_number("min_samples_split", estimator.min_samples_split, 0, closed="neither")
     check_number("min_samples_leaf", estimator.min_samples_leaf, 0, closed="neither")
     check_number("min_gain", estimator.min_gain)
-
-
-def share_of(amount: float, total: float) -> float:
-    """Read an amount below 1 as a share of the total."""
-    return amount * total if amount < 1 else float(amount)
-
-
-def count_features(max_features: Any, n_columns: int) -> int | None:
-    """Turn `max_features` into a number of columns; None for all."""
-    if max_features is None:
-        return None
-    named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
-    if isinstance(max_features, str) and max_features in named:
-        return max(1, int(named[max_features]))
-    is_number = isinstance(max_features, Real) and not isinstance(max_features, bool)
-    if is_number and isinstance(max_features, Integral) and int(max_features) >= 1:
-        return int(max_features)
-    if is_number and 0 < max_features <= 1:
-        return max(1, int(max_features * n_columns))
-    rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
-    raise refuse("max_features", rule, repr(max_features))

@@ -34,7 +34,7 @@ GENERIC = {
     ),
     "errors": "MemoryBudgetError warn_caller",
     "gpu.launch": "cuda_launcher CudaKernel Launch",
-    "memory": "get_memory_budget is_out_of_memory KeptBuffers row_chunks scratch with_smaller_chunks",
+    "memory": "get_memory_budget is_out_of_memory row_chunks scratch with_smaller_chunks",
     "namespace": (
         "accumulator_dtype as_float bring copy_together find_place from_host HOST is_array is_on_gpu "
         "is_on_host library_name locate move native_float Place read_flags read_together same_place "

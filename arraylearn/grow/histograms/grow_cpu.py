@@ -12,6 +12,7 @@ jobs::
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,23 +20,27 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host
 from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.threads import even_portions, free_threads, parallel_map, run_jobs
+from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map, run_jobs
+from arraylearn.grow.formulas import GRADIENT_BITS
 from arraylearn.grow.histograms import records_cpu as records
 from arraylearn.grow.histograms import rows_cpu
 from arraylearn.grow.histograms.best_cut_cpu import pass_bounds
 from arraylearn.grow.histograms.loop_cpu import grow
+from arraylearn.grow.histograms.newton_trees import Columns, NewtonRule, NewtonTree, PackedGradients
 from arraylearn.grow.histograms.records_cpu import (
+    NEWTON,
     NEWTON_BOUNDED,
     NONE,
     GrowthPlan,
     GrowthScratch,
+    Newton,
     NodeSlots,
     RowOrder,
 )
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
-__all__ = ["Buffers", "grow_tree", "make_buffers"]
+__all__ = ["Buffers", "grow_newton_tree", "grow_tree", "make_buffers"]
 
 # A job of more than this share of a thread's rows hands the children of its nodes back.
 _SHARE_OF_A_JOB = 4
@@ -133,6 +138,55 @@ def grow_tree(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host, sums: 
         _grow_in_threads(buffers, plan, ids, loads)
         order = buffers.gathered.order
     return _as_trees(nodes, plan, 2 * m + 1), order[:m]
+
+
+def grow_newton_tree(
+    columns: Columns,
+    gradients: PackedGradients,
+    rows: Any,
+    limits: Limits,
+    rule: NewtonRule,
+    is_used: Any,
+) -> NewtonTree:
+    """Grow a tree of Newton steps: see `arraylearn.grow.histograms.newton_trees`."""
+    (d, n), m = columns.bins.shape, rows.shape[0]
+    shift = int(gradients.shift[0])
+    ridge, least_side, smoothing = (float(x) for x in gradients.units[shift])
+    unit = 2.0 ** (shift - GRADIENT_BITS)
+    used = np.ones(d, dtype=bool) if is_used is None else is_used
+    use_missing = np.zeros(d, dtype=bool)
+    use_missing[list(columns.missing)] = True
+    use_missing &= used
+    plan = GrowthPlan(
+        criterion=NEWTON if rule.trend is None else NEWTON_BOUNDED,
+        n_bins=columns.n_bins,
+        n_numeric=columns.n_numeric,
+        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_leaves=limits.max_leaf_nodes or 0,
+        small=0,
+        keeps_rows=True,
+        has_missing=bool(use_missing.any()),
+        least_rows=max(2, math.ceil(2 * limits.min_samples_leaf)),
+        least_weight=2.0 * rule.min_child_hessian,
+        least_side=least_side,
+        min_gain=0.0,
+        newton=Newton(
+            unit=unit,
+            ridge=ridge,
+            smoothing=smoothing,
+            l2=float(rule.l2),
+            least_hessian=float(rule.min_child_hessian),
+            least_leaf=float(limits.min_samples_leaf),
+        ),
+        is_used=used,
+        use_missing=use_missing,
+        trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
+    )
+    buffers = columns.buffers.get((m, get_num_threads()), lambda: make_buffers(columns.bins, m, 1, plan))
+    packed = gradients.packed
+    total = packed.sum() if m == n else packed.take(rows).sum()
+    nodes, order = grow_tree(buffers, plan, rows, packed, total)
+    return NewtonTree(nodes, order, unit)
 
 
 def _begin(nodes: NodeSlots, node: int, first: int, size: int, sums: Host) -> None:

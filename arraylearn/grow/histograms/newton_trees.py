@@ -7,22 +7,56 @@ rows went left. The compiled body grows it in one call. Both give the same `Tree
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array
+from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import Place, from_host, to_host
-from arraylearn.backend.threads import get_num_threads
-from arraylearn.grow.columns import Columns
 from arraylearn.grow.formulas import GRADIENT_BITS, newton_gain, newton_value, unpack
-from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.histograms.gradient_splits import Constraint, GradientSplits, best_splits
 from arraylearn.grow.histograms.node_blocks import BlockSplits, block_histograms, split_blocks
 from arraylearn.grow.loop import grow_levels
 from arraylearn.grow.trees import LEAF, Cuts, Limits, TreeLevels, Trees, best_first
+from arraylearn.table.binning import Binning
 
-__all__ = ["NewtonRule", "NewtonTree", "PackedGradients", "divide_as", "grow_newton_tree", "side_values"]
+__all__ = [
+    "Columns",
+    "KeptBuffers",
+    "NewtonRule",
+    "NewtonTree",
+    "PackedGradients",
+    "divide_as",
+    "grow_newton_tree",
+    "prepare_columns",
+    "side_values",
+]
+
+
+class KeptBuffers:
+    """The buffers of trees that grow one after the other: made anew where their sizes change."""
+
+    def __init__(self) -> None:
+        self._sizes: tuple[int, ...] | None = None
+        self._buffers: Any = None
+
+    def get(self, sizes: tuple[int, ...], make: Callable[[], Any]) -> Any:
+        """Return the buffers of these sizes, or let `make` make them."""
+        if self._sizes != sizes:
+            self._sizes, self._buffers = sizes, make()
+        return self._buffers
+
+
+class Columns(NamedTuple):
+    """Binned training columns, numeric ones first."""
+
+    bins: Array  # (d, n) uint8
+    n_bins: int
+    n_numeric: int
+    missing: tuple[int, ...]  # the columns with missing values
+    buffers: KeptBuffers  # of compiled growth, from round to round
 
 
 class NewtonRule(NamedTuple):
@@ -65,6 +99,14 @@ class NewtonTree(NamedTuple):
     unit: float  # of the packed sums
 
 
+def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
+    """Make training columns of bins; the host waits to learn which columns have missing values."""
+    xp = place.xp
+    is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
+    missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
+    return Columns(bins, binning.n_bins, int(binning.edges.shape[0]), missing, KeptBuffers())
+
+
 def grow_newton_tree(
     place: Place,
     columns: Columns,
@@ -78,9 +120,10 @@ def grow_newton_tree(
 
     `is_used` (d,) marks the columns that may be split. `min_samples_leaf` counts rows of average hessian.
     """
-    body = choose_body(place, math.prod(columns.bins.shape))
-    if not isinstance(body, str):
-        return _grow_compiled(body, columns, gradients, rows, limits, rule, is_used)
+    if why_not_compiled(place, math.prod(columns.bins.shape)) is None:
+        from arraylearn.grow.histograms import grow_cpu
+
+        return grow_cpu.grow_newton_tree(columns, gradients, rows, limits, rule, is_used)
     program = _NewtonLevels(place, columns, gradients, rows, limits, rule, is_used)
     grow_levels(program, program.first_level())
     return program.finish()
@@ -119,62 +162,6 @@ def _describe(
         low = np.where((feature < columns.n_numeric) & ~is_left, low, -1)
     starts, sizes = rows.tolist()
     return BlockSplits(starts, sizes, feature.tolist(), low.tolist(), sets)
-
-
-# ---- the compiled body
-
-
-def _grow_compiled(
-    body: Any,
-    columns: Columns,
-    gradients: PackedGradients,
-    rows: Any,
-    limits: Limits,
-    rule: NewtonRule,
-    is_used: Any,
-) -> NewtonTree:
-    from arraylearn.grow.histograms.records_cpu import NEWTON, NEWTON_BOUNDED, GrowthPlan, Newton
-
-    (d, n), m = columns.bins.shape, rows.shape[0]
-    shift = int(gradients.shift[0])
-    ridge, least_side, smoothing = (float(x) for x in gradients.units[shift])
-    unit = 2.0 ** (shift - GRADIENT_BITS)
-    used = np.ones(d, dtype=bool) if is_used is None else is_used
-    use_missing = np.zeros(d, dtype=bool)
-    use_missing[list(columns.missing)] = True
-    use_missing &= used
-    plan = GrowthPlan(
-        criterion=NEWTON if rule.trend is None else NEWTON_BOUNDED,
-        n_bins=columns.n_bins,
-        n_numeric=columns.n_numeric,
-        max_depth=-1 if limits.max_depth is None else limits.max_depth,
-        max_leaves=limits.max_leaf_nodes or 0,
-        small=0,
-        keeps_rows=True,
-        has_missing=bool(use_missing.any()),
-        least_rows=max(2, math.ceil(2 * limits.min_samples_leaf)),
-        least_weight=2.0 * rule.min_child_hessian,
-        least_side=least_side,
-        min_gain=0.0,
-        newton=Newton(
-            unit=unit,
-            ridge=ridge,
-            smoothing=smoothing,
-            l2=float(rule.l2),
-            least_hessian=float(rule.min_child_hessian),
-            least_leaf=float(limits.min_samples_leaf),
-        ),
-        is_used=used,
-        use_missing=use_missing,
-        trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
-    )
-    buffers = columns.buffers.get(
-        (m, get_num_threads()), lambda _: body.make_buffers(columns.bins, m, 1, plan)
-    )
-    packed = gradients.packed
-    total = packed.sum() if m == n else packed.take(rows).sum()
-    nodes, order = body.grow_tree(buffers, plan, rows, packed, total)
-    return NewtonTree(nodes, order, unit)
 
 
 # ---- the array program
