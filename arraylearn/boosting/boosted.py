@@ -11,15 +11,15 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
-from arraylearn.grow.binned_trees import BinnedTrees, join_trees, pack_binned
-from arraylearn.grow.trees import LEAF, Trees
+from arraylearn.grow.trees import LEAF, Trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
-from arraylearn.walk.packed import PackedTrees, packed_at
+from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees, packed_at
 
 __all__ = [
     "Boosted",
     "first_rounds",
+    "join_values",
     "pack_grown",
     "probabilities",
     "sum_gains",
@@ -32,10 +32,16 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    trees: BinnedTrees  # round after round, k trees each
+    trees: BinaryNodes  # over bins, round after round, k trees each
+    value: Array  # (m,) int32: what each leaf adds to a score, in units of 2**-SCORE_BITS
 
 
-def first_rounds(trees: BinnedTrees, rounds: slice, n_outputs: int) -> BinnedTrees:
+def join_values(place: Place, trees: Sequence[Trees]) -> Array:
+    """Return the values of the nodes of `join_trees`."""
+    return from_host(np.concat([tree.value for tree in trees]), place, place.xp.int32)
+
+
+def first_rounds(trees: BinaryNodes, rounds: slice, n_outputs: int) -> BinaryNodes:
     """Return the trees of some rounds; their nodes stay where they are."""
     return trees._replace(root=trees.root[rounds.start * n_outputs : rounds.stop * n_outputs])
 
@@ -49,8 +55,8 @@ def pack_grown(
     place: Place, trees: Sequence[Trees], n_features: int, n_numeric: int, n_bins: int
 ) -> tuple[PackedTrees, Array]:
     """Return trees for walks at a place, and the values of their nodes."""
-    joined = join_trees(HOST, trees, n_numeric, n_bins)
-    return packed_at(place, pack_binned(HOST.xp, joined, n_features)), from_host(joined.value, place)
+    packed = pack_trees(HOST.xp, join_trees(HOST, trees, n_numeric, n_bins), n_features, n_bins)
+    return packed_at(place, packed), join_values(place, trees)
 
 
 def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:

@@ -10,8 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.grow.binned_trees import BinnedTrees, join_trees
-from arraylearn.grow.trees import LEAF, Trees
+from arraylearn.grow.trees import LEAF, Trees, join_trees
 from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees
 
 __all__ = ["Grove", "join_grove", "pack_groves", "share_sums"]
@@ -23,7 +22,7 @@ _SHARE_BITS = 20
 class Grove(NamedTuple):
     """Trees that grew together."""
 
-    trees: BinnedTrees
+    trees: BinaryNodes  # over bins
     shares: Array  # (m, c) int32: class shares of each node in units of 2**-20
     gains: Array  # (d,) float: decrease of the impurity by column, on the host
 
@@ -51,19 +50,20 @@ def join_grove(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:
     return Grove(join_trees(place, parts, d, n_bins), shares, gains)
 
 
-def pack_groves(xp: Namespace, groves: Sequence[Grove], n_features: int) -> tuple[PackedTrees, Array]:
+def pack_groves(
+    xp: Namespace, groves: Sequence[Grove], n_features: int, n_bins: int
+) -> tuple[PackedTrees, Array]:
     """Return the trees of all groves for walks, and the class shares of their nodes."""
-    lefts, roots, first = [], [], 0
+    children, roots, first = [], [], 0
     for grove in groves:
-        lefts.append(grove.trees.left + first)
+        children.append(grove.trees.child + first)
         roots.append(grove.trees.root + first)
-        first += int(grove.trees.left.shape[0])
+        first += int(grove.trees.child.shape[0])
     nodes = BinaryNodes(
         xp.concat([grove.trees.feature for grove in groves]),
-        xp.concat([grove.trees.threshold for grove in groves]),
-        xp.concat(lefts),
+        xp.concat([grove.trees.cut for grove in groves]),
+        xp.concat(children),
         xp.concat(roots),
         max(grove.trees.depth for grove in groves),
     )
-    packed = pack_trees(xp, nodes, n_features, int(groves[0].trees.goes_right.shape[1]))
-    return packed, xp.concat([grove.shares for grove in groves])
+    return pack_trees(xp, nodes, n_features, n_bins), xp.concat([grove.shares for grove in groves])

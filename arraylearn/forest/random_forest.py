@@ -231,9 +231,9 @@ class RandomForestClassifier(ArrayClassifier):
         """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""
         n, n_classes = labels.codes.shape[0], len(self.classes_)
         sums = np.zeros((n, n_classes), dtype=np.int64)
-        generators = spawn(self.seed_, self.n_trees_)
+        generators, n_bins = spawn(self.seed_, self.n_trees_), self.model_.binning.n_bins
         for grove in self.model_.groves:
-            packed, _ = pack_groves(place.xp, [grove], self.n_features_in_)
+            packed, _ = pack_groves(place.xp, [grove], self.n_features_in_, n_bins)
             shares = to_host(grove.shares)
             n_trees = grove.trees.root.shape[0]
             own, generators = generators[:n_trees], generators[n_trees:]
@@ -298,7 +298,8 @@ class RandomForestClassifier(ArrayClassifier):
         """Return the trees in the form of predictions, and the class shares of their nodes."""
 
         def pack() -> tuple[PackedTrees, Array]:
-            return pack_groves(place.xp, self._model_at(place).groves, self.n_features_in_)
+            model: Forest = self._model_at(place)
+            return pack_groves(place.xp, model.groves, self.n_features_in_, model.binning.n_bins)
 
         packed: tuple[PackedTrees, Array] = self._prepared_at(place, "packed", pack)
         return packed

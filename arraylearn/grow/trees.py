@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LEAF", "Cuts", "GrowthLimits", "Limits", "TreeLevels", "Trees", "best_first"]
+from arraylearn.backend.namespace import Place, from_host
+from arraylearn.walk.packed import BinaryNodes
+
+__all__ = ["LEAF", "Cuts", "GrowthLimits", "Limits", "TreeLevels", "Trees", "best_first", "join_trees"]
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
@@ -164,3 +168,39 @@ def best_first(gain: Any, first_child: Any, max_leaf_nodes: int) -> set[int]:
             if gains[child] > 0:
                 heapq.heappush(heap, (-gains[child], next(numbers), child))
     return chosen
+
+
+def join_trees(place: Place, parts: Sequence[Trees], n_numeric: int, n_bins: int) -> BinaryNodes:
+    """Write grown trees over bins side by side into arrays at `place`.
+
+    Columns from `n_numeric` on are nominal where trees have sets.
+    """
+    xp = place.xp
+    sizes = np.asarray([part.feature.shape[0] for part in parts])
+    firsts = np.cumulative_sum(sizes) - sizes
+
+    def join(name: str) -> Any:
+        fields = [getattr(part, name) for part in parts]
+        return None if fields[0] is None else np.concat(fields)
+
+    feature, first_child, n = join("feature"), join("first_child"), int(sizes.sum())
+    missing_right, sets, subset = join("missing_right"), join("sets"), None
+    is_leaf = first_child == LEAF
+    # a leaf is its own child; no bin is above its cut
+    child = np.where(is_leaf, np.arange(n), first_child + np.repeat(firsts, sizes))
+    roots = np.concat([part.roots + first for part, first in zip(parts, firsts, strict=True)])
+    if sets is not None:
+        nominal = np.nonzero(~is_leaf & (feature >= n_numeric))[0]
+        subset = np.full(n, -1)
+        subset[nominal] = np.arange(nominal.shape[0])
+        sets = sets[nominal] > 0
+    return BinaryNodes(
+        from_host(np.where(is_leaf, 0, feature), place, xp.int32),
+        from_host(np.where(is_leaf, n_bins, join("low")), place, xp.int32),
+        from_host(child, place, xp.int32),
+        from_host(roots, place, xp.int32),
+        max(int(np.max(part.depth)) for part in parts),
+        None if missing_right is None else from_host(missing_right & ~is_leaf, place),
+        None if subset is None else from_host(subset, place, xp.int32),
+        None if sets is None else from_host(sets, place),
+    )

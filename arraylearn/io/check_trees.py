@@ -11,7 +11,6 @@ from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
-from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
 from arraylearn.io.check_table import check_classifier
@@ -19,6 +18,7 @@ from arraylearn.io.fields import Fields
 from arraylearn.table.binning import Binning
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
+from arraylearn.walk.packed import BinaryNodes
 
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 
@@ -197,11 +197,12 @@ def _check_groves(fields: Fields) -> None:
 
 
 def _check_grove(fields: Fields) -> None:
-    trees = fields.part("trees", BinnedTrees, _check_binned_trees)
+    trees = fields.part("trees", BinaryNodes, _check_binary_nodes)
     fields.sizes["m"] = trees.feature.shape[0]
     fields.array("shares", "int32", "m k", low=0, high=_FULL_SHARE)
     fields.array("gains", "float64", "d")
-    fields.refuse("forests must have no subsets", unless=trees.goes_right.shape[0] == 0)
+    is_plain = trees.missing_right is None and trees.subset is None and trees.goes_right is None
+    fields.refuse("forests must have thresholds alone", unless=is_plain)
 
 
 def check_boosting(fields: Fields) -> None:
@@ -223,7 +224,9 @@ def check_boosting(fields: Fields) -> None:
 def _check_boosted(fields: Fields) -> None:
     _take_binning(fields)
     fields.array("start", "int32", "o")
-    fields.part("trees", BinnedTrees, _check_binned_trees)
+    trees = fields.part("trees", BinaryNodes, _check_binary_nodes)
+    fields.sizes["m"] = trees.feature.shape[0]
+    fields.array("value", "int32", "m")
 
 
 def _take_binning(fields: Fields) -> None:
@@ -242,32 +245,31 @@ def _check_binning(fields: Fields) -> None:
     fields.array("category_bin", "int32", "d_nominal w", low=0, high=n_bins - 1)
 
 
-def _check_binned_trees(fields: Fields) -> None:
+def _check_binary_nodes(fields: Fields) -> None:
     """Every tree has its nodes behind its root, each with one parent; a leaf is its own child."""
     feature = fields.array("feature", "int32", "m", low=0, high=fields.sizes["d"] - 1)
     n_nodes = feature.shape[0]
-    fields.array("threshold", "int32", "m", low=0, high=fields.sizes["b"])
-    fields.array("is_missing_right", "bool", "m")
-    goes_right = fields.array("goes_right", "bool", "s b")
-    fields.array("subset", "int32", "m", low=-1, high=goes_right.shape[0] - 1)
-    fields.array("value", "int32", "m")
-    left = fields.array("left", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
-    right = fields.array("right", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
+    fields.array("cut", "int32", "m", low=0, high=fields.sizes["b"])
+    fields.optional_array("missing_right", "bool", "m")
+    goes_right = fields.optional_array("goes_right", "bool", "s b")
+    n_subsets = 0 if goes_right is None else goes_right.shape[0]
+    subset = fields.optional_array("subset", "int32", "m", low=-1, high=n_subsets - 1)
+    fields.refuse("subsets must come with their bins", unless=(subset is None) == (goes_right is None))
+    left = fields.array("child", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
     root = fields.array("root", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
     fields.refuse("there must be nodes", unless=n_nodes and root.shape[0])
     here = np.arange(n_nodes)
     is_leaf = left == here
     inner = here[~is_leaf]
-    fields.refuse("children must stand side by side", unless=(right == left + ~is_leaf).all())
     fields.refuse(
         "children must stand behind their parents",
-        unless=(left[inner] > inner).all() and (right[inner] > inner).all(),
+        unless=(left[inner] > inner).all() and (left[inner] < n_nodes - 1).all(),
     )
     fields.refuse("roots must ascend from the first node", unless=root[0] == 0 and (np.diff(root) > 0).all())
     parent = here.copy()
     parent[left[inner]] = inner
-    parent[right[inner]] = inner
-    n_parents = np.bincount(np.concatenate((left[inner], right[inner], root)), minlength=n_nodes)
+    parent[left[inner] + 1] = inner
+    n_parents = np.bincount(np.concatenate((left[inner], left[inner] + 1, root)), minlength=n_nodes)
     fields.refuse("every node must have one parent or be a root", unless=(n_parents == 1).all())
     tree = np.searchsorted(root, here, side="right")
     fields.refuse("trees must not share nodes", unless=(tree[parent] == tree).all())

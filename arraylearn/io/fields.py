@@ -163,6 +163,14 @@ class Fields:
             self._bound(name, array, low, high, is_finite)
         return array
 
+    def optional_array(
+        self, name: str, dtype: str, shape: str, *, low: float | None = None, high: float | None = None
+    ) -> Any:
+        """Return an array as `array` does, or None where the field is None."""
+        if self._values.get(name, "") is None:
+            return self.take(name, lambda value: value is None, "null")
+        return self.array(name, dtype, shape, low=low, high=high)
+
     def _match(self, name: str, shape: tuple[int, ...], shapes: tuple[str, ...]) -> None:
         for wanted in shapes[:-1]:
             letters = wanted.split()

@@ -29,7 +29,7 @@ from arraylearn.io.registry import ESTIMATOR_TAGS
 
 __all__ = ["load", "save"]
 
-_FORMAT = 2
+_FORMAT = 3
 # A file may ask for so many times its own size of memory, and as much more as a small model needs.
 _MOST_TIMES, _SPARE_BYTES = 8, 1 << 25
 # Bytes of a Python object for each character that begins one in JSON: lists and objects, texts, other items.

@@ -18,7 +18,6 @@ from arraylearn.boosting.boosted import Boosted
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
-from arraylearn.grow.binned_trees import BinnedTrees
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.nodes import Surrogates, Tree
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
@@ -39,6 +38,7 @@ from arraylearn.table.binning import Binning
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
+from arraylearn.walk.packed import BinaryNodes
 
 __all__ = ["ESTIMATORS", "ESTIMATOR_TAGS", "RECORDS", "RECORD_TAGS", "check_estimator"]
 
@@ -64,7 +64,7 @@ ESTIMATORS: dict[str, tuple[type, Check]] = {
 # tag -> record; each is checked as a part of the estimator that holds it
 RECORDS: dict[str, type] = {
     "alpha_choice": AlphaChoice,
-    "binned_trees": BinnedTrees,
+    "binary_nodes": BinaryNodes,
     "binning": Binning,
     "boosted": Boosted,
     "clouds_report": CloudsReport,

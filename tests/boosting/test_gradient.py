@@ -122,7 +122,7 @@ def test_one_split_by_hand(l2, leaf):
     model.fit(X, y)
     # p = 1/2: each side has G = +-1, H = 1/2, so the leaves are -+ 0.1 * 1 / (0.5 + l2)
     np.testing.assert_allclose(model.decision_function(X), [-leaf, -leaf, leaf, leaf], atol=1e-5)
-    assert float(model.model_.binning.edges[0, int(model.model_.trees.threshold[0])]) == 1.5
+    assert float(model.model_.binning.edges[0, int(model.model_.trees.cut[0])]) == 1.5
     np.testing.assert_allclose(model.feature_importances_, [1.0])
 
 
@@ -308,7 +308,7 @@ def test_limits_of_trees():
     X, y = stripes(500)
     model = al.GradientBoostingClassifier(n_estimators=3, max_depth=None, max_leaf_nodes=5).fit(X, y)
     trees = model.model_.trees
-    assert (trees.left == np.arange(trees.left.shape[0])).sum() == 15
+    assert (trees.child == np.arange(trees.child.shape[0])).sum() == 15
     heavy = al.GradientBoostingClassifier(n_estimators=1, min_child_hessian=1e6).fit(X, y)
     assert heavy.model_.trees.depth == 0
     np.testing.assert_allclose(heavy.predict_proba(X)[:, 1], y.mean(), atol=1e-5)

@@ -134,13 +134,12 @@ def _binned(trees: Any, binning: Any, model: Any, leaf: Callable[[int], str]) ->
     columns = [*schema.numeric_idx, *schema.nominal_idx]
     n_numeric, last = len(schema.numeric_idx), binning.n_bins - 1
     edges = np.asarray(binning.edges, dtype=np.float64)
-    feature, cut, left, right, subset, missing = (
-        getattr(trees, name).tolist()
-        for name in ("feature", "threshold", "left", "right", "subset", "is_missing_right")
-    )
+    feature, cut, left = (getattr(trees, name).tolist() for name in ("feature", "cut", "child"))
+    subset = [-1] * len(feature) if trees.subset is None else trees.subset.tolist()
+    missing = [True] * len(feature) if trees.missing_right is None else trees.missing_right.tolist()
 
     def children(node: int) -> list[int]:
-        return [] if left[node] == node else [left[node], right[node]]
+        return [] if left[node] == node else [left[node], left[node] + 1]
 
     def goes_right(node: int, bin_of: int) -> int:
         if subset[node] >= 0:
@@ -177,7 +176,7 @@ def _forest(model: Any) -> Iterator[str]:
 def _boosting(model: Any) -> Iterator[str]:
     found = model.model_
     yield f"start {_bits(np.asarray(found.start) * _LEAF_UNIT)}"
-    value = np.asarray(found.trees.value) * _LEAF_UNIT
+    value = np.asarray(found.value) * _LEAF_UNIT
     yield from _binned(found.trees, found.binning, model, lambda node: f"leaf | {_bits([value[node]])}")
     yield f"rounds {model.n_iter_} of {model.n_trees_per_iteration_}"
 

@@ -223,7 +223,7 @@ def test_limits():
     X, y = stripes(400)
     assert small(max_depth=2).fit(X, y).model_.groves[0].trees.depth == 2
     (grove,) = small(n_estimators=1, min_samples_leaf=40, bootstrap=False).fit(X, y).model_.groves
-    is_leaf = grove.trees.left == grove.trees.right
+    is_leaf = grove.trees.child == np.arange(grove.trees.child.shape[0])
     assert 2 < is_leaf.sum() <= 10
 
 

@@ -34,7 +34,7 @@ def test_mutated_files_are_harmless(tmp_path):
 )
 def test_headers_that_swell_are_refused_within_the_memory_of_a_model(text, tmp_path):
     """Each would take more than ten times the file and 64 MB."""
-    header = f'{{"format": 2, "written_by": {{}}, "model": {text}}}'
+    header = f'{{"format": 3, "written_by": {{}}, "model": {text}}}'
     save_file({}, tmp_path / "m", metadata={"arraylearn": header, "sha256": _digest(header, {})})
     np.savez(tmp_path / "probe.npz", X=np.zeros((1, 1)))
     worker = Worker()

@@ -237,7 +237,7 @@ def test_files_of_others_are_refused(tmp_path):
 def test_another_format_is_refused_with_both_numbers(number, remedy, tree_file):
     rewrite(tree_file, lambda about, arrays: about.update(format=number))
     with pytest.raises(
-        ValueError, match=f"has format {number}, and this version .* reads format 2. {remedy}"
+        ValueError, match=f"has format {number}, and this version .* reads format 3. {remedy}"
     ):
         al.load(tree_file)
 
@@ -330,10 +330,10 @@ def test_unsound_trees_are_refused(change, message, tree_file):
     ("text", "message"),
     [
         ("[" * 100_000 + "]" * 100_000, "recursion"),
-        ('{"format": 2, "model": [' + "[]," * 2_000_000 + "[]]}", "would take more memory"),
-        ('{"format": 2, "model": {"values": ["a"], "dtype": "<U999999999", "shape": [1]}}', "texts of up to"),
-        ('{"format": 2, "model": NaN}', "its header holds NaN"),
-        ('{"format": 2, "model": {"tuple": []}}', "it holds no estimator"),
+        ('{"format": 3, "model": [' + "[]," * 2_000_000 + "[]]}", "would take more memory"),
+        ('{"format": 3, "model": {"values": ["a"], "dtype": "<U999999999", "shape": [1]}}', "texts of up to"),
+        ('{"format": 3, "model": NaN}', "its header holds NaN"),
+        ('{"format": 3, "model": {"tuple": []}}', "it holds no estimator"),
         ('{"format": "2"}', "it has no format"),
     ],
     ids=["deep", "bomb", "text", "constant", "tuple", "format"],
