@@ -35,9 +35,7 @@ IMPURITY_OF = {
     "accuracy": "error",
     "entropy": "entropy",
     "error": "error",
-    "error_gain": "error",
     "gain_ratio": "entropy",
-    "information_gain": "entropy",
     "symmetric_gain_ratio": "entropy",
     "symmetric_gain_ratio_sum": "entropy",
 }
@@ -72,7 +70,7 @@ class SplitRule(NamedTuple):
     @property
     def threshold_measure(self) -> Measure:
         """What chooses among the thresholds of one column."""
-        return MEASURES["information_gain"] if self.penalize_thresholds else self.judge
+        return MEASURES["entropy"] if self.penalize_thresholds else self.judge
 
     @property
     def impurity(self) -> Measure:
@@ -93,7 +91,7 @@ class SplitCandidates(NamedTuple):
 
 def is_gini(rule: SplitRule) -> bool:
     """Whether the Gini gain is asked for, and nothing besides."""
-    return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
+    return rule.measure == "gini" and not rule.penalize_thresholds
 
 
 def is_scale_free(rule: SplitRule) -> bool:
@@ -139,7 +137,7 @@ def judge(
     if not (rule.penalize_thresholds or rule.require_average_gain):
         gain = score = rule.judge(xp, counts) * fraction
     else:
-        gain = MEASURES["information_gain"](xp, counts) * fraction
+        gain = MEASURES["entropy"](xp, counts) * fraction
         if n_thresholds is not None:
             tried = xp.where(n_thresholds > 1, n_thresholds, 1.0)
             gain = gain - xp.log2(tried) / xp.where(total > 0, total, 1.0)
