@@ -34,7 +34,7 @@ from arraylearn.grow.rows import (
 )
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
 from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
-from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns
+from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, prepare_rule
 from arraylearn.table import Table
 
 __all__ = ["Finder", "grow", "grow_binned", "grow_clouds", "grow_exact"]
@@ -56,6 +56,7 @@ class Finder(Protocol):
     """Finds thresholds: `ExactFinder`, `BinnedFinder`."""
 
     rows: Rows
+    rule: SplitRule
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best threshold of every column in every node."""
@@ -95,7 +96,10 @@ def grow(
     generator : numpy.random.Generator, optional
         Draws the columns of each node where ``limits.max_features`` is set.
     """
-    builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
+    counts = _root_counts(place, finder.rows)
+    stays_integral = not _is_float(finder.rows) and not (rule.missing == "fractional" and finder.rows.has_missing)
+    finder.rule = rule = prepare_rule(place, rule, counts, is_integral=stays_integral)
+    builder = Builder(finder.rows, rule, limits, counts)
     level = _first_level(place, finder.rows, builder, lists)
     while level is not None:
         if (rest := finder.finish(level, limits)) is not None:
