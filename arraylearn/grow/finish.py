@@ -12,6 +12,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.compiling import is_worth_compiling
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.builder import Limits
+from arraylearn.grow.criteria import MOST_COUNTED
 from arraylearn.grow.histograms.choose import choose_body
 from arraylearn.grow.rows import Level, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
@@ -19,6 +20,13 @@ from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
 from arraylearn.grow.trees import GrowthLimits, Trees
 
 __all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
+
+
+# Why `SplitRule.exact` is None.
+_NOT_EXACT = (
+    "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or logarithms "
+    f"of weights beyond {MOST_COUNTED:,}"
+)
 
 
 class Rest(NamedTuple):
@@ -33,8 +41,8 @@ def choose_lists_body(
 ) -> Callable[..., Trees] | str:
     """Return the body that grows what is below presorted lists, or why the array program does."""
     d, n = rows.columns.shape
-    if not is_gini(rule) or rule.require_average_gain:
-        return "a criterion other than the Gini gain"
+    if rule.exact is None:
+        return _NOT_EXACT
     if rows.n_values or d == 0:
         return "nominal columns"
     if limits.max_leaf_nodes is not None:
@@ -67,10 +75,10 @@ def finish_lists(
     body = choose_lists_body(place, rows, level, rule, limits)
     if isinstance(body, str):
         return None
-    if level.weights is not None or rows.has_missing_numbers:
+    if level.weights is not None or rows.has_missing_numbers or not is_gini(rule):
         least = max(1, math.ceil(rule.enough))
     given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
-    nodes = body(SortedRows(*given), level.starts, level.counts_on, _growth(level, limits, least))
+    nodes = body(SortedRows(*given), level.starts, level.counts_on, _growth(level, limits, least), rule.exact)
     low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 

@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import Limits, NextLevel
 from arraylearn.grow.finish import Rest, finish_bins
-from arraylearn.grow.gini import gini_gains
+from arraylearn.grow.criteria import gini_gains
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, known_thresholds

@@ -15,7 +15,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, part
 from arraylearn.backend.cpu.unsigned import index, signed
 from arraylearn.grow import formulas
-from arraylearn.grow.gini import FEW_CLASSES
+from arraylearn.grow.criteria import FEW_CLASSES
 
 __all__ = [
     "BEFORE",
@@ -50,10 +50,13 @@ class ListData(NamedTuple):
     lists: Host  # (d, m) uint32 row ids, divided in place
     columns: Host  # (d, n) float
     borders: Host  # (3,) uint32: rows below borders[k] have class k or less
-    class_of: Host  # (n,) where there are more than four classes
+    class_of: Host  # (n,) where there are more than four classes, or the criterion is not Gini's
     weights: Host  # (n,) int64; nothing where every row weighs 1
     has_missing: bool  # then the side of the missing values is learned
     allowed: Host  # (d, k) bool: the lists that may split each job; nothing: all may
+    criterion: int  # see `formulas.GINI`
+    logs: Host  # (w,) int64: `LogTable`, where the criterion takes logarithms
+    unit: float  # of `logs`
 
 
 class ScanBuffers(NamedTuple):
@@ -65,7 +68,9 @@ class ScanBuffers(NamedTuple):
     running: Host  # (5, STRIDE) float64: 0, the weight below each border, the weight of all
     amounts: Host  # (STRIDE,) int64
     squares: Host  # (2, STRIDE) int64
-    sums: Host  # (3, c) int64
+    sums: Host  # (4, c) int64: see `BEFORE`; the last at any position
+    ints: Host  # (2, STRIDE + 1) int64: two sums at each position, and after the last one
+    shares: Host  # (c + 1,) float64: 1 / weight of each class, and their sum
 
 
 class Span(NamedTuple):
@@ -76,20 +81,21 @@ class Span(NamedTuple):
     total: Int  # weight of the node
     least: int
     is_closed: bool  # whether the last position is a candidate: missing rows are on the right
+    top: float  # the score to exceed
 
 
 @part
 def scan_borders(
-    rows: Host, values: Host, data: ListData, span: Span, counts: Host, top: float, buffers: ScanBuffers
+    rows: Host, values: Host, data: ListData, span: Span, counts: Host, buffers: ScanBuffers
 ) -> Any:
-    """Return the best score above `top` of up to four classes and its position, -1 if there is none.
+    """Return the best score above ``span.top`` of up to four classes and its position, -1 if there is none.
 
     With l of the first m rows in a class, and L of all M, the surplus of the class is M l - m L.
     """
     n_classes, running, held = counts.shape[0], buffers.running, buffers.sums[HERE]
     before, side, amounts = buffers.sums[BEFORE], buffers.sums[SIDE], buffers.amounts
     is_weighted, n_borders = data.weights.shape[0] > 0, n_classes - 1
-    total, least, best, at = float(span.total), span.least, -1.0, -1
+    total, least, best, at, top = float(span.total), span.least, -1.0, -1, span.top
     share_0, share_1, share_2 = float(counts[0]), float(counts[1]), 0.0
     if n_classes > 2:
         share_2 = float(counts[2])
@@ -192,7 +198,7 @@ def scan_borders(
 
 @part
 def scan_classes(
-    rows: Host, values: Host, data: ListData, span: Span, counts: Host, top: float, buffers: ScanBuffers
+    rows: Host, values: Host, data: ListData, span: Span, counts: Host, buffers: ScanBuffers
 ) -> Any:
     """Return what `scan_borders` does for more than four classes.
 
@@ -206,7 +212,7 @@ def scan_classes(
         data.class_of,
     )
     is_weighted, total, least, best, at = data.weights.shape[0] > 0, float(span.total), span.least, -1.0, -1
-    weight, on_left, on_right = np.int64(0), np.int64(0), np.int64(0)
+    weight, on_left, on_right, top = np.int64(0), np.int64(0), np.int64(0), span.top
     for k in range(n_classes):
         here[k] = before[k]
         weight += before[k]
