@@ -314,6 +314,8 @@ def _grow_whole(
         ),
         is_used=used,
         use_missing=use_missing,
+        logs=np.zeros(1, dtype=np.int64),
+        log_unit=1.0,
         trend=np.asarray(limits.trend or np.zeros(d), dtype=np.int8),
     )
     buffers = columns.buffers.get(

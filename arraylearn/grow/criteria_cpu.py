@@ -10,7 +10,7 @@ from arraylearn.backend.cpu.jit import Host, Int, part
 from arraylearn.grow import formulas
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
 
-__all__ = ["NodeTerms", "describe_node", "score_by_logs", "score_majority", "score_sides"]
+__all__ = ["NodeTerms", "describe_node", "score_by_logs", "score_majority", "score_sides", "score_two_by_chi2"]
 
 _majority_score = part(formulas.majority_score)
 _chi2_part = part(formulas.chi2_part)
@@ -77,3 +77,12 @@ def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left
         most_left = left[c] if left[c] > most_left else most_left
         most_right = sums[c] - left[c] if sums[c] - left[c] > most_right else most_right
     return score_majority(terms, most_left + most_right)
+
+
+@part
+def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Any:
+    """Score two classes by chi2: `zero` and `one` of `zeros` and `ones`, all above 0, are left; in float32."""
+    n_near, n_far = np.float64(zero + one), np.float64(zeros + ones - zero - one)
+    parts = _chi2_part(np.float64(zero), np.float64(zeros - zero), n_near, n_far)
+    parts += _chi2_part(np.float64(one), np.float64(ones - one), n_near, n_far)
+    return np.float64(np.float32(_gini_surplus(parts, n_near, n_far)))

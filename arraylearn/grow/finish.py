@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRow
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
 from arraylearn.grow.trees import GrowthLimits, Trees
 
-__all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
+__all__ = ["Rest", "choose_bins_body", "choose_lists_body", "finish_bins", "finish_lists"]
 
 
 # Why `SplitRule.exact` is None.
@@ -40,29 +41,15 @@ def choose_lists_body(
     place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
 ) -> Callable[..., Trees] | str:
     """Return the body that grows what is below presorted lists, or why the array program does."""
-    d, n = rows.columns.shape
-    if rule.exact is None:
-        return _NOT_EXACT
-    if rows.n_values or d == 0:
-        return "nominal columns"
-    if limits.max_leaf_nodes is not None:
-        return "a limit on the leaves"
-    if limits.max_features is not None and limits.max_features < d:
-        return "columns drawn in each node"
-    if rule.missing == "surrogate" and rule.n_surrogates > 0:
-        return "surrogates"
-    if level.source is not None or (rows.has_missing_numbers and rule.missing != "direction"):
+    reason = _why_not_at_once(rows, level, rule, limits)
+    if reason is not None:
+        return reason
+    if rows.has_missing_numbers and rule.missing != "direction":
         return "missing values whose side is not learned"
-    if rule.scale_least and (level.weights is not None or rows.has_missing_numbers):
-        return "a least weight of each node"
     if place.library != "numpy":
         return "not on a CPU of NumPy"
     if not is_worth_compiling(level.lists.size + rows.columns.size):
         return "few values, or nothing is to be compiled"
-    if level.weights is not None and level.weights.dtype != np.int64:
-        return "weights that are no integers"
-    if n >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
-        return "sums beyond 64 bits"
     from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
 
     return grow_lists
@@ -94,33 +81,62 @@ def finish_bins(
     values: Array | None,
 ) -> Rest | None:
     """Do what `finish_lists` does for rows of bins, which stand for `values` (d, b) or for themselves."""
-    if not _is_plain(rows, level, rule, limits):
+    body = choose_bins_body(place, rows, level, rule, limits)
+    if isinstance(body, str):
         return None
     growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
-    body = choose_body(place, bins.shape[0] * bins.shape[1])
-    if level.depth or isinstance(body, str):
-        return None
-    nodes = _grow_bins(body, rows, bins, n_bins, growth)
+    nodes = _grow_bins(body, rows, level, rule.exact, bins, n_bins, growth)
     if values is None:
         return Rest(nodes, nodes.low)
     low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 
-def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimits) -> Trees:
+def choose_bins_body(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
+) -> ModuleType | str:
+    """Return the body that grows a tree on bins, or why the array program does."""
+    reason = _why_not_at_once(rows, level, rule, limits)
+    if reason is not None:
+        return reason
+    if rows.has_missing_numbers:
+        return "missing values"
+    if level.depth:
+        return "below the root"
+    return choose_body(place, rows.columns.shape[0] * rows.columns.shape[1])
+
+
+def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> str | None:
+    """Return what no body knows; None where there is nothing of it."""
+    d = rows.columns.shape[0]
+    if rule.exact is None:
+        return _NOT_EXACT
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if limits.max_leaf_nodes is not None:
+        return "a limit on the leaves"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    return None
+
+
+def _grow_bins(
+    body: Any, rows: Rows, level: Level, criterion: Any, bins: Any, n_bins: int, growth: GrowthLimits
+) -> Trees:
     """Grow a tree on all rows of bins: two classes as packed pairs, more as class vectors."""
-    from arraylearn.grow.histograms.records_cpu import GINI, GrowthPlan, Newton
+    from arraylearn.grow.histograms.records_cpu import GrowthPlan, Newton
 
     d, n = bins.shape
     c = rows.n_classes
     is_pair = c <= 2
     # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
     small = 20 if is_pair else max(64, n_bins * c // 8)
-    loads = rows.labels.astype(np.int64) + (1 << 32)
-    counts = np.diff((0, *rows.class_ends))
-    sums = np.asarray([(n << 32) + (counts[1] if c == 2 else 0)]) if is_pair else counts
     plan = GrowthPlan(
-        criterion=GINI,
+        criterion=criterion.number,
         n_bins=n_bins,
         n_numeric=d,
         max_depth=growth.n_levels,
@@ -135,9 +151,12 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
         newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         is_used=np.ones(d, dtype=bool),
         use_missing=np.zeros(d, dtype=bool),
+        logs=np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs,
+        log_unit=criterion.unit,
         trend=np.zeros(d, dtype=np.int8),
     )
-    buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
+    loads, sums = _pack_rows(rows, level, is_pair)
+    buffers = body.make_buffers(bins, n, sums.shape[0], plan)
     trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
     trees = trees._replace(missing_right=None)  # no value is missing: later ones follow the heavier child
     if is_pair:
@@ -146,13 +165,14 @@ def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimi
     return trees
 
 
-def _is_plain(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> bool:
-    d = rows.columns.shape[0]
-    is_whole = level.weights is None and level.source is None and not rows.has_missing
-    has_surrogates = rule.missing == "surrogate" and rule.n_surrogates > 0
-    takes_all = limits.max_features is None or limits.max_features >= d
-    is_simple = takes_all and limits.max_leaf_nodes is None and not rows.n_values and d > 0
-    return is_whole and is_simple and is_gini(rule) and not (rule.require_average_gain or has_surrogates)
+def _pack_rows(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
+    """Return what each row carries, and the sums of the root: weight and class, or weight and that of class 1."""
+    labels, counts = rows.labels.astype(np.int64), level.counts[0]
+    weights = 1 if level.weights is None else level.weights
+    if not is_pair:
+        return labels + (weights << 32), counts
+    loads = labels * weights + (weights << 32)
+    return loads, np.asarray([(counts.sum() << 32) + (counts[1] if counts.shape[0] == 2 else 0)])
 
 
 def _growth(level: Level, limits: Limits, least: int) -> GrowthLimits:

@@ -9,6 +9,8 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, compiled_part, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow import formulas
+from arraylearn.grow.criteria_cpu import NodeTerms, describe_node, score_by_logs, score_majority, score_sides, score_two_by_chi2
+from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     FIRST,
@@ -55,11 +57,16 @@ _unpack = part(formulas.unpack)
 
 
 @part
+def _is_newton(criterion: Int) -> Any:
+    return (criterion == NEWTON) | (criterion == NEWTON_BOUNDED)
+
+
+@part
 def may_split(plan: GrowthPlan, sums: Host, size: Int, depth: Int) -> Any:
     """Whether a node may be split."""
     if depth == plan.max_depth or size < plan.least_rows:
         return False
-    if plan.criterion != GINI:
+    if _is_newton(plan.criterion):
         return (sums[0] >> 32) * plan.newton.unit >= plan.least_weight
     total, most = np.int64(0), np.int64(0)
     if sums.shape[0] == 1:
@@ -87,6 +94,9 @@ def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Ho
             n_right = n_all - n_left
             score = _gini_pair(n_left, n_right, inside, held - inside)
             scores[i] = score if (n_left >= lightest) & (n_right >= lightest) else -1.0
+        return
+    if not _is_newton(plan.criterion):
+        _score_two(plan, column, running, scores)
         return
     ridge, half, zero, missing = column.ridge, np.float32(0.5), np.float32(0), column.missing
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
@@ -120,6 +130,34 @@ def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Ho
             right_gradient, right, right_value
         )
         scores[i] = score if is_heavy & (trend * (right_value - left_value) >= zero) else _NEVER
+
+
+@part
+def _score_two(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Host) -> None:
+    """Score the running sums of a column of two classes by any other criterion; -1 where a side is too light."""
+    criterion, logs, lightest, start = plan.criterion, plan.logs, plan.least_side, index(column.first)
+    n_all, ones = column.total >> 32, column.total & LOWER
+    zeros = n_all - ones
+    node, classes = np.int64(0), np.int64(0)
+    if criterion >= ENTROPY:
+        node, classes = logs[n_all], logs[ones] + logs[zeros]
+    before = max(ones, zeros) if criterion == ERROR else np.int64(0)
+    # information of nine logarithms, the node's and those of branches and classes, is as many units off
+    terms = NodeTerms(n_all, np.float64(n_all) / plan.log_unit, node, classes, np.int64(9), before)
+    for i in range(column.n):
+        packed = running[start + index(i)]
+        n_left, one = packed >> 32, packed & LOWER
+        n_right, zero = n_all - n_left, n_left - one
+        score = -1.0
+        if n_left >= lightest and n_right >= lightest:
+            if criterion >= ENTROPY:
+                cells = logs[one] + logs[zero] + logs[ones - one] + logs[zeros - zero]
+                score = score_by_logs(criterion, terms, cells, logs[n_left] + logs[n_right])
+            elif criterion == CHI2:
+                score = score_two_by_chi2(zero, one, zeros, ones)
+            else:
+                score = score_majority(terms, max(one, zero) + max(ones - one, zeros - zero))
+        scores[i] = score
 
 
 @part
@@ -185,13 +223,14 @@ def _search_pairs(
         plan.criterion == NEWTON_BOUNDED,
         np.float64(total >> 32),
     )
+    is_newton = _is_newton(plan.criterion)
     low_value, high_value, ridge = np.float32(0), np.float32(0), np.float32(plan.newton.ridge)
     if is_bounded:
         low_value, high_value = np.float32(nodes.bounds[node, 0]), np.float32(nodes.bounds[node, 1])
     if is_nominal:
         ridge += np.float32(plan.newton.smoothing)
     gain = _NEVER if is_bounded else np.float32(0)
-    best = np.int64(-1) if is_gini else np.int64(0)
+    best = np.int64(0) if is_newton else np.int64(-1)
     if is_bounded:
         scores[0] = _NEVER
         _order_signed(bits, 1)
@@ -298,7 +337,7 @@ def find_pair_cut(
                 for i in range(n_bins):
                     nodes.sets[node, i] = scratch.sets[1 if missing_left else 0, i]
     scratch.side[1, 0] = left
-    if plan.criterion == GINI:
+    if not _is_newton(plan.criterion):
         return feature, low, high, gain, True
     last = feature * n_bins + n_bins - 1
     if scratch.tables[job[TABLE], last] == scratch.tables[job[TABLE], last - 1]:
@@ -338,7 +377,8 @@ def find_class_cut(
         n_all += sums[c]
         squares += sums[c] * sums[c]
     weight = np.float64(n_all)
-    best, gain = -1.0, np.float32(-np.inf)
+    best, gain, is_gini, takes_logs = -1.0, np.float32(-np.inf), plan.criterion == GINI, plan.criterion >= ENTROPY
+    terms, logs = describe_node(plan.criterion, plan.logs, plan.log_unit, sums), plan.logs
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
     for j in range(n_features):
         if table == NONE:
@@ -348,6 +388,7 @@ def find_class_cut(
         counts, at_cell = scratch.tables[table], index(j * n_bins * n_classes)
         n_steps = size if table == NONE else n_bins
         n_left, on_left, on_right, column_best, is_best = np.int64(0), np.int64(0), squares, best, False
+        cells = terms.classes
         for step in range(n_steps):
             # a row, or a bin with its classes, moves to the left side
             added = np.int64(0)
@@ -355,9 +396,23 @@ def find_class_cut(
                 load = rows.carry[first + (keys[step] & LOWER)]
                 own, added = index(load & LOWER), load >> 32
                 held = here[own]
+                if takes_logs:
+                    rest = sums[own] - held
+                    cells += logs[index(held + added)] - logs[index(held)]
+                    cells += logs[index(rest - added)] - logs[index(rest)]
                 on_left += added * (2 * held + added)
                 on_right += added * (added - 2 * (sums[own] - held))
                 here[own] = held + added
+            elif not is_gini:
+                for c in range(index(n_classes)):
+                    more, held = counts[at_cell + c], here[c]
+                    if more > 0 and takes_logs:
+                        rest = sums[c] - held
+                        cells += logs[index(held + more)] - logs[index(held)]
+                        cells += logs[index(rest - more)] - logs[index(rest)]
+                    here[c] = held + more
+                    added += more
+                at_cell += index(n_classes)
             else:
                 for c in range(index(n_classes)):
                     more, held = counts[at_cell + c], here[c]
@@ -377,7 +432,12 @@ def find_class_cut(
             if n_left < least or n_right < least:
                 continue
             few, many = np.float64(n_left), np.float64(n_right)
-            if n_classes > _SURPLUS_CLASSES:
+            if takes_logs:
+                branches = logs[index(n_left)] + logs[index(n_right)]
+                score = score_by_logs(plan.criterion, terms, cells, branches)
+            elif not is_gini:
+                score = score_sides(plan.criterion, terms, here, sums, n_left)
+            elif n_classes > _SURPLUS_CLASSES:
                 score = _gini_squares(np.float64(on_left), few, np.float64(on_right), many)
             else:
                 score = 0.0
@@ -388,7 +448,9 @@ def find_class_cut(
             if score <= column_best:
                 continue
             column_best = score
-            if n_classes > _SURPLUS_CLASSES:
+            if not is_gini:
+                reached = np.float32(score)
+            elif n_classes > _SURPLUS_CLASSES:
                 reached = np.float32(_squares_gain(score, np.float64(squares), weight))
             else:
                 reached = np.float32(_surplus_gain(score, weight))
@@ -459,7 +521,7 @@ def _newton_side(plan: GrowthPlan, packed: Int, low: Any, high: Any) -> tuple[An
 @part
 def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Int, left: Int, gain: Any) -> Any:
     """Return what a cut gains if it is good enough, else a negative number."""
-    if plan.criterion == GINI:
+    if not _is_newton(plan.criterion):
         return np.float64(gain) if gain >= plan.min_gain else -1.0
     node, newton = job[NODE], plan.newton
     low, high = 0.0, 0.0

@@ -48,6 +48,18 @@ def _add_majority(
 ) -> None:
     """Move rows to the left; `ints` takes the weight of the largest class of both sides, and that on the left."""
     class_of, is_weighted, weight = data.class_of, data.weights.shape[0] > 0, ints[_WEIGHT, STRIDE]
+    if counts.shape[0] == 2:
+        zeros, ones = here[0], here[1]
+        for j in range(width):
+            row = rows[first + j]
+            amount = data.weights[row] if is_weighted else 1
+            weight += amount
+            ones += amount * np.int64(class_of[row])
+            zeros = weight - ones
+            ints[_SUM, j] = max(zeros, ones) + max(counts[0] - zeros, counts[1] - ones)
+            ints[_WEIGHT, j] = weight
+        here[0], here[1], ints[_WEIGHT, STRIDE] = zeros, ones, weight
+        return
     most_left, most_right = np.int64(0), np.int64(0)
     for c in range(counts.shape[0]):
         most_left = here[c] if here[c] > most_left else most_left
