@@ -150,9 +150,9 @@ def _search(
             if not is_gini:
                 reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
             elif n_classes <= FEW_CLASSES:
-                reached, at = scan_borders(rows, values, data, span, counts, buffers)
+                reached, at = scan_borders(rows, values, data.borders, data.weights, span, counts, buffers)
             else:
-                reached, at = scan_classes(rows, values, data, span, counts, buffers)
+                reached, at = scan_classes(rows, values, data.class_of, data.weights, span, counts, buffers)
             if at >= 0:
                 top, place, side = reached, at, turn
         if known < stop:
@@ -431,12 +431,10 @@ def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
         np.empty((_STACK, 4), dtype=np.int64),
         np.empty(data.columns.shape[1] if largest else 0, dtype=np.uint8),
         np.empty(largest + 1, dtype=np.uint32),
-        np.zeros((BORDERS + 2, STRIDE)),
+        np.zeros((BORDERS + 2, max(STRIDE, n_classes + 1))),
         np.empty(STRIDE, dtype=np.int64),
-        np.empty((2, STRIDE), dtype=np.int64),
-        np.empty((4, n_classes), dtype=np.int64),
         np.empty((2, STRIDE + 1), dtype=np.int64),
-        np.empty(n_classes + 1),
+        np.empty((4, n_classes), dtype=np.int64),
     )
 
 

@@ -14,7 +14,16 @@ from arraylearn.backend.cpu.jit import Host, Int, part
 from arraylearn.backend.cpu.unsigned import index, signed
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
 from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, SYMMETRIC
-from arraylearn.grow.sorted_lists.scan_cpu import BEFORE, HERE, SIDE, STRIDE, ListData, ScanBuffers, Span
+from arraylearn.grow.sorted_lists.scan_cpu import (
+    BEFORE,
+    HERE,
+    SIDE,
+    STEP,
+    STRIDE,
+    ListData,
+    ScanBuffers,
+    Span,
+)
 
 __all__ = ["scan_scores"]
 
@@ -22,12 +31,17 @@ __all__ = ["scan_scores"]
 _ENOUGH = 1.0 - 1e-6
 # Lines of `ScanBuffers.ints`: what is summed over the classes at a position, and the weight up to it.
 _SUM, _WEIGHT = range(2)
+# Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, and their sum at the position; that at each.
+_SHARES, _TOTALS = range(2)
 
 
 @part
-def _add_logs(rows: Host, data: ListData, counts: Host, here: Host, ints: Host, first: Any, width: Any) -> None:
+def _add_logs(
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
+) -> None:
     """Move rows to the left; `ints` takes n log2(n), summed over sides and classes, and the weight on the left."""
     logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
+    here, ints = buffers.sums[HERE], buffers.ints
     total, weight = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE]
     for j in range(width):
         row = rows[first + j]
@@ -44,57 +58,63 @@ def _add_logs(rows: Host, data: ListData, counts: Host, here: Host, ints: Host, 
 
 @part
 def _add_majority(
-    rows: Host, data: ListData, counts: Host, here: Host, ints: Host, first: Any, width: Any
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
 ) -> None:
-    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and that on the left."""
-    class_of, is_weighted, weight = data.class_of, data.weights.shape[0] > 0, ints[_WEIGHT, STRIDE]
-    if counts.shape[0] == 2:
-        zeros, ones = here[0], here[1]
-        for j in range(width):
-            row = rows[first + j]
-            amount = data.weights[row] if is_weighted else 1
-            weight += amount
-            ones += amount * np.int64(class_of[row])
-            zeros = weight - ones
-            ints[_SUM, j] = max(zeros, ones) + max(counts[0] - zeros, counts[1] - ones)
-            ints[_WEIGHT, j] = weight
-        here[0], here[1], ints[_WEIGHT, STRIDE] = zeros, ones, weight
-        return
-    most_left, most_right = np.int64(0), np.int64(0)
+    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and that on the left.
+
+    Where the largest class on the left after the rows and that on the right before them are not needed
+    together, `ints` takes zeros: no position between is better.
+    """
+    class_of, is_weighted, here = data.class_of, data.weights.shape[0] > 0, buffers.sums[HERE]
+    ints, most_left, most_right, end = buffers.ints, np.int64(0), np.int64(0), np.int64(0)
+    weight = ints[_WEIGHT, STRIDE]
     for c in range(counts.shape[0]):
         most_left = here[c] if here[c] > most_left else most_left
         most_right = counts[c] - here[c] if counts[c] - here[c] > most_right else most_right
     for j in range(width):
         row = rows[first + j]
+        amount = data.weights[row] if is_weighted else 1
+        here[class_of[row]] += amount
+        weight += amount
+        ints[_SUM, j], ints[_WEIGHT, j] = 0, weight
+    ints[_WEIGHT, STRIDE] = weight
+    for c in range(counts.shape[0]):
+        end = here[c] if here[c] > end else end
+    if np.float64(end + most_right) <= needed:
+        return
+    for j in range(width):  # back
+        row = rows[first + j]
+        here[class_of[row]] -= data.weights[row] if is_weighted else 1
+    for j in range(width):
+        row = rows[first + j]
         own, amount = class_of[row], data.weights[row] if is_weighted else 1
         held = here[own] + amount
         here[own] = held
-        weight += amount
         most_left = held if held > most_left else most_left
         if counts[own] - held + amount == most_right:
             most_right = np.int64(0)
             for c in range(counts.shape[0]):
                 most_right = counts[c] - here[c] if counts[c] - here[c] > most_right else most_right
-        ints[_SUM, j], ints[_WEIGHT, j] = most_left + most_right, weight
-    ints[_WEIGHT, STRIDE] = weight
+        ints[_SUM, j] = most_left + most_right
 
 
 @part
 def _add_shares(
-    rows: Host, data: ListData, counts: Host, here: Host, buffers: ScanBuffers, first: Any, width: Any
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
 ) -> None:
-    """Move rows to the left; `running[0]` takes the sum of left**2 / total over the classes, nearly."""
-    class_of, is_weighted, sums = data.class_of, data.weights.shape[0] > 0, buffers.running[0]
-    ints, total, weight = buffers.ints, buffers.shares[counts.shape[0]], buffers.ints[_WEIGHT, STRIDE]
+    """Move rows to the left; `running` takes the sum of left**2 / total over the classes, nearly."""
+    class_of, is_weighted, ints = data.class_of, data.weights.shape[0] > 0, buffers.ints
+    here, shares, sums = buffers.sums[HERE], buffers.running[_SHARES], buffers.running[_TOTALS]
+    total, weight = shares[counts.shape[0]], ints[_WEIGHT, STRIDE]
     for j in range(width):
         row = rows[first + j]
         own, amount = class_of[row], data.weights[row] if is_weighted else 1
         held = here[own]
         here[own] = held + amount
         weight += amount
-        total += np.float64(amount * (2 * held + amount)) * buffers.shares[own]
+        total += np.float64(amount * (2 * held + amount)) * shares[own]
         sums[j], ints[_WEIGHT, j] = total, weight
-    buffers.shares[counts.shape[0]], ints[_WEIGHT, STRIDE] = total, weight
+    shares[counts.shape[0]], ints[_WEIGHT, STRIDE] = total, weight
 
 
 @part
@@ -104,7 +124,7 @@ def _count_hits(
     """Count the positions of a stride that may score above `top`."""
     ints, logs, n_hits, enough = buffers.ints, data.logs, 0, top * _ENOUGH
     if criterion == CHI2:
-        sums, n = buffers.running[0], np.float64(terms.n)
+        sums, n = buffers.running[_TOTALS], np.float64(terms.n)
         grown = n * (1.0 + 4e-16 * n)  # the sum over the rows may have lost as much
         for j in range(width):
             n_left = np.float64(ints[_WEIGHT, j])
@@ -135,14 +155,14 @@ def _count_hits(
 def _score_at(
     criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Any
 ) -> Any:
-    """Score a position of the stride; for chi2 the class weights up to it are in ``sums[SIDE + 1]``."""
+    """Score a position of the stride; for chi2 the class weights up to it are in ``sums[STEP]``."""
     ints, logs = buffers.ints, data.logs
     n_left = ints[_WEIGHT, j]
     if criterion >= ENTROPY:
         branches = logs[index(n_left)] + logs[index(terms.n - n_left)]
         return score_by_logs(criterion, terms, ints[_SUM, j], branches)
     if criterion == CHI2:
-        return score_sides(criterion, terms, buffers.sums[SIDE + 1], counts, n_left)
+        return score_sides(criterion, terms, buffers.sums[STEP], counts, n_left)
     return score_majority(terms, ints[_SUM, j])
 
 
@@ -152,7 +172,8 @@ def scan_scores(
 ) -> Any:
     """Return the best score above ``span.top`` and its position, -1 if there is none."""
     criterion, logs, ints, top = data.criterion, data.logs, buffers.ints, span.top
-    before, here, side, step = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE], buffers.sums[SIDE + 1]
+    before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]
+    step, shares = buffers.sums[STEP], buffers.running[_SHARES]
     n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, -1.0, -1
     weight, total, share = np.int64(0), np.int64(0), 0.0
     for c in range(n_classes):
@@ -161,20 +182,21 @@ def scan_scores(
         if criterion >= ENTROPY:
             total += logs[index(before[c])] + logs[index(counts[c] - before[c])]
         elif criterion == CHI2:
-            buffers.shares[c] = 1.0 / np.float64(counts[c]) if counts[c] > 0 else 0.0
-            share += np.float64(before[c] * before[c]) * buffers.shares[c]
-    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], buffers.shares[n_classes] = total, weight, share
+            shares[c] = 1.0 / np.float64(counts[c]) if counts[c] > 0 else 0.0
+            share += np.float64(before[c] * before[c]) * shares[c]
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], shares[n_classes] = total, weight, share
     i, last = span.start, span.stop - (0 if span.is_closed else 1)
     while i < last:
         width, first = index(min(STRIDE, last - i)), index(i)
         if criterion >= ENTROPY:
-            _add_logs(rows, data, counts, here, ints, first, width)
+            _add_logs(rows, data, counts, buffers, first, width)
         elif criterion == CHI2:
             for c in range(n_classes):
                 step[c] = here[c]
-            _add_shares(rows, data, counts, here, buffers, first, width)
+            _add_shares(rows, data, counts, buffers, first, width)
         else:
-            _add_majority(rows, data, counts, here, ints, first, width)
+            needed = top * _ENOUGH * np.float64(terms.n) + np.float64(terms.before)
+            _add_majority(rows, data, counts, buffers, first, width, needed)
         if _count_hits(criterion, terms, data, buffers, width, top) > 0:
             for j in range(width):
                 there = first + j
