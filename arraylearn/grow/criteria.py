@@ -1,7 +1,7 @@
 """Scores of splits, equal on every backend where weights are integers.
 
-Logarithms come from a table. It holds ``n log2(n)`` as integers in units of a power of two: sums of them do not depend on the order
-of classes and branches, and no library's logarithm decides which cut is the best.
+Logarithms come from a table of ``n log2(n)`` as integers in units of a power of two: sums of them do not depend
+on the order of classes and branches, and no library's logarithm decides which cut is the best.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MOST_COUNTED = 2**24
 # Tables of up to so many entries are kept from tree to tree.
 _MOST_KEPT = 2**20
 _LEAST_BITS = 12
-# The largest value of a table has so many bits: two less than float64, so that its rounding is a part of a unit.
+# The largest value of a table has so many bits: less than float64, whose rounding is a part of a unit then.
 _VALUE_BITS = 50
 # Terms of the series of the logarithm, of which the last one is lost in the rounding of the first.
 _TERMS = 11
@@ -131,9 +131,7 @@ def _score_chi2(xp: Namespace, counts: Array) -> Array:
         part = formulas.chi2_part(inside, outside, n_left, n_right)
         parts = parts + xp.where(left[..., c] + right[..., c] > 0, part, 0.0)
     is_split = (n_left > 0) & (n_right > 0)
-    scores = formulas.gini_surplus(
-        parts, xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0)
-    )
+    scores = formulas.gini_surplus(parts, xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0))
     return xp.where(is_split, scores, 0.0)
 
 
@@ -154,7 +152,9 @@ def _score_information(xp: Namespace, criterion: Criterion, counts: Array) -> Ar
     return _divide(xp, criterion, *floats, safe)
 
 
-def _divide(xp: Namespace, criterion: Criterion, gained: Array, split: Array, held: Array, size: Array) -> Array:
+def _divide(
+    xp: Namespace, criterion: Criterion, gained: Array, split: Array, held: Array, size: Array
+) -> Array:
     """Score; 0 where nothing is gained, also where there is nothing to divide by."""
     is_gain = gained > 0
     split, held = xp.where(is_gain, split, 1.0), xp.where(is_gain, held, 1.0)

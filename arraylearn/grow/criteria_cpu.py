@@ -1,4 +1,4 @@
-"""Scores of splits by every criterion but Gini's and Newton's, inside compiled loops: integer class weights."""
+"""Scores of splits by every criterion but Gini's and Newton's, in compiled loops: integer class weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from arraylearn.backend.cpu.jit import Host, Int, part
 from arraylearn.grow import formulas
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
 
-__all__ = ["NodeTerms", "describe_node", "score_by_logs", "score_majority", "score_sides", "score_two_by_chi2"]
+__all__ = [
+    "NodeTerms",
+    "describe_node",
+    "score_by_logs",
+    "score_majority",
+    "score_sides",
+    "score_two_by_chi2",
+]
 
 _majority_score = part(formulas.majority_score)
 _chi2_part = part(formulas.chi2_part)
@@ -81,7 +88,7 @@ def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left
 
 @part
 def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Any:
-    """Score two classes by chi2: `zero` and `one` of `zeros` and `ones`, all above 0, are left; in float32."""
+    """Score two classes by chi2: `zero` and `one` of `zeros` and `ones`, both above 0, are left."""
     n_near, n_far = np.float64(zero + one), np.float64(zeros + ones - zero - one)
     parts = _chi2_part(np.float64(zero), np.float64(zeros - zero), n_near, n_far)
     parts += _chi2_part(np.float64(one), np.float64(ones - one), n_near, n_far)

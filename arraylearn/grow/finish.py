@@ -25,8 +25,8 @@ __all__ = ["Rest", "choose_bins_body", "choose_lists_body", "finish_bins", "fini
 
 # Why `SplitRule.exact` is None.
 _NOT_EXACT = (
-    "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or logarithms "
-    f"of weights beyond {MOST_COUNTED:,}"
+    "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
+    f"logarithms of weights beyond {MOST_COUNTED:,}"
 )
 
 
@@ -166,7 +166,7 @@ def _grow_bins(
 
 
 def _pack_rows(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
-    """Return what each row carries, and the sums of the root: weight and class, or weight and that of class 1."""
+    """Return what each row carries, and the sums of the root: weight and class, or a packed pair."""
     labels, counts = rows.labels.astype(np.int64), level.counts[0]
     weights = 1 if level.weights is None else level.weights
     if not is_pair:

@@ -97,8 +97,9 @@ def grow(
         Draws the columns of each node where ``limits.max_features`` is set.
     """
     counts = _root_counts(place, finder.rows)
-    stays_integral = not _is_float(finder.rows) and not (rule.missing == "fractional" and finder.rows.has_missing)
-    finder.rule = rule = prepare_rule(place, rule, counts, is_integral=stays_integral)
+    is_spread = rule.missing == "fractional" and finder.rows.has_missing
+    is_integral = not (is_spread or _is_float(finder.rows))
+    finder.rule = rule = prepare_rule(place, rule, counts, is_integral=is_integral)
     builder = Builder(finder.rows, rule, limits, counts)
     level = _first_level(place, finder.rows, builder, lists)
     while level is not None:

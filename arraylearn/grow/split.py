@@ -98,8 +98,8 @@ class SplitCandidates(NamedTuple):
 def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: bool) -> SplitRule:
     """Return the rule for a tree whose root has the class weights `counts` (c,), on the host.
 
-    Where all weights stay integers and the rule has none of C4.5's corrections, scores are the same to the bit
-    on every backend; otherwise the measure is computed in floats.
+    Where all weights stay integers and the rule has none of C4.5's corrections, scores are the same to the
+    bit on every backend; otherwise the measure is computed in floats.
     """
     is_corrected = rule.penalize_thresholds or rule.require_average_gain or rule.scale_least
     if not is_integral or is_corrected:

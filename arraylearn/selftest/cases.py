@@ -383,7 +383,7 @@ def _measure_cases() -> Iterator[KernelCase]:
     for name, impurity in measures.IMPURITIES.items():
         yield KernelCase(f"measures.{name}", _table, lambda xp, counts, f=impurity: f(xp, counts))
     for measure in measures.MEASURES.values():
-        name = f"measures.{measure.__name__}"  # "gini" is the name of an impurity and of the criterion it makes
+        name = f"measures.{measure.__name__}"  # "gini" names an impurity and a criterion
         yield KernelCase(name, _table, lambda xp, counts, f=measure: f(xp, counts))
 
 

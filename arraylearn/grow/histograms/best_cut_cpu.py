@@ -9,8 +9,6 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, compiled_part, part
 from arraylearn.backend.cpu.unsigned import index
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria_cpu import NodeTerms, describe_node, score_by_logs, score_majority, score_sides, score_two_by_chi2
-from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     FIRST,
@@ -28,13 +26,12 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.histograms.score_cut_cpu import score_two, sort_small
 
 __all__ = ["find_class_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
 
 # A sum over so many rows at a time runs in vectors.
 _LANES = 8
-# Up to so many rows are sorted by insertion.
-_INSERTED = 32
 _NO_BIN = np.int32(2**31 - 1)
 # Up to here the Gini score sums the surplus of each class, beyond it the squared counts.
 _SURPLUS_CLASSES = 4
@@ -96,7 +93,7 @@ def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Ho
             scores[i] = score if (n_left >= lightest) & (n_right >= lightest) else -1.0
         return
     if not _is_newton(plan.criterion):
-        _score_two(plan, column, running, scores)
+        score_two(plan, column, running, scores)
         return
     ridge, half, zero, missing = column.ridge, np.float32(0.5), np.float32(0), column.missing
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
@@ -130,34 +127,6 @@ def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Ho
             right_gradient, right, right_value
         )
         scores[i] = score if is_heavy & (trend * (right_value - left_value) >= zero) else _NEVER
-
-
-@part
-def _score_two(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Host) -> None:
-    """Score the running sums of a column of two classes by any other criterion; -1 where a side is too light."""
-    criterion, logs, lightest, start = plan.criterion, plan.logs, plan.least_side, index(column.first)
-    n_all, ones = column.total >> 32, column.total & LOWER
-    zeros = n_all - ones
-    node, classes = np.int64(0), np.int64(0)
-    if criterion >= ENTROPY:
-        node, classes = logs[n_all], logs[ones] + logs[zeros]
-    before = max(ones, zeros) if criterion == ERROR else np.int64(0)
-    # information of nine logarithms, the node's and those of branches and classes, is as many units off
-    terms = NodeTerms(n_all, np.float64(n_all) / plan.log_unit, node, classes, np.int64(9), before)
-    for i in range(column.n):
-        packed = running[start + index(i)]
-        n_left, one = packed >> 32, packed & LOWER
-        n_right, zero = n_all - n_left, n_left - one
-        score = -1.0
-        if n_left >= lightest and n_right >= lightest:
-            if criterion >= ENTROPY:
-                cells = logs[one] + logs[zero] + logs[ones - one] + logs[zeros - zero]
-                score = score_by_logs(criterion, terms, cells, logs[n_left] + logs[n_right])
-            elif criterion == CHI2:
-                score = score_two_by_chi2(zero, one, zeros, ones)
-            else:
-                score = score_majority(terms, max(one, zero) + max(ones - one, zeros - zero))
-        scores[i] = score
 
 
 @part
@@ -377,18 +346,16 @@ def find_class_cut(
         n_all += sums[c]
         squares += sums[c] * sums[c]
     weight = np.float64(n_all)
-    best, gain, is_gini, takes_logs = -1.0, np.float32(-np.inf), plan.criterion == GINI, plan.criterion >= ENTROPY
-    terms, logs = describe_node(plan.criterion, plan.logs, plan.log_unit, sums), plan.logs
+    best, gain = -1.0, np.float32(-np.inf)
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
     for j in range(n_features):
         if table == NONE:
-            _sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
+            sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
         for c in range(n_classes):
             here[c] = 0
         counts, at_cell = scratch.tables[table], index(j * n_bins * n_classes)
         n_steps = size if table == NONE else n_bins
         n_left, on_left, on_right, column_best, is_best = np.int64(0), np.int64(0), squares, best, False
-        cells = terms.classes
         for step in range(n_steps):
             # a row, or a bin with its classes, moves to the left side
             added = np.int64(0)
@@ -396,23 +363,9 @@ def find_class_cut(
                 load = rows.carry[first + (keys[step] & LOWER)]
                 own, added = index(load & LOWER), load >> 32
                 held = here[own]
-                if takes_logs:
-                    rest = sums[own] - held
-                    cells += logs[index(held + added)] - logs[index(held)]
-                    cells += logs[index(rest - added)] - logs[index(rest)]
                 on_left += added * (2 * held + added)
                 on_right += added * (added - 2 * (sums[own] - held))
                 here[own] = held + added
-            elif not is_gini:
-                for c in range(index(n_classes)):
-                    more, held = counts[at_cell + c], here[c]
-                    if more > 0 and takes_logs:
-                        rest = sums[c] - held
-                        cells += logs[index(held + more)] - logs[index(held)]
-                        cells += logs[index(rest - more)] - logs[index(rest)]
-                    here[c] = held + more
-                    added += more
-                at_cell += index(n_classes)
             else:
                 for c in range(index(n_classes)):
                     more, held = counts[at_cell + c], here[c]
@@ -432,12 +385,7 @@ def find_class_cut(
             if n_left < least or n_right < least:
                 continue
             few, many = np.float64(n_left), np.float64(n_right)
-            if takes_logs:
-                branches = logs[index(n_left)] + logs[index(n_right)]
-                score = score_by_logs(plan.criterion, terms, cells, branches)
-            elif not is_gini:
-                score = score_sides(plan.criterion, terms, here, sums, n_left)
-            elif n_classes > _SURPLUS_CLASSES:
+            if n_classes > _SURPLUS_CLASSES:
                 score = _gini_squares(np.float64(on_left), few, np.float64(on_right), many)
             else:
                 score = 0.0
@@ -448,9 +396,7 @@ def find_class_cut(
             if score <= column_best:
                 continue
             column_best = score
-            if not is_gini:
-                reached = np.float32(score)
-            elif n_classes > _SURPLUS_CLASSES:
+            if n_classes > _SURPLUS_CLASSES:
                 reached = np.float32(_squares_gain(score, np.float64(squares), weight))
             else:
                 reached = np.float32(_surplus_gain(score, weight))
@@ -461,45 +407,6 @@ def find_class_cut(
                 for c in range(n_classes):
                     chosen[c] = here[c]
     return feature, low, high, gain, True
-
-
-@part
-def _sort_small(
-    rows: RowOrder,
-    n_features: Int,
-    j: Int,
-    first: Int,
-    size: Int,
-    n_bins: Int,
-    found: Host,
-    keys: Host,
-) -> None:
-    """Sort few rows by their bins: keys hold the bin and, in the lower half, the position."""
-    width, column = index(n_features), index(j)
-    if size <= _INSERTED:
-        for i in range(size):
-            key = (np.int64(rows.cells[index(rows.order[first + i]) * width + column]) << 32) + i
-            at = i
-            while at > 0 and keys[at - 1] > key:
-                keys[at] = keys[at - 1]
-                at -= 1
-            keys[at] = key
-        return
-    # `found` counts the rows of each bin, and then says where the next one goes
-    for i in range(n_bins):
-        found[i] = 0
-    for i in range(size):
-        found[index(rows.cells[index(rows.order[first + i]) * width + column])] += 1
-    before = np.int32(0)
-    for i in range(n_bins):
-        n_here = found[i]
-        found[i] = before
-        before += n_here
-    for i in range(size):
-        own = index(rows.cells[index(rows.order[first + i]) * width + column])
-        at = found[own]
-        found[own] = at + np.int32(1)
-        keys[at] = (np.int64(own) << 32) + i
 
 
 # ---- acceptance

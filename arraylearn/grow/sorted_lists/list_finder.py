@@ -13,8 +13,8 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import Limits, NextLevel
-from arraylearn.grow.finish import Rest, finish_lists
 from arraylearn.grow.criteria import gini_gains, gini_scores
+from arraylearn.grow.finish import Rest, finish_lists
 from arraylearn.grow.rows import Level, Rows, numeric_column, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint

@@ -37,7 +37,7 @@ BORDERS = FEW_CLASSES - 1
 STRIDE = 64
 # What rounding may take from the cheap form of a score, and much more.
 _ENOUGH = 1.0 - 1e-12
-# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at one of a stride.
+# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one.
 BEFORE, HERE, SIDE, STEP = range(4)
 
 _gini_pair = part(formulas.gini_pair)

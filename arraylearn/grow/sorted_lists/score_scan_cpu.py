@@ -31,15 +31,13 @@ __all__ = ["scan_scores"]
 _ENOUGH = 1.0 - 1e-6
 # Lines of `ScanBuffers.ints`: what is summed over the classes at a position, and the weight up to it.
 _SUM, _WEIGHT = range(2)
-# Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, and their sum at the position; that at each.
+# Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, then a sum; the sum at each position.
 _SHARES, _TOTALS = range(2)
 
 
 @part
-def _add_logs(
-    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
-) -> None:
-    """Move rows to the left; `ints` takes n log2(n), summed over sides and classes, and the weight on the left."""
+def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any) -> None:
+    """Move rows to the left; `ints` takes the sum of n log2(n) over sides and classes, and the weight."""
     logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
     here, ints = buffers.sums[HERE], buffers.ints
     total, weight = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE]
@@ -60,7 +58,7 @@ def _add_logs(
 def _add_majority(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
 ) -> None:
-    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and that on the left.
+    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and of the left side.
 
     Where the largest class on the left after the rows and that on the right before them are not needed
     together, `ints` takes zeros: no position between is better.
