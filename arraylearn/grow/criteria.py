@@ -1,7 +1,7 @@
 """Scores of splits, equal on every backend where weights are integers.
 
-Logarithms come from a table of ``n log2(n)`` as integers in units of a power of two: sums of them do not depend
-on the order of classes and branches, and no library's logarithm decides which cut is the best.
+Logarithms come from a table of ``n log2(n)`` as integers in units of a power of two: sums of them do not
+depend on the order of classes and branches, and no library's logarithm decides which cut is the best.
 """
 
 from __future__ import annotations

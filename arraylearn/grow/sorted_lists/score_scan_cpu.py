@@ -58,7 +58,7 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
 def _add_majority(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
 ) -> None:
-    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and of the left side.
+    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and the weight.
 
     Where the largest class on the left after the rows and that on the right before them are not needed
     together, `ints` takes zeros: no position between is better.
