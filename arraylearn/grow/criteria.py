@@ -146,10 +146,9 @@ def _score_information(xp: Namespace, criterion: Criterion, counts: Array) -> Ar
     cells = xp.sum(_look_up(xp, criterion, counts), axis=(-2, -1))
     gained = formulas.information(node, cells, branches, classes)
     gained = xp.where(gained > count_values(n_branches, n_classes), gained, 0)
-    terms = gained, node - branches, node - classes
-    floats = (xp.astype(term, dtype) for term in terms)
+    split, held = (xp.astype(node - part, dtype) for part in (branches, classes))
     safe = xp.astype(xp.where(size > 0, size, 1), dtype) / criterion.unit
-    return _divide(xp, criterion, *floats, safe)
+    return _divide(xp, criterion, xp.astype(gained, dtype), split, held, safe)
 
 
 def _divide(

@@ -66,6 +66,18 @@ def _add_majority(
     class_of, is_weighted, here = data.class_of, data.weights.shape[0] > 0, buffers.sums[HERE]
     ints, most_left, most_right, end = buffers.ints, np.int64(0), np.int64(0), np.int64(0)
     weight = ints[_WEIGHT, STRIDE]
+    if counts.shape[0] == 2:
+        ones = here[1]
+        for j in range(width):
+            row = rows[first + j]
+            amount = data.weights[row] if is_weighted else 1
+            weight += amount
+            ones += amount * np.int64(class_of[row])
+            zeros = weight - ones
+            ints[_SUM, j] = max(zeros, ones) + max(counts[0] - zeros, counts[1] - ones)
+            ints[_WEIGHT, j] = weight
+        here[0], here[1], ints[_WEIGHT, STRIDE] = weight - ones, ones, weight
+        return
     for c in range(counts.shape[0]):
         most_left = here[c] if here[c] > most_left else most_left
         most_right = counts[c] - here[c] if counts[c] - here[c] > most_right else most_right
@@ -120,7 +132,8 @@ def _count_hits(
     criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Any, top: float
 ) -> Any:
     """Count the positions of a stride that may score above `top`."""
-    ints, logs, n_hits, enough = buffers.ints, data.logs, 0, top * _ENOUGH
+    ints, logs, enough = buffers.ints, data.logs, top * _ENOUGH
+    n_hits: Any = 0
     if criterion == CHI2:
         sums, n = buffers.running[_TOTALS], np.float64(terms.n)
         grown = n * (1.0 + 4e-16 * n)  # the sum over the rows may have lost as much
@@ -129,11 +142,11 @@ def _count_hits(
             n_hits += n * (grown * sums[j] - n_left * n_left) > enough * (n_left * (n - n_left))
         return n_hits
     if criterion < ENTROPY:
-        needed = enough * np.float64(terms.n) + np.float64(terms.before)
+        least = enough * float(terms.n) + float(terms.before)
         for j in range(width):
-            n_hits += np.float64(ints[_SUM, j]) > needed
+            n_hits += float(ints[_SUM, j]) > least
         return n_hits
-    held = np.float64(terms.node - terms.classes)
+    held = float(terms.node - terms.classes)
     by_split, needed, factor = enough, enough * held, 1.0
     if criterion == ENTROPY:
         by_split, needed = 0.0, enough * terms.size
