@@ -9,15 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.dispatch import is_worth_compiling
+from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.grow.histograms.choose import choose_body
+from arraylearn.grow.criteria import MOST_COUNTED
 from arraylearn.grow.rows import Level, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
-from arraylearn.grow.trees import GrowthLimits, Limits, Trees
+from arraylearn.grow.trees import Limits, Trees
 
-__all__ = ["Rest", "choose_lists_body", "finish_bins", "finish_lists"]
+__all__ = ["Rest", "choose_bins_body", "choose_lists_body", "finish_bins", "finish_lists"]
+
+
+# Why `SplitRule.exact` is None.
+_NOT_EXACT = (
+    "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
+    f"logarithms of weights beyond {MOST_COUNTED:,}"
+)
 
 
 class Rest(NamedTuple):
@@ -31,29 +38,15 @@ def choose_lists_body(
     place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
 ) -> Callable[..., Trees] | str:
     """Return the body that grows what is below presorted lists, or why the array program does."""
-    d, n = rows.columns.shape
-    if not is_gini(rule) or rule.require_average_gain:
-        return "a criterion other than the Gini gain"
-    if rows.n_values or d == 0:
-        return "nominal columns"
-    if limits.max_leaf_nodes is not None:
-        return "a limit on the leaves"
-    if limits.max_features is not None and limits.max_features < d:
-        return "columns drawn in each node"
-    if rule.missing == "surrogate" and rule.n_surrogates > 0:
-        return "surrogates"
-    if level.source is not None or (rows.has_missing_numbers and rule.missing != "direction"):
+    reason = _why_not_at_once(rows, level, rule, limits)
+    if reason is not None:
+        return reason
+    if rows.has_missing_numbers and rule.missing != "direction":
         return "missing values whose side is not learned"
-    if rule.scale_least and (level.weights is not None or rows.has_missing_numbers):
-        return "a least weight of each node"
-    if place.library != "numpy":
-        return "not on a CPU of NumPy"
-    if not is_worth_compiling(level.lists.size + rows.columns.size):
-        return "few values, or nothing is to be compiled"
-    if level.weights is not None and level.weights.dtype != np.int64:
-        return "weights that are no integers"
-    if n >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
-        return "sums beyond 64 bits"
+    if (
+        reason := why_not_compiled(place, math.prod(level.lists.shape) + math.prod(rows.columns.shape))
+    ) is not None:
+        return reason
     from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
 
     return grow_lists
@@ -66,10 +59,12 @@ def finish_lists(
     body = choose_lists_body(place, rows, level, rule, limits)
     if isinstance(body, str):
         return None
-    if level.weights is not None or rows.has_missing_numbers:
+    if level.weights is not None or rows.has_missing_numbers or not is_gini(rule):
         least = max(1, math.ceil(rule.enough))
     given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
-    nodes = body(SortedRows(*given), level.starts, level.counts_on, _growth(level, limits, least))
+    nodes = body(
+        SortedRows(*given), level.starts, level.counts_on, _integer_limits(level, limits, least), rule.exact
+    )
     low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
@@ -85,71 +80,61 @@ def finish_bins(
     values: Array | None,
 ) -> Rest | None:
     """Do what `finish_lists` does for rows of bins, which stand for `values` (d, b) or for themselves."""
-    if not _is_plain(rows, level, rule, limits):
+    body = choose_bins_body(place, rows, level, rule, limits)
+    if isinstance(body, str):
         return None
-    growth = _growth(level, limits, max(1, math.ceil(rule.enough)))
-    body = choose_body(place, bins.shape[0] * bins.shape[1])
-    if level.depth or isinstance(body, str):
-        return None
-    nodes = _grow_bins(body, rows, bins, n_bins, growth)
+    integer_limits = _integer_limits(level, limits, max(1, math.ceil(rule.enough)))
+    nodes = body(rows, level, bins, n_bins, integer_limits, rule.exact)
     if values is None:
         return Rest(nodes, nodes.low)
     low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.low, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 
-def _grow_bins(body: Any, rows: Rows, bins: Any, n_bins: int, growth: GrowthLimits) -> Trees:
-    """Grow a tree on all rows of bins: two classes as packed pairs, more as class vectors."""
-    from arraylearn.grow.histograms.records_cpu import GINI, GrowthPlan, Newton
+def choose_bins_body(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
+) -> Callable[..., Trees] | str:
+    """Return the body that grows a tree on bins, or why the array program does."""
+    reason = _why_not_at_once(rows, level, rule, limits)
+    if reason is not None:
+        return reason
+    if rows.has_missing_numbers:
+        return "missing values"
+    if level.depth:
+        return "below the root"
+    if (reason := why_not_compiled(place, math.prod(rows.columns.shape))) is not None:
+        return reason
+    from arraylearn.grow.histograms.grow_cpu import grow_class_tree
 
-    d, n = bins.shape
-    c = rows.n_classes
-    is_pair = c <= 2
-    # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
-    small = 20 if is_pair else max(64, n_bins * c // 8)
-    loads = rows.labels.astype(np.int64) + (1 << 32)
-    counts = np.diff((0, *rows.class_ends))
-    sums = np.asarray([(n << 32) + (counts[1] if c == 2 else 0)]) if is_pair else counts
-    plan = GrowthPlan(
-        criterion=GINI,
-        n_bins=n_bins,
-        n_numeric=d,
-        max_depth=growth.n_levels,
-        max_leaves=0,
-        small=small,
-        keeps_rows=False,
-        has_missing=False,
-        least_rows=2,
-        least_weight=float(growth.least_to_split),
-        least_side=float(growth.least),
-        min_gain=growth.min_gain - 1e-12,
-        newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
-        is_used=np.ones(d, dtype=bool),
-        use_missing=np.zeros(d, dtype=bool),
-        trend=np.zeros(d, dtype=np.int8),
-    )
-    buffers = body.make_buffers(bins, n, 1 if is_pair else c, plan)
-    trees: Trees = body.grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
-    trees = trees._replace(missing_right=None)  # no value is missing: later ones follow the heavier child
-    if is_pair:
-        held = trees.sums & 0xFFFFFFFF
-        trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
-    return trees
+    return grow_class_tree
 
 
-def _is_plain(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> bool:
+def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> str | None:
+    """Return what no body knows; None where there is nothing of it."""
     d = rows.columns.shape[0]
-    is_whole = level.weights is None and level.source is None and not rows.has_missing
-    has_surrogates = rule.missing == "surrogate" and rule.n_surrogates > 0
-    takes_all = limits.max_features is None or limits.max_features >= d
-    is_simple = takes_all and limits.max_leaf_nodes is None and not rows.n_values and d > 0
-    return is_whole and is_simple and is_gini(rule) and not (rule.require_average_gain or has_surrogates)
+    if rule.exact is None:
+        return _NOT_EXACT
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if limits.max_leaf_nodes is not None:
+        return "a limit on the leaves"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    return None
 
 
-def _growth(level: Level, limits: Limits, least: int) -> GrowthLimits:
+def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
+    """Return the limits of what is below a level: integer weights, `least` of a side, and remaining depth."""
     least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
-    n_levels = -1 if limits.max_depth is None else limits.max_depth - level.depth
-    return GrowthLimits(least, max(2, math.ceil(least_to_split)), n_levels, limits.min_gain)
+    return limits._replace(
+        max_depth=None if limits.max_depth is None else limits.max_depth - level.depth,
+        min_samples_split=max(2, math.ceil(least_to_split)),
+        min_samples_leaf=least,
+    )
 
 
 def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:

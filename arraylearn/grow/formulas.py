@@ -11,15 +11,29 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "ACCURACY",
+    "CHI2",
+    "ENTROPY",
+    "ERROR",
+    "GAIN_RATIO",
+    "GINI",
     "GRADIENT_BITS",
     "MOST_GROUPS",
+    "NEWTON",
+    "NEWTON_BOUNDED",
     "NO_GAIN",
+    "SYMMETRIC",
+    "SYMMETRIC_SUM",
+    "chi2_part",
     "draw_position",
     "gini_of_two",
     "gini_pair",
     "gini_squares",
     "gini_surplus",
     "group_bits",
+    "information",
+    "information_score",
+    "majority_score",
     "newton_gain",
     "newton_score",
     "newton_value",
@@ -33,6 +47,10 @@ Number = Any  # a number, or an array of them
 
 # Gradients are rounded at 2**-30 of the largest weight before they are packed, sums stay below 2**31.
 GRADIENT_BITS = 30
+# Criteria. NEWTON_BOUNDED keeps the values of nodes within bounds, for columns along which they may only rise
+# or fall. Those from ENTROPY on take logarithms.
+GINI, NEWTON, NEWTON_BOUNDED, ACCURACY, ERROR, CHI2, ENTROPY, GAIN_RATIO, SYMMETRIC, SYMMETRIC_SUM = range(10)
+
 # Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. It is lost in the
 # rounding of all others.
 NO_GAIN = 2.0**-100
@@ -69,6 +87,47 @@ def surplus_gain(score: Number, n: Number) -> Number:
 def squares_gain(score: Number, squares: Number, n: Number) -> Number:
     """Turn the score of many classes into the Gini gain, with the sum of squared counts of the node."""
     return (score - squares / n) / n
+
+
+def majority_score(correct: Number, before: Number, n: Number) -> Number:
+    """Score a split by the weight of the largest class of each side, less `before`, in float64.
+
+    `before` is 0 for the accuracy, the weight of the largest class of the node for the gain in errors.
+    """
+    return (correct - before) / n
+
+
+def chi2_part(inside: Number, outside: Number, n_left: Number, n_right: Number) -> Number:
+    """Return the part of a class in the chi2 statistic of two sides, times ``n_left n_right``, in float64.
+
+    `inside` of the class are left, `outside` right, at least one in all. Parts are added by class, from 0 on.
+    """
+    surplus = inside * n_right - outside * n_left
+    return surplus * surplus / (inside + outside)
+
+
+def information(node: Number, cells: Number, branches: Number, classes: Number) -> Number:
+    """Return the mutual information of branch and class in units of integers: sums of ``n log2(n)``.
+
+    Of all rows of the node, of its cells of branch and class, of its branches, of its classes. Each value is
+    at most one unit off: a sum of no more units than values stands for 0.
+    """
+    return node + cells - branches - classes
+
+
+def information_score(criterion: int, gained: Number, split: Number, held: Number, size: Number) -> Number:
+    """Score a split by logarithms in float64.
+
+    `gained` is the mutual information, `split` the entropy of the branches, `held` that of the classes,
+    `size` the weight of the node, all times that weight and in the same units.
+    """
+    if criterion == ENTROPY:
+        return gained / size
+    if criterion == GAIN_RATIO:
+        return gained / split
+    if criterion == SYMMETRIC:
+        return gained / (split + held - gained)
+    return gained / (split + held)
 
 
 def newton_score(gradient: Number, left: Number, slope: Number, area: Number) -> Number:

@@ -33,7 +33,7 @@ from arraylearn.grow.rows import (
 )
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
 from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
-from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns
+from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, prepare_rule
 from arraylearn.grow.trees import Limits
 from arraylearn.table import Table
 
@@ -56,6 +56,7 @@ class Finder(Protocol):
     """Finds thresholds: `ExactFinder`, `BinnedFinder`."""
 
     rows: Rows
+    rule: SplitRule
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best threshold of every column in every node."""
@@ -178,9 +179,13 @@ class _OneTree:
     """A tree that grows level by level, for `grow_levels`."""
 
     def __init__(self, place: Place, finder: Finder, rule: SplitRule, limits: Limits, generator: Any) -> None:
+        counts = _root_counts(place, finder.rows)
+        is_spread = rule.missing == "fractional" and finder.rows.has_missing
+        is_integral = not (is_spread or _is_float(finder.rows))
+        finder.rule = rule = prepare_rule(place, rule, counts, is_integral=is_integral)
         self.place, self.finder, self.rule, self.limits = place, finder, rule, limits
         self.generator = generator
-        self.builder = Builder(finder.rows, rule, limits, _root_counts(place, finder.rows))
+        self.builder = Builder(finder.rows, rule, limits, counts)
 
     def first_level(self, lists: Array) -> Level | None:
         """Return the root, if it may be split."""

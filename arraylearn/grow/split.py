@@ -8,6 +8,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
 from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "is_scale_free",
     "judge",
     "midpoint",
+    "prepare_rule",
     "split_entropy",
 ]
 
@@ -35,9 +37,7 @@ IMPURITY_OF = {
     "accuracy": "error",
     "entropy": "entropy",
     "error": "error",
-    "error_gain": "error",
     "gain_ratio": "entropy",
-    "information_gain": "entropy",
     "symmetric_gain_ratio": "entropy",
     "symmetric_gain_ratio_sum": "entropy",
 }
@@ -54,6 +54,7 @@ class SplitRule(NamedTuple):
     least: float = 1  # weight that at least two branches must have
     n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
+    exact: Criterion | None = None  # how integer weights are scored; None: by the measure, in floats
 
     @property
     def enough(self) -> float:
@@ -67,12 +68,15 @@ class SplitRule(NamedTuple):
     @property
     def judge(self) -> Measure:
         """The measure as a function."""
+        if self.exact is not None:
+            exact = self.exact
+            return lambda xp, counts: score_counts(xp, exact, counts)
         return MEASURES[self.measure] if isinstance(self.measure, str) else self.measure
 
     @property
     def threshold_measure(self) -> Measure:
         """What chooses among the thresholds of one column."""
-        return MEASURES["information_gain"] if self.penalize_thresholds else self.judge
+        return MEASURES["entropy"] if self.penalize_thresholds else self.judge
 
     @property
     def impurity(self) -> Measure:
@@ -91,9 +95,21 @@ class SplitCandidates(NamedTuple):
     column_idx: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
 
 
+def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: bool) -> SplitRule:
+    """Return the rule for a tree whose root has the class weights `counts` (c,), on the host.
+
+    Where all weights stay integers and the rule has none of C4.5's corrections, scores are the same to the
+    bit on every backend; otherwise the measure is computed in floats.
+    """
+    is_corrected = rule.penalize_thresholds or rule.require_average_gain or rule.scale_least
+    if not is_integral or is_corrected:
+        return rule
+    return rule._replace(exact=make_criterion(place, rule.measure, counts.sum()))
+
+
 def is_gini(rule: SplitRule) -> bool:
     """Whether the Gini gain is asked for, and nothing besides."""
-    return rule.measure in ("gini", "gini_gain") and not rule.penalize_thresholds
+    return rule.measure == "gini" and not rule.penalize_thresholds
 
 
 def is_scale_free(rule: SplitRule) -> bool:
@@ -139,7 +155,7 @@ def judge(
     if not (rule.penalize_thresholds or rule.require_average_gain):
         gain = score = rule.judge(xp, counts) * fraction
     else:
-        gain = MEASURES["information_gain"](xp, counts) * fraction
+        gain = MEASURES["entropy"](xp, counts) * fraction
         if n_thresholds is not None:
             tried = xp.where(n_thresholds > 1, n_thresholds, 1.0)
             gain = gain - xp.log2(tried) / xp.where(total > 0, total, 1.0)

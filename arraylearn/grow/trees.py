@@ -12,7 +12,7 @@ import numpy as np
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.walk.packed import BinaryNodes
 
-__all__ = ["LEAF", "Cuts", "GrowthLimits", "Limits", "TreeLevels", "Trees", "best_first", "join_trees"]
+__all__ = ["LEAF", "Cuts", "Limits", "TreeLevels", "Trees", "best_first", "join_trees"]
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
@@ -32,15 +32,6 @@ class Limits(NamedTuple):
         """Return the limits for weights that are counted in units."""
         least = self.min_samples_split / unit, self.min_samples_leaf / unit
         return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
-
-
-class GrowthLimits(NamedTuple):
-    """When the growth of a single tree stops; weights of integers."""
-
-    least: int  # weight of a side, at least
-    least_to_split: int  # weight of a node that may be split, at least
-    n_levels: int  # levels below the given nodes, at most; negative: any number
-    min_gain: float  # of a split, at least, in float32
 
 
 class Trees(NamedTuple):

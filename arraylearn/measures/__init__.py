@@ -162,7 +162,7 @@ def information_gain(counts: Any) -> Array:
     >>> float(measures.information_gain([[2, 3], [4, 0], [3, 2]]).round(4))
     0.2467
     """
-    return _apply(MEASURES["information_gain"], counts, 2)
+    return _apply(MEASURES["entropy"], counts, 2)
 
 
 def gain_ratio(counts: Any) -> Array:
@@ -283,7 +283,7 @@ def gini_gain(counts: Any) -> Array:
     >>> float(measures.gini_gain([[0, 2], [4, 0]]).round(4))
     0.4444
     """
-    return _apply(MEASURES["gini_gain"], counts, 2)
+    return _apply(MEASURES["gini"], counts, 2)
 
 
 def error_gain(counts: Any) -> Array:
@@ -307,7 +307,7 @@ def error_gain(counts: Any) -> Array:
     >>> float(measures.error_gain([[3, 0], [1, 4]]))
     0.375
     """
-    return _apply(MEASURES["error_gain"], counts, 2)
+    return _apply(MEASURES["error"], counts, 2)
 
 
 def accuracy(counts: Any) -> Array:

@@ -125,11 +125,8 @@ MEASURES: dict[str, Measure] = {
     "chi2": chi2,
     "entropy": information_gain,
     "error": error_gain,
-    "error_gain": error_gain,
     "gain_ratio": gain_ratio,
     "gini": gini_gain,
-    "gini_gain": gini_gain,
-    "information_gain": information_gain,
     "symmetric_gain_ratio": symmetric_gain_ratio,
     "symmetric_gain_ratio_sum": symmetric_gain_ratio_sum,
 }

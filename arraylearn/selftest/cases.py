@@ -222,9 +222,9 @@ def _bin_by_means(xp: Namespace, x: Array, mean: Array) -> Array:
 def _measure_cases() -> Iterator[KernelCase]:
     for name, impurity in measures.IMPURITIES.items():
         yield _case(f"measures.{name}", count_table, lambda xp, counts, f=impurity: f(xp, counts))
-    for name, measure in measures.MEASURES.items():
-        if name not in measures.IMPURITIES:  # those are short names of the gains
-            yield _case(f"measures.{name}", count_table, lambda xp, counts, f=measure: f(xp, counts))
+    for measure in measures.MEASURES.values():
+        name = f"measures.{measure.__name__}"  # "gini" names an impurity and a criterion
+        yield _case(name, count_table, lambda xp, counts, f=measure: f(xp, counts))
 
 
 def _tree_cases() -> Iterator[KernelCase]:

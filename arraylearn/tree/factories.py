@@ -43,7 +43,7 @@ def id3(
     ['no', 'yes']
     """
     return DecisionTreeClassifier(
-        measure="information_gain",
+        measure="entropy",
         nominal="multiway",
         missing="known_fraction",
         max_depth=max_depth,

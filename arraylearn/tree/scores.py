@@ -105,11 +105,8 @@ _TWO_WAY: dict[str, Callable[[Namespace, Sides], Array]] = {
     "chi2": _chi2,
     "entropy": _entropy,
     "error": _error,
-    "error_gain": _error,
     "gain_ratio": _gain_ratio,
     "gini": _gini,
-    "gini_gain": _gini,
-    "information_gain": _entropy,
 }
 
 

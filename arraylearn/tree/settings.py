@@ -36,7 +36,7 @@ def check_settings(estimator: Any) -> None:
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     if estimator.splitter in ("clouds", "clouds_sampling"):
-        if measure not in ("gini", "gini_gain"):
+        if measure != "gini":
             raise refuse("measure", "must be 'gini' for the CLOUDS splitters", repr(measure))
         if estimator.missing == "direction":
             raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")

@@ -54,7 +54,6 @@ PRUNINGS = {
     "significance": {"significance": 0.05},
     "significance_confidence": {"significance": 0.2, "pruning": "confidence"},
 }
-_ALIASES = ("error_gain", "gini_gain", "information_gain")
 # A split knows where missing values go also where the training rows have none.
 _ANY_POLICY = tuple(dict.fromkeys((*MISSING, *NOMINAL, "iris", "ties", "float32")))
 _MISSING = ("fractional", "surrogate", "direction", "known_fraction")
@@ -68,9 +67,6 @@ def _own_measure(xp: Any, counts: Any) -> Any:
 def tree_cases() -> Iterable[Case]:
     tree = al.DecisionTreeClassifier
     for measure in MEASURES:
-        if measure in _ALIASES:
-            yield hashed(f"tree/{measure}", tree, {"measure": measure}, ("iris", "mixed"))
-            continue
         yield hashed(f"tree/{measure}", tree, {"measure": measure}, SMALL)
         yield hashed(f"tree/{measure}_hist", tree, {"measure": measure, "splitter": "hist"}, SMALL)
         binary = {"measure": measure, "nominal": "binary", "missing": "direction"}

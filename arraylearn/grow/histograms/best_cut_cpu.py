@@ -25,13 +25,12 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.histograms.score_cut_cpu import score_two, sort_small
 
 __all__ = ["find_class_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
 
 # A sum over so many rows at a time runs in vectors.
 _LANES = 8
-# Up to so many rows are sorted by insertion.
-_INSERTED = 32
 _NO_BIN = np.int32(2**31 - 1)
 # Up to here the Gini score sums the surplus of each class, beyond it the squared counts.
 _SURPLUS_CLASSES = 4
@@ -54,11 +53,16 @@ _unpack = part(formulas.unpack)
 
 
 @part
+def _is_newton(criterion: Int) -> Any:
+    return (criterion == NEWTON) | (criterion == NEWTON_BOUNDED)
+
+
+@part
 def may_split(plan: GrowthPlan, sums: Host, size: Int, depth: Int) -> Any:
     """Whether a node may be split."""
     if depth == plan.max_depth or size < plan.least_rows:
         return False
-    if plan.criterion != GINI:
+    if _is_newton(plan.criterion):
         return (sums[0] >> 32) * plan.newton.unit >= plan.least_weight
     total, most = np.int64(0), np.int64(0)
     if sums.shape[0] == 1:
@@ -86,6 +90,9 @@ def _score_pairs(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Ho
             n_right = n_all - n_left
             score = _gini_pair(n_left, n_right, inside, held - inside)
             scores[i] = score if (n_left >= lightest) & (n_right >= lightest) else -1.0
+        return
+    if not _is_newton(plan.criterion):
+        score_two(plan, column, running, scores)
         return
     ridge, half, zero, missing = column.ridge, np.float32(0.5), np.float32(0), column.missing
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
@@ -184,13 +191,14 @@ def _search_pairs(
         plan.criterion == NEWTON_BOUNDED,
         np.float64(total >> 32),
     )
+    is_newton = _is_newton(plan.criterion)
     low_value, high_value, ridge = np.float32(0), np.float32(0), np.float32(plan.newton.ridge)
     if is_bounded:
         low_value, high_value = np.float32(nodes.bounds[node, 0]), np.float32(nodes.bounds[node, 1])
     if is_nominal:
         ridge += np.float32(plan.newton.smoothing)
     gain = _NEVER if is_bounded else np.float32(0)
-    best = np.int64(-1) if is_gini else np.int64(0)
+    best = np.int64(0) if is_newton else np.int64(-1)
     if is_bounded:
         scores[0] = _NEVER
         _order_signed(bits, 1)
@@ -297,7 +305,7 @@ def find_pair_cut(
                 for i in range(n_bins):
                     nodes.sets[node, i] = scratch.sets[1 if missing_left else 0, i]
     scratch.side[1, 0] = left
-    if plan.criterion == GINI:
+    if not _is_newton(plan.criterion):
         return feature, low, high, gain, True
     last = feature * n_bins + n_bins - 1
     if scratch.tables[job[TABLE], last] == scratch.tables[job[TABLE], last - 1]:
@@ -341,7 +349,7 @@ def find_class_cut(
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
     for j in range(n_features):
         if table == NONE:
-            _sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
+            sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
         for c in range(n_classes):
             here[c] = 0
         counts, at_cell = scratch.tables[table], index(j * n_bins * n_classes)
@@ -400,45 +408,6 @@ def find_class_cut(
     return feature, low, high, gain, True
 
 
-@part
-def _sort_small(
-    rows: RowOrder,
-    n_features: Int,
-    j: Int,
-    first: Int,
-    size: Int,
-    n_bins: Int,
-    found: Host,
-    keys: Host,
-) -> None:
-    """Sort few rows by their bins: keys hold the bin and, in the lower half, the position."""
-    width, column = index(n_features), index(j)
-    if size <= _INSERTED:
-        for i in range(size):
-            key = (np.int64(rows.cells[index(rows.order[first + i]) * width + column]) << 32) + i
-            at = i
-            while at > 0 and keys[at - 1] > key:
-                keys[at] = keys[at - 1]
-                at -= 1
-            keys[at] = key
-        return
-    # `found` counts the rows of each bin, and then says where the next one goes
-    for i in range(n_bins):
-        found[i] = 0
-    for i in range(size):
-        found[index(rows.cells[index(rows.order[first + i]) * width + column])] += 1
-    before = np.int32(0)
-    for i in range(n_bins):
-        n_here = found[i]
-        found[i] = before
-        before += n_here
-    for i in range(size):
-        own = index(rows.cells[index(rows.order[first + i]) * width + column])
-        at = found[own]
-        found[own] = at + np.int32(1)
-        keys[at] = (np.int64(own) << 32) + i
-
-
 # ---- acceptance
 
 
@@ -458,7 +427,7 @@ def _newton_side(plan: GrowthPlan, packed: Int, low: Any, high: Any) -> tuple[An
 @part
 def judge(plan: GrowthPlan, nodes: NodeSlots, job: Host, feature: Int, left: Int, gain: Any) -> Any:
     """Return what a cut gains if it is good enough, else a negative number."""
-    if plan.criterion == GINI:
+    if not _is_newton(plan.criterion):
         return np.float64(gain) if gain >= plan.min_gain else -1.0
     node, newton = job[NODE], plan.newton
     low, high = 0.0, 0.0

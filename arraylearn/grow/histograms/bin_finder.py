@@ -13,8 +13,8 @@ from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel
+from arraylearn.grow.criteria import gini_gains
 from arraylearn.grow.finish import Rest, finish_bins
-from arraylearn.grow.gini import gini_gains
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, known_thresholds

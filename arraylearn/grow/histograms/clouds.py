@@ -9,8 +9,8 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.finish import Rest
-from arraylearn.grow.gini import gini_gains, gini_scores
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
 from arraylearn.grow.sorted_lists.list_finder import sort_values

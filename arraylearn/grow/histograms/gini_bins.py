@@ -7,7 +7,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
-from arraylearn.grow.gini import FEW_CLASSES, gini_scores
+from arraylearn.grow.criteria import FEW_CLASSES, gini_scores
 
 __all__ = ["gini_bins"]
 

@@ -21,6 +21,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map, run_jobs
+from arraylearn.grow.criteria import Criterion
 from arraylearn.grow.formulas import GRADIENT_BITS
 from arraylearn.grow.histograms import records_cpu as records
 from arraylearn.grow.histograms import rows_cpu
@@ -37,10 +38,11 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
-__all__ = ["Buffers", "grow_newton_tree", "grow_tree", "make_buffers"]
+__all__ = ["Buffers", "grow_class_tree", "grow_newton_tree", "grow_tree", "make_buffers"]
 
 # A job of more than this share of a thread's rows hands the children of its nodes back.
 _SHARE_OF_A_JOB = 4
@@ -140,6 +142,58 @@ def grow_tree(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host, sums: 
     return _as_trees(nodes, plan, 2 * m + 1), order[:m]
 
 
+def grow_class_tree(
+    rows: Rows, level: Level, bins: Host, n_bins: int, limits: Limits, criterion: Criterion
+) -> Trees:
+    """Grow a classification tree on all rows of bins (d, n): two classes as packed pairs, more as vectors.
+
+    The limits are those of integer weights; of missing values there are none.
+    """
+    d, n = bins.shape
+    c = rows.n_classes
+    is_pair = c <= 2
+    # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
+    small = 20 if is_pair else max(64, n_bins * c // 8)
+    plan = GrowthPlan(
+        criterion=criterion.number,
+        n_bins=n_bins,
+        n_numeric=d,
+        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_leaves=0,
+        small=small,
+        keeps_rows=False,
+        has_missing=False,
+        least_rows=2,
+        least_weight=float(limits.min_samples_split),
+        least_side=float(limits.min_samples_leaf),
+        min_gain=limits.min_gain - 1e-12,
+        newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        is_used=np.ones(d, dtype=bool),
+        use_missing=np.zeros(d, dtype=bool),
+        logs=np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs,
+        log_unit=criterion.unit,
+        trend=np.zeros(d, dtype=np.int8),
+    )
+    loads, sums = _pack_classes(rows, level, is_pair)
+    buffers = make_buffers(bins, n, sums.shape[0], plan)
+    trees: Trees = grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
+    trees = trees._replace(missing_right=None)  # no value is missing: later ones follow the heavier child
+    if is_pair:
+        held = trees.sums & 0xFFFFFFFF
+        trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
+    return trees
+
+
+def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
+    """Return what each row carries, and the sums of the root: weight and class, or a packed pair."""
+    labels, counts = rows.labels.astype(np.int64), level.counts[0]
+    weights = 1 if level.weights is None else level.weights
+    if not is_pair:
+        return labels + (weights << 32), counts
+    loads = labels * weights + (weights << 32)
+    return loads, np.asarray([(counts.sum() << 32) + (counts[1] if counts.shape[0] == 2 else 0)])
+
+
 def grow_newton_tree(
     columns: Columns,
     gradients: PackedGradients,
@@ -180,6 +234,8 @@ def grow_newton_tree(
         ),
         is_used=used,
         use_missing=use_missing,
+        logs=np.zeros(1, dtype=np.int64),
+        log_unit=1.0,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
     )
     buffers = columns.buffers.get((m, get_num_threads()), lambda: make_buffers(columns.bins, m, 1, plan))

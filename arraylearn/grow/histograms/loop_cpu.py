@@ -31,6 +31,7 @@ from arraylearn.grow.histograms.records_cpu import (
     DEPTH,
     FEATURE,
     FIRST,
+    GINI,
     HIGH,
     LEFT,
     LOW,
@@ -48,6 +49,7 @@ from arraylearn.grow.histograms.records_cpu import (
     RowOrder,
 )
 from arraylearn.grow.histograms.rows_cpu import add_up, count, divide
+from arraylearn.grow.histograms.score_cut_cpu import find_score_cut
 
 __all__ = ["grow"]
 
@@ -101,8 +103,10 @@ def _find_cut(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: Growt
             add_up(table, plan.n_bins)
     if nodes.sums.shape[1] == 1:
         feature, low, high, gain, missing_right = find_pair_cut(rows, plan, nodes, scratch, job)
-    else:
+    elif plan.criterion == GINI:
         feature, low, high, gain, missing_right = find_class_cut(rows, plan, nodes, scratch, job)
+    else:
+        feature, low, high, gain, missing_right = find_score_cut(rows, plan, nodes, scratch, job)
     if low == NONE:
         return -1.0
     gained = judge(plan, nodes, job, feature, scratch.side[1, 0], gain)

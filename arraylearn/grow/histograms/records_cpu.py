@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from arraylearn.backend.cpu.jit import Host, Int
+from arraylearn.grow.formulas import GINI, NEWTON, NEWTON_BOUNDED
 
 __all__ = [
     "CHILD",
@@ -33,9 +34,6 @@ __all__ = [
     "RowOrder",
 ]
 
-# Criteria: NEWTON under bounds keeps the values of nodes within bounds, for columns along which they may only
-# rise or fall.
-GINI, NEWTON, NEWTON_BOUNDED = range(3)
 # Lines of `NodeSlots.ints`.
 FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
 # Columns of `GrowthScratch.stack`, `jobs` and `cuts`; the last has the left sum of a cut, too.
@@ -71,7 +69,7 @@ class Newton(NamedTuple):
 class GrowthPlan(NamedTuple):
     """What is the same for all nodes; a unit is that of the packed hessian and gradient."""
 
-    criterion: int
+    criterion: int  # see `formulas.GINI`
     n_bins: int  # the last one holds missing values
     n_numeric: (
         int  # columns from there on are nominal: their bins are tried in the order of G / (H + smoothing)
@@ -88,6 +86,8 @@ class GrowthPlan(NamedTuple):
     newton: Newton
     is_used: Host  # (d,) bool: the columns that may be split
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
+    logs: Host  # (w,) int64: `LogTable`, where the criterion takes logarithms
+    log_unit: float
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 
 

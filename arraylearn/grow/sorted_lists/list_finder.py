@@ -13,8 +13,8 @@ from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import NextLevel
+from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.finish import Rest, finish_lists
-from arraylearn.grow.gini import gini_gains, gini_scores
 from arraylearn.grow.rows import Level, Rows, numeric_column, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
@@ -280,7 +280,10 @@ def _finish(
     threshold = low
     if not is_binned:
         threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
-    right_counts = xp.astype(known, dtype) - left_counts
+    known_counts = xp.astype(known, dtype)
+    # without a split all is left: what stands at the position may be of another node
+    left_counts = xp.where((position >= 0)[None, ...], left_counts, known_counts)
+    right_counts = known_counts - left_counts
     sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
     total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)

@@ -17,7 +17,7 @@ from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
 from arraylearn.grow import formulas
-from arraylearn.grow.gini import FEW_CLASSES, gini_gains
+from arraylearn.grow.criteria import FEW_CLASSES, gini_gains
 
 __all__ = ["MOST_ROWS", "MOST_WEIGHT", "ListSplits", "SortedRows", "divide_lists", "search_lists"]
 

@@ -22,7 +22,9 @@ from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
-from arraylearn.grow.gini import FEW_CLASSES
+from arraylearn.grow.criteria import FEW_CLASSES, Criterion
+from arraylearn.grow.criteria_cpu import describe_node
+from arraylearn.grow.formulas import GINI
 from arraylearn.grow.sorted_lists.lists import SortedRows
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
@@ -35,7 +37,8 @@ from arraylearn.grow.sorted_lists.scan_cpu import (
     scan_borders,
     scan_classes,
 )
-from arraylearn.grow.trees import LEAF, GrowthLimits, Trees
+from arraylearn.grow.sorted_lists.score_scan_cpu import scan_scores
+from arraylearn.grow.trees import LEAF, Limits, Trees
 from arraylearn.grow.trees_cpu import in_level_order
 
 __all__ = ["grow_lists", "search_lists"]
@@ -121,7 +124,8 @@ def _search(
         total += counts[k]
         squares += counts[k] * counts[k]
         sums[BEFORE, k] = 0
-    size = float(total)
+    size, is_gini = float(total), data.criterion == GINI
+    terms = describe_node(data.criterion, data.logs, data.unit, counts)
     feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), -1.0
     for f in range(plan.first, plan.end):
         if data.allowed.shape[0] > 0 and not data.allowed[f, job]:
@@ -135,17 +139,19 @@ def _search(
                 for i in range(index(known), index(stop)):
                     row = rows[i]
                     own = np.int64(0)
-                    if n_classes > FEW_CLASSES:
+                    if n_classes > FEW_CLASSES or not is_gini:
                         own = np.int64(data.class_of[row])
                     else:
                         for k in range(n_classes - 1):
                             own += row >= data.borders[k]
                     sums[BEFORE, own] += data.weights[row] if is_weighted else 1
-            span = Span(start, known, total, plan.least, turn == 0 and known < stop)
-            if n_classes <= FEW_CLASSES:
-                reached, at = scan_borders(rows, values, data, span, counts, top, buffers)
+            span = Span(start, known, total, plan.least, turn == 0 and known < stop, top)
+            if not is_gini:
+                reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
+            elif n_classes <= FEW_CLASSES:
+                reached, at = scan_borders(rows, values, data.borders, data.weights, span, counts, buffers)
             else:
-                reached, at = scan_classes(rows, values, data, span, counts, top, buffers)
+                reached, at = scan_classes(rows, values, data.class_of, data.weights, span, counts, buffers)
             if at >= 0:
                 top, place, side = reached, at, turn
         if known < stop:
@@ -153,7 +159,9 @@ def _search(
                 sums[BEFORE, k] = 0
         if place < 0:
             continue
-        if n_classes == 2:
+        if not is_gini:
+            reached = top
+        elif n_classes == 2:
             reached = _pair_gain(top, size)
         elif n_classes <= FEW_CLASSES:
             reached = _surplus_gain(top, size)
@@ -325,13 +333,13 @@ def _run(
 # ---- threads
 
 
-def _as_arrays(rows: SortedRows, allowed: Host | None = None) -> ListData:
+def _as_arrays(rows: SortedRows, criterion: Criterion, allowed: Host | None = None) -> ListData:
     ends, c = rows.class_ends, len(rows.class_ends)
     borders = np.full(BORDERS, ends[-1], dtype=np.uint32)
     borders[: c - 1] = ends[: min(c - 1, BORDERS)]
     kind = np.uint8 if c <= 256 else np.int32
     class_of = np.empty(0, dtype=kind)
-    if c > FEW_CLASSES:
+    if c > FEW_CLASSES or criterion.number != GINI:
         class_of = np.arange(c, dtype=kind).repeat(np.diff(ends, prepend=0))
     return ListData(
         np.ascontiguousarray(rows.lists).view(np.uint32),
@@ -341,10 +349,13 @@ def _as_arrays(rows: SortedRows, allowed: Host | None = None) -> ListData:
         np.empty(0, dtype=np.int64) if rows.weights is None else np.ascontiguousarray(rows.weights),
         rows.has_missing,
         np.ones((0, 0), dtype=np.bool_) if allowed is None else np.ascontiguousarray(allowed),
+        criterion.number,
+        np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs,
+        criterion.unit,
     )
 
 
-def grow_lists(rows: SortedRows, starts: Host, counts: Host, growth: GrowthLimits) -> Trees:
+def grow_lists(rows: SortedRows, starts: Host, counts: Host, limits: Limits, criterion: Criterion) -> Trees:
     """Grow all that is below some nodes.
 
     Parameters
@@ -355,8 +366,10 @@ def grow_lists(rows: SortedRows, starts: Host, counts: Host, growth: GrowthLimit
         Where the rows of each node begin in the lists, which they fill.
     counts : int64 array (k, c)
         Class weights of the nodes.
-    growth : GrowthLimits
+    limits : Limits
         When to stop. A node of one class is not split. The given nodes are all tried.
+    criterion : Criterion
+        What splits are scored by.
 
     Returns
     -------
@@ -364,7 +377,7 @@ def grow_lists(rows: SortedRows, starts: Host, counts: Host, growth: GrowthLimit
         k of them, with their levels side by side: all roots, the children of all roots, and so on. `low` and
         `high` are the rows on both sides of a cut.
     """
-    data = _as_arrays(rows)
+    data = _as_arrays(rows, criterion)
     (d, m), (k, c) = data.lists.shape, counts.shape
     n_top = k + 2 * _MOST_TOGETHER
     slots = _Slots(
@@ -373,8 +386,9 @@ def grow_lists(rows: SortedRows, starts: Host, counts: Host, growth: GrowthLimit
         np.empty((n_top + 2 * m, c), dtype=np.int64),
     )
     slots.ints[:, :k], slots.sums[:k] = LEAF, counts
-    jobs = _jobs(starts, m, growth.n_levels)
-    plan = _Plan(0, d, max(1, growth.least), growth.least_to_split, growth.min_gain - 1e-12)
+    jobs = _jobs(starts, m, -1 if limits.max_depth is None else limits.max_depth)
+    least, least_to_split = max(1, int(limits.min_samples_leaf)), int(limits.min_samples_split)
+    plan = _Plan(0, d, least, least_to_split, limits.min_gain - 1e-12)
     jobs = _split_large(plan, data, jobs, slots, n_top)
 
     def grow(some: Host) -> None:
@@ -390,7 +404,7 @@ def search_lists(
     rows: SortedRows, starts: Host, counts: Host, least: int, allowed: Host | None
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best split of each node: the fields of `ListSplits`."""
-    (d, m), data = rows.lists.shape, _as_arrays(rows, allowed)
+    (d, m), data = rows.lists.shape, _as_arrays(rows, Criterion(GINI, None, 1.0), allowed)
     counts = np.ascontiguousarray(counts)
     slots = _Slots(np.empty((_RIGHT + 1, 0), np.int32), np.empty(0, np.float32), counts)
     plan, jobs = _Plan(0, d, max(1, least), 0, 0.0), _jobs(starts, m, -1)
@@ -415,10 +429,10 @@ def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
         np.empty((_STACK, 4), dtype=np.int64),
         np.empty(data.columns.shape[1] if largest else 0, dtype=np.uint8),
         np.empty(largest + 1, dtype=np.uint32),
-        np.zeros((BORDERS + 2, STRIDE)),
+        np.zeros((BORDERS + 2, max(STRIDE, n_classes + 1))),
         np.empty(STRIDE, dtype=np.int64),
-        np.empty((2, STRIDE), dtype=np.int64),
-        np.empty((3, n_classes), dtype=np.int64),
+        np.empty((2, STRIDE + 1), dtype=np.int64),
+        np.empty((4, n_classes), dtype=np.int64),
     )
 
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, index, part, signed
 from arraylearn.grow import formulas
-from arraylearn.grow.gini import FEW_CLASSES
+from arraylearn.grow.criteria import FEW_CLASSES
 
 __all__ = [
     "BEFORE",
     "BORDERS",
     "HERE",
     "SIDE",
+    "STEP",
     "STRIDE",
     "ListData",
     "ScanBuffers",
@@ -35,8 +36,8 @@ BORDERS = FEW_CLASSES - 1
 STRIDE = 64
 # What rounding may take from the cheap form of a score, and much more.
 _ENOUGH = 1.0 - 1e-12
-# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one.
-BEFORE, HERE, SIDE = range(3)
+# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one.
+BEFORE, HERE, SIDE, STEP = range(4)
 
 _gini_pair = part(formulas.gini_pair)
 _gini_surplus = part(formulas.gini_surplus)
@@ -49,10 +50,13 @@ class ListData(NamedTuple):
     lists: Host  # (d, m) uint32 row ids, divided in place
     columns: Host  # (d, n) float
     borders: Host  # (3,) uint32: rows below borders[k] have class k or less
-    class_of: Host  # (n,) where there are more than four classes
+    class_of: Host  # (n,) where there are more than four classes, or the criterion is not Gini's
     weights: Host  # (n,) int64; nothing where every row weighs 1
     has_missing: bool  # then the side of the missing values is learned
     allowed: Host  # (d, k) bool: the lists that may split each job; nothing: all may
+    criterion: int  # see `formulas.GINI`
+    logs: Host  # (w,) int64: `LogTable`, where the criterion takes logarithms
+    unit: float  # of `logs`
 
 
 class ScanBuffers(NamedTuple):
@@ -61,10 +65,10 @@ class ScanBuffers(NamedTuple):
     stack: Host  # (s, 4) int64
     is_right: Host  # (n,) uint8
     spare: Host  # uint32: the rows of the right side, and one more
-    running: Host  # (5, STRIDE) float64: 0, the weight below each border, the weight of all
+    running: Host  # (5, STRIDE or more) float64: 0, the weight below each border, the weight of all
     amounts: Host  # (STRIDE,) int64
-    squares: Host  # (2, STRIDE) int64
-    sums: Host  # (3, c) int64
+    ints: Host  # (2, STRIDE + 1) int64: two sums at each position, such as squares, and after the last one
+    sums: Host  # (4, c) int64: see `BEFORE`
 
 
 class Span(NamedTuple):
@@ -75,20 +79,21 @@ class Span(NamedTuple):
     total: Int  # weight of the node
     least: int
     is_closed: bool  # whether the last position is a candidate: missing rows are on the right
+    top: float  # the score to exceed
 
 
 @part
 def scan_borders(
-    rows: Host, values: Host, data: ListData, span: Span, counts: Host, top: float, buffers: ScanBuffers
+    rows: Host, values: Host, borders: Host, weights: Host, span: Span, counts: Host, buffers: ScanBuffers
 ) -> Any:
-    """Return the best score above `top` of up to four classes and its position, -1 if there is none.
+    """Return the best score above ``span.top`` of up to four classes and its position, -1 if there is none.
 
     With l of the first m rows in a class, and L of all M, the surplus of the class is M l - m L.
     """
     n_classes, running, held = counts.shape[0], buffers.running, buffers.sums[HERE]
     before, side, amounts = buffers.sums[BEFORE], buffers.sums[SIDE], buffers.amounts
-    is_weighted, n_borders = data.weights.shape[0] > 0, n_classes - 1
-    total, least, best, at = float(span.total), span.least, -1.0, -1
+    is_weighted, n_borders = weights.shape[0] > 0, n_classes - 1
+    total, least, best, at, top = float(span.total), span.least, -1.0, -1, span.top
     share_0, share_1, share_2 = float(counts[0]), float(counts[1]), 0.0
     if n_classes > 2:
         share_2 = float(counts[2])
@@ -114,7 +119,7 @@ def scan_borders(
             reach += step
             if reach * reach < enough * min(n_left * (total - n_left), n_far * (total - n_far)):
                 for k in range(n_borders):
-                    border, counted = data.borders[k], np.int32(0)
+                    border, counted = borders[k], np.int32(0)
                     for j in range(width):
                         counted += np.int32(rows[first + j] < border)
                     held[k] += counted
@@ -124,11 +129,11 @@ def scan_borders(
                 continue
         if is_weighted:
             for j in range(width):
-                amounts[j] = data.weights[rows[first + j]]
+                amounts[j] = weights[rows[first + j]]
                 weight += amounts[j]
                 running[4, j] = float(weight)
             for k in range(n_borders):
-                border, counted = data.borders[k], held[k]
+                border, counted = borders[k], held[k]
                 for j in range(width):
                     counted += amounts[j] if rows[first + j] < border else 0
                     running[k + 1, j] = float(counted)
@@ -138,7 +143,7 @@ def scan_borders(
                 running[4, j] = float(weight + 1) + float(np.int32(j))
             weight += signed(width)
             for k in range(n_borders):
-                border, counted = data.borders[k], np.int32(held[k])
+                border, counted = borders[k], np.int32(held[k])
                 for j in range(width):
                     counted += np.int32(rows[first + j] < border)
                     running[k + 1, j] = float(counted)
@@ -191,21 +196,16 @@ def scan_borders(
 
 @part
 def scan_classes(
-    rows: Host, values: Host, data: ListData, span: Span, counts: Host, top: float, buffers: ScanBuffers
+    rows: Host, values: Host, class_of: Host, weights: Host, span: Span, counts: Host, buffers: ScanBuffers
 ) -> Any:
     """Return what `scan_borders` does for more than four classes.
 
     With l squared weights of the classes on the left and r on the right, the score is l / m + r / (M - m).
     """
-    n_classes, here, squares = counts.shape[0], buffers.sums[HERE], buffers.squares
-    before, side, n_left_at, class_of = (
-        buffers.sums[BEFORE],
-        buffers.sums[SIDE],
-        buffers.running[4],
-        data.class_of,
-    )
-    is_weighted, total, least, best, at = data.weights.shape[0] > 0, float(span.total), span.least, -1.0, -1
-    weight, on_left, on_right = np.int64(0), np.int64(0), np.int64(0)
+    n_classes, here, squares = counts.shape[0], buffers.sums[HERE], buffers.ints
+    before, side, n_left_at = buffers.sums[BEFORE], buffers.sums[SIDE], buffers.running[4]
+    is_weighted, total, least, best, at = weights.shape[0] > 0, float(span.total), span.least, -1.0, -1
+    weight, on_left, on_right, top = np.int64(0), np.int64(0), np.int64(0), span.top
     for k in range(n_classes):
         here[k] = before[k]
         weight += before[k]
@@ -218,7 +218,7 @@ def scan_classes(
         if is_weighted:
             for j in range(width):
                 row = rows[first + j]
-                own, amount = class_of[row], data.weights[row]
+                own, amount = class_of[row], weights[row]
                 held = here[own]
                 here[own] = held + amount
                 weight += amount
@@ -258,7 +258,7 @@ def scan_classes(
                     side[k] = here[k]
                 for j in range(index(at + 1), first + width):
                     row = rows[j]
-                    side[class_of[row]] -= data.weights[row] if is_weighted else 1
+                    side[class_of[row]] -= weights[row] if is_weighted else 1
             enough = top * _ENOUGH
         i += STRIDE
     return best, at

@@ -1,0 +1,230 @@
+"""Scores of splits, equal on every backend where weights are integers.
+
+Logarithms come from a table of ``n log2(n)`` as integers in units of a power of two: sums of them do not
+depend on the order of classes and branches, and no library's logarithm decides which cut is the best.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import array_api_compat
+import numpy as np
+
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.grow import formulas
+from arraylearn.measures.formulas import MEASURES
+
+__all__ = [
+    "CRITERIA",
+    "FEW_CLASSES",
+    "MOST_COUNTED",
+    "Criterion",
+    "LogTable",
+    "count_values",
+    "gini_gains",
+    "gini_scores",
+    "log_table",
+    "make_criterion",
+    "score_counts",
+]
+
+CRITERIA = {
+    "gini": formulas.GINI,
+    "accuracy": formulas.ACCURACY,
+    "error": formulas.ERROR,
+    "chi2": formulas.CHI2,
+    "entropy": formulas.ENTROPY,
+    "gain_ratio": formulas.GAIN_RATIO,
+    "symmetric_gain_ratio": formulas.SYMMETRIC,
+    "symmetric_gain_ratio_sum": formulas.SYMMETRIC_SUM,
+}
+_NAMES = {number: name for name, number in CRITERIA.items()}
+
+# Up to here the classes are summed one by one in a fixed order, so that every backend rounds alike.
+FEW_CLASSES = 4
+# The largest weight of a tree whose logarithms are looked up: a table of 128 MB.
+MOST_COUNTED = 2**24
+# Tables of up to so many entries are kept from tree to tree.
+_MOST_KEPT = 2**20
+_LEAST_BITS = 12
+# The largest value of a table has so many bits: less than float64, whose rounding is a part of a unit then.
+_VALUE_BITS = 50
+# Terms of the series of the logarithm, of which the last one is lost in the rounding of the first.
+_TERMS = 11
+_LOG2_E = 1.4426950408889634
+
+
+class LogTable(NamedTuple):
+    """``n log2(n)`` for n = 0, 1, ..."""
+
+    values: Any  # int64, in units; at most one unit off
+    unit: float  # a power of two
+
+
+class Criterion(NamedTuple):
+    """How integer weights are scored."""
+
+    number: int  # see `formulas.GINI`
+    logs: Array | None  # `LogTable.values` at the place, where the criterion takes logarithms
+    unit: float
+
+
+def log_table(largest: int) -> LogTable:
+    """Make a table up to `largest`, by additions, products and quotients alone: the same on every machine."""
+    bits = max(_LEAST_BITS, int(largest).bit_length())
+    return (_kept_table if 1 << bits <= _MOST_KEPT else _make_table)(bits)
+
+
+def _make_table(bits: int) -> LogTable:
+    n = np.arange(1 << bits, dtype=np.float64)
+    mantissa, exponent = np.frexp(np.maximum(n, 1.0))
+    # between sqrt(1/2) and sqrt(2), where the series ends soon
+    is_low = mantissa < 0.7071067811865476
+    mantissa, exponent = np.where(is_low, 2.0 * mantissa, mantissa), exponent - is_low
+    ratio = (mantissa - 1.0) / (mantissa + 1.0)
+    square, series = ratio * ratio, np.zeros_like(ratio)
+    for k in range(_TERMS - 1, -1, -1):
+        series = series * square + 1.0 / (2 * k + 1)
+    log = exponent + 2.0 * _LOG2_E * (ratio * series)
+    shift = _VALUE_BITS - (bits << bits).bit_length()
+    return LogTable(np.rint(n * log * 2.0**shift).astype(np.int64), 2.0**-shift)
+
+
+_kept_table = lru_cache(maxsize=8)(_make_table)
+
+
+def make_criterion(place: Place, measure: Any, weight: Any) -> Criterion | None:
+    """Return how a tree of some weight scores by a measure; None where floats have to."""
+    number = CRITERIA.get(measure) if isinstance(measure, str) else None
+    if number is None:
+        return None
+    if number < formulas.ENTROPY:
+        return Criterion(number, None, 1.0)
+    if weight > MOST_COUNTED:
+        return None
+    logs, unit = log_table(int(weight))
+    return Criterion(number, from_host(logs, place), unit)
+
+
+def score_counts(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
+    """Score splits by class counts (..., branch, class), which are integers of a float dtype.
+
+    What `measures` give, rounded alike everywhere; of no meaning where a branch is all there is.
+    """
+    if criterion.number == formulas.CHI2 and counts.shape[-2] == 2:
+        return _score_chi2(xp, counts)
+    if criterion.number < formulas.ENTROPY:
+        return MEASURES[_NAMES[criterion.number]](xp, counts)
+    return _score_information(xp, criterion, xp.astype(counts, xp.int64))
+
+
+def _score_chi2(xp: Namespace, counts: Array) -> Array:
+    left, right = counts[..., 0, :], counts[..., 1, :]
+    n_left, n_right = xp.sum(left, axis=-1), xp.sum(right, axis=-1)
+    parts = xp.zeros_like(n_left)
+    for c in range(counts.shape[-1]):
+        inside, outside = left[..., c], right[..., c]
+        outside = xp.where(inside + outside > 0, outside, 1.0)  # a class without rows: its part is 0
+        part = formulas.chi2_part(inside, outside, n_left, n_right)
+        parts = parts + xp.where(left[..., c] + right[..., c] > 0, part, 0.0)
+    is_split = (n_left > 0) & (n_right > 0)
+    scores = formulas.gini_surplus(parts, xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0))
+    return xp.where(is_split, scores, 0.0)
+
+
+def _score_information(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
+    n_branches, n_classes = counts.shape[-2:]
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(counts)))
+    by_branch, by_class = xp.sum(counts, axis=-1), xp.sum(counts, axis=-2)
+    size = xp.sum(by_class, axis=-1)
+    node = _look_up(xp, criterion, size)
+    branches = xp.sum(_look_up(xp, criterion, by_branch), axis=-1)
+    classes = xp.sum(_look_up(xp, criterion, by_class), axis=-1)
+    cells = xp.sum(_look_up(xp, criterion, counts), axis=(-2, -1))
+    gained = formulas.information(node, cells, branches, classes)
+    gained = xp.where(gained > count_values(n_branches, n_classes), gained, 0)
+    split, held = (xp.astype(node - part, dtype) for part in (branches, classes))
+    safe = xp.astype(xp.where(size > 0, size, 1), dtype) / criterion.unit
+    return _divide(xp, criterion, xp.astype(gained, dtype), split, held, safe)
+
+
+def _divide(
+    xp: Namespace, criterion: Criterion, gained: Array, split: Array, held: Array, size: Array
+) -> Array:
+    """Score; 0 where nothing is gained, also where there is nothing to divide by."""
+    is_gain = gained > 0
+    split, held = xp.where(is_gain, split, 1.0), xp.where(is_gain, held, 1.0)
+    return formulas.information_score(criterion.number, gained, split, held, size)
+
+
+def _look_up(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
+    assert criterion.logs is not None
+    return xp.reshape(xp.take(criterion.logs, xp.reshape(counts, (-1,)), axis=0), counts.shape)
+
+
+def count_values(n_branches: int, n_classes: int) -> int:
+    """Return of how many logarithms `formulas.information` is made, and how many units it may be off."""
+    return (n_branches + 1) * (n_classes + 1)
+
+
+# ---- the Gini index
+
+
+def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
+    r"""Score splits into two so that equal splits score equal on every backend.
+
+    .. math:: \sum_c (M l_c - m L_c)^2 / (m (M - m)) \quad\text{or}\quad
+              \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
+
+    The first form, for few classes, is :math:`M^2` times the Gini gain (half of that for two classes); the
+    second, for many, :math:`M` times the gain plus a constant of the block. Of integers each step is exact or
+    correctly rounded. `gini_gains` turns scores into gains.
+
+    Parameters
+    ----------
+    left, right : array (c, ...)
+        Class counts or weights of the two sides, classes first.
+
+    Returns
+    -------
+    float array (...)
+        In the accumulator's dtype; -1 where a side is empty.
+    """
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(left)))
+    n_left = xp.astype(xp.sum(left, axis=0), dtype)
+    n_right = xp.astype(xp.sum(right, axis=0), dtype)
+    is_split = (n_left > 0) & (n_right > 0)
+    safe_left, safe_right = xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0)
+    n_classes = left.shape[0]
+    if n_classes > FEW_CLASSES:
+        squares_left = xp.astype(xp.sum(left * left, axis=0), dtype)
+        squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
+        scores = formulas.gini_squares(squares_left, safe_left, squares_right, safe_right)
+    elif n_classes == 2:
+        inside, outside = xp.astype(left[0, ...], dtype), xp.astype(right[0, ...], dtype)
+        scores = formulas.gini_pair(safe_left, safe_right, inside, outside)
+    else:
+        surplus = xp.astype(left, dtype) * n_right - xp.astype(right, dtype) * n_left
+        squares = surplus * surplus
+        scores = squares[0, ...]
+        for c in range(1, n_classes):
+            scores = scores + squares[c, ...]
+        scores = formulas.gini_surplus(scores, safe_left, safe_right)
+    return xp.where(is_split, scores, -1.0)
+
+
+def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
+    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -inf stays for -1."""
+    dtype = scores.dtype
+    total = xp.astype(xp.sum(counts, axis=0), dtype)
+    total = xp.where(total > 0, total, 1.0)
+    n_classes = counts.shape[0]
+    if n_classes > FEW_CLASSES:
+        squares = xp.astype(xp.sum(counts * counts, axis=0), dtype)
+        gains = formulas.squares_gain(scores, squares, total)
+    else:
+        gains = (formulas.pair_gain if n_classes == 2 else formulas.surplus_gain)(scores, total)
+    return xp.where(scores < 0, -xp.inf, xp.where(gains > 0, gains, 0.0))

@@ -1,0 +1,231 @@
+"""The best position of one presorted list of a node by any criterion but Gini's, in compiled loops.
+
+Positions are read in strides. What a criterion sums over the classes runs along with the rows; a form of the
+score without division, and for chi2 without the exact sum, passes over most positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.cpu.jit import Host, Int, index, part, signed
+from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
+from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, SYMMETRIC
+from arraylearn.grow.sorted_lists.scan_cpu import (
+    BEFORE,
+    HERE,
+    SIDE,
+    STEP,
+    STRIDE,
+    ListData,
+    ScanBuffers,
+    Span,
+)
+
+__all__ = ["scan_scores"]
+
+# What rounding to float32 may take from a score, and more.
+_ENOUGH = 1.0 - 1e-6
+# Lines of `ScanBuffers.ints`: what is summed over the classes at a position, and the weight up to it.
+_SUM, _WEIGHT = range(2)
+# Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, then a sum; the sum at each position.
+_SHARES, _TOTALS = range(2)
+
+
+@part
+def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any) -> None:
+    """Move rows to the left; `ints` takes the sum of n log2(n) over sides and classes, and the weight."""
+    logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
+    here, ints = buffers.sums[HERE], buffers.ints
+    total, weight = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE]
+    for j in range(width):
+        row = rows[first + j]
+        own, amount = class_of[row], data.weights[row] if is_weighted else 1
+        held = here[own]
+        rest = counts[own] - held
+        here[own] = held + amount
+        weight += amount
+        total += logs[index(held + amount)] - logs[index(held)]
+        total += logs[index(rest - amount)] - logs[index(rest)]
+        ints[_SUM, j], ints[_WEIGHT, j] = total, weight
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE] = total, weight
+
+
+@part
+def _add_majority(
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
+) -> None:
+    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and the weight.
+
+    Where the largest class on the left after the rows and that on the right before them are not needed
+    together, `ints` takes zeros: no position between is better.
+    """
+    class_of, is_weighted, here = data.class_of, data.weights.shape[0] > 0, buffers.sums[HERE]
+    ints, most_left, most_right, end = buffers.ints, np.int64(0), np.int64(0), np.int64(0)
+    weight = ints[_WEIGHT, STRIDE]
+    if counts.shape[0] == 2:
+        ones = here[1]
+        for j in range(width):
+            row = rows[first + j]
+            amount = data.weights[row] if is_weighted else 1
+            weight += amount
+            ones += amount * np.int64(class_of[row])
+            zeros = weight - ones
+            ints[_SUM, j] = max(zeros, ones) + max(counts[0] - zeros, counts[1] - ones)
+            ints[_WEIGHT, j] = weight
+        here[0], here[1], ints[_WEIGHT, STRIDE] = weight - ones, ones, weight
+        return
+    for c in range(counts.shape[0]):
+        most_left = here[c] if here[c] > most_left else most_left
+        most_right = counts[c] - here[c] if counts[c] - here[c] > most_right else most_right
+    for j in range(width):
+        row = rows[first + j]
+        amount = data.weights[row] if is_weighted else 1
+        here[class_of[row]] += amount
+        weight += amount
+        ints[_SUM, j], ints[_WEIGHT, j] = 0, weight
+    ints[_WEIGHT, STRIDE] = weight
+    for c in range(counts.shape[0]):
+        end = here[c] if here[c] > end else end
+    if np.float64(end + most_right) <= needed:
+        return
+    for j in range(width):  # back
+        row = rows[first + j]
+        here[class_of[row]] -= data.weights[row] if is_weighted else 1
+    for j in range(width):
+        row = rows[first + j]
+        own, amount = class_of[row], data.weights[row] if is_weighted else 1
+        held = here[own] + amount
+        here[own] = held
+        most_left = held if held > most_left else most_left
+        if counts[own] - held + amount == most_right:
+            most_right = np.int64(0)
+            for c in range(counts.shape[0]):
+                most_right = counts[c] - here[c] if counts[c] - here[c] > most_right else most_right
+        ints[_SUM, j] = most_left + most_right
+
+
+@part
+def _add_shares(
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
+) -> None:
+    """Move rows to the left; `running` takes the sum of left**2 / total over the classes, nearly."""
+    class_of, is_weighted, ints = data.class_of, data.weights.shape[0] > 0, buffers.ints
+    here, shares, sums = buffers.sums[HERE], buffers.running[_SHARES], buffers.running[_TOTALS]
+    total, weight = shares[counts.shape[0]], ints[_WEIGHT, STRIDE]
+    for j in range(width):
+        row = rows[first + j]
+        own, amount = class_of[row], data.weights[row] if is_weighted else 1
+        held = here[own]
+        here[own] = held + amount
+        weight += amount
+        total += np.float64(amount * (2 * held + amount)) * shares[own]
+        sums[j], ints[_WEIGHT, j] = total, weight
+    shares[counts.shape[0]], ints[_WEIGHT, STRIDE] = total, weight
+
+
+@part
+def _count_hits(
+    criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Any, top: float
+) -> Any:
+    """Count the positions of a stride that may score above `top`."""
+    ints, logs, enough = buffers.ints, data.logs, top * _ENOUGH
+    n_hits: Any = 0
+    if criterion == CHI2:
+        sums, n = buffers.running[_TOTALS], np.float64(terms.n)
+        grown = n * (1.0 + 4e-16 * n)  # the sum over the rows may have lost as much
+        for j in range(width):
+            n_left = np.float64(ints[_WEIGHT, j])
+            n_hits += n * (grown * sums[j] - n_left * n_left) > enough * (n_left * (n - n_left))
+        return n_hits
+    if criterion < ENTROPY:
+        least = enough * float(terms.n) + float(terms.before)
+        for j in range(width):
+            n_hits += float(ints[_SUM, j]) > least
+        return n_hits
+    held = float(terms.node - terms.classes)
+    by_split, needed, factor = enough, enough * held, 1.0
+    if criterion == ENTROPY:
+        by_split, needed = 0.0, enough * terms.size
+    elif criterion == GAIN_RATIO:
+        needed = 0.0
+    elif criterion == SYMMETRIC:
+        factor = 1.0 + enough
+    for j in range(width):
+        n_left = ints[_WEIGHT, j]
+        split = terms.node - logs[index(n_left)] - logs[index(terms.n - n_left)]
+        gained = split + ints[_SUM, j] - terms.classes
+        n_hits += np.float64(gained) * factor > needed + by_split * np.float64(split)
+    return n_hits
+
+
+@part
+def _score_at(
+    criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Any
+) -> Any:
+    """Score a position of the stride; for chi2 the class weights up to it are in ``sums[STEP]``."""
+    ints, logs = buffers.ints, data.logs
+    n_left = ints[_WEIGHT, j]
+    if criterion >= ENTROPY:
+        branches = logs[index(n_left)] + logs[index(terms.n - n_left)]
+        return score_by_logs(criterion, terms, ints[_SUM, j], branches)
+    if criterion == CHI2:
+        return score_sides(criterion, terms, buffers.sums[STEP], counts, n_left)
+    return score_majority(terms, ints[_SUM, j])
+
+
+@part
+def scan_scores(
+    rows: Host, values: Host, data: ListData, span: Span, counts: Host, terms: NodeTerms, buffers: ScanBuffers
+) -> Any:
+    """Return the best score above ``span.top`` and its position, -1 if there is none."""
+    criterion, logs, ints, top = data.criterion, data.logs, buffers.ints, span.top
+    before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]
+    step, shares = buffers.sums[STEP], buffers.running[_SHARES]
+    n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, -1.0, -1
+    weight, total, share = np.int64(0), np.int64(0), 0.0
+    for c in range(n_classes):
+        here[c] = before[c]
+        weight += before[c]
+        if criterion >= ENTROPY:
+            total += logs[index(before[c])] + logs[index(counts[c] - before[c])]
+        elif criterion == CHI2:
+            shares[c] = 1.0 / np.float64(counts[c]) if counts[c] > 0 else 0.0
+            share += np.float64(before[c] * before[c]) * shares[c]
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], shares[n_classes] = total, weight, share
+    i, last = span.start, span.stop - (0 if span.is_closed else 1)
+    while i < last:
+        width, first = index(min(STRIDE, last - i)), index(i)
+        if criterion >= ENTROPY:
+            _add_logs(rows, data, counts, buffers, first, width)
+        elif criterion == CHI2:
+            for c in range(n_classes):
+                step[c] = here[c]
+            _add_shares(rows, data, counts, buffers, first, width)
+        else:
+            needed = top * _ENOUGH * np.float64(terms.n) + np.float64(terms.before)
+            _add_majority(rows, data, counts, buffers, first, width, needed)
+        if _count_hits(criterion, terms, data, buffers, width, top) > 0:
+            for j in range(width):
+                there = first + j
+                row = rows[there]
+                if criterion == CHI2:
+                    step[data.class_of[row]] += data.weights[row] if is_weighted else 1
+                n_left = ints[_WEIGHT, j]
+                if n_left < span.least or terms.n - n_left < span.least:
+                    continue
+                score = _score_at(criterion, terms, data, counts, buffers, j)
+                if score > top:
+                    is_end = span.is_closed and signed(there) == last - 1
+                    if is_end or values[rows[there + index(1)]] > values[row]:
+                        best, at, top = score, signed(there), score
+            if at >= i:  # the sums at the best position: those at the end of the stride less what follows it
+                for c in range(n_classes):
+                    side[c] = here[c]
+                for j in range(index(at + 1), first + width):
+                    row = rows[j]
+                    side[data.class_of[row]] -= data.weights[row] if is_weighted else 1
+        i += STRIDE
+    return best, at
