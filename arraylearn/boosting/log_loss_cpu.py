@@ -46,7 +46,7 @@ def log_loss_gradients(
         if k == 1:
             _two_classes(_class_zero(), scores[0], codes, heavy, *portions[i], packed[0], totals[i])
         else:
-            _many_classes((first, second), scores, codes, heavy, *portions[i], packed, totals[i])
+            _softmax((first, second), scores, codes, heavy, *portions[i], packed, totals[i])
 
     parallel_map(derive, range(len(portions)))
     total = totals.sum(axis=0)
@@ -85,7 +85,7 @@ def _two_classes(
 
 
 @compiled
-def _many_classes(
+def _softmax(
     exponentials: tuple[Host, Host],
     scores: Host,
     codes: Host,

@@ -69,25 +69,25 @@ class Builder:
     def _append(self, counts: Any, parent: Any) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
-        whole = np.zeros((6, t), dtype=np.int32)
-        whole[:2] = -1
-        whole[5] = self.depth
-        real = np.zeros((3, t), dtype=np.float64)
-        real[2] = -np.inf
+        ints = np.zeros((6, t), dtype=np.int32)
+        ints[:2] = -1
+        ints[5] = self.depth
+        floats = np.zeros((3, t), dtype=np.float64)
+        floats[2] = -np.inf
         self.levels.append(
             {
                 "kind": np.zeros(t, dtype=np.int8),
-                "feature": whole[0],
-                "first_child": whole[1],
-                "n_branches": whole[2],
-                "map_start": whole[3],
-                "default_branch": whole[4],
-                "depth": whole[5],
+                "feature": ints[0],
+                "first_child": ints[1],
+                "n_branches": ints[2],
+                "map_start": ints[3],
+                "default_branch": ints[4],
+                "depth": ints[5],
                 "parent": np.astype(parent, np.int32),
                 "counts": counts,
-                "threshold": real[0],
-                "gain": real[1],
-                "bottleneck": real[2],
+                "threshold": floats[0],
+                "gain": floats[1],
+                "bottleneck": floats[2],
             }
         )
         self.n_nodes += t
@@ -140,11 +140,11 @@ class Builder:
 
     def add_all(self, ids: Any, nodes: Trees, threshold: Any) -> None:
         """Append all that is below the nodes of a level, their levels side by side: thresholds only."""
-        k, line = ids.shape[0], np.astype(nodes.feature, np.int64)
-        split = np.nonzero(line >= 0)[0]
+        k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
+        split = np.nonzero(column >= 0)[0]
         if split.shape[0] == 0:
             return
-        number = np.concat((ids, np.arange(self.n_nodes, self.n_nodes + line.shape[0] - k)))
+        number = np.concat((ids, np.arange(self.n_nodes, self.n_nodes + column.shape[0] - k)))
         first = nodes.first_child[split]
         parent = np.empty_like(number)
         parent[first] = parent[first + 1] = number[split]
@@ -161,11 +161,11 @@ class Builder:
         lower = self.levels[-1]
         lower["depth"][:] = depth
         n_upper = int(np.searchsorted(split, k))
-        lines = line[split]
+        split_columns = column[split]
         fields = {
             "kind": np.full(split.shape[0], NUMERIC, dtype=np.int8),
-            "feature": np.asarray(self.rows.column_order)[lines],
-            "threshold": self._thresholds(lines, lines >= 0, threshold[split]),
+            "feature": np.asarray(self.rows.column_order)[split_columns],
+            "threshold": self._thresholds(split_columns, split_columns >= 0, threshold[split]),
             "first_child": number[first],
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
@@ -210,8 +210,8 @@ class Builder:
 
     def _number_children(self, splits: Splits, is_split: Any) -> Any:
         """Give the children of the splitting nodes their numbers in the tree: (k,) the first of each."""
-        room = np.where(is_split, splits.n_branches, 0)
-        return self.n_nodes + np.cumulative_sum(room) - room
+        n_branches = np.where(is_split, splits.n_branches, 0)
+        return self.n_nodes + np.cumulative_sum(n_branches) - n_branches
 
     def _record(
         self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
@@ -261,15 +261,15 @@ class Builder:
             return starts
         nodes = chosen[nominal]
         widths = np.asarray(self.rows.n_values)[np.astype(splits.column[nodes], np.int64) - self.n_numeric]
-        line = np.repeat(np.arange(nodes.shape[0]), widths)
+        node_idx = np.repeat(np.arange(nodes.shape[0]), widths)
         run_start = np.cumulative_sum(widths) - widths
-        category = np.arange(line.shape[0]) - run_start[line]
-        branches = category if splits.branches is None else splits.branches[nodes[line], category]
+        category = np.arange(node_idx.shape[0]) - run_start[node_idx]
+        branches = category if splits.branches is None else splits.branches[nodes[node_idx], category]
         # a category that no row of the node had follows the most
-        branches = np.where(branches < 0, heaviest[nodes[line]], branches)
+        branches = np.where(branches < 0, heaviest[nodes[node_idx]], branches)
         self.maps.append(np.astype(branches, np.int32))
         starts[nominal] = self.map_size + run_start
-        self.map_size += line.shape[0]
+        self.map_size += node_idx.shape[0]
         return starts
 
     def _record_surrogates(

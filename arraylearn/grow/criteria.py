@@ -19,8 +19,8 @@ from arraylearn.measures.formulas import MEASURES
 
 __all__ = [
     "CRITERIA",
-    "FEW_CLASSES",
     "MOST_COUNTED",
+    "MOST_IN_ORDER",
     "Criterion",
     "LogTable",
     "count_values",
@@ -44,7 +44,7 @@ CRITERIA = {
 _NAMES = {number: name for name, number in CRITERIA.items()}
 
 # Up to here the classes are summed one by one in a fixed order, so that every backend rounds alike.
-FEW_CLASSES = 4
+MOST_IN_ORDER = 4
 # The largest weight of a tree whose logarithms are looked up: a table of 128 MB.
 MOST_COUNTED = 2**24
 # Tables of up to so many entries are kept from tree to tree.
@@ -199,7 +199,7 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
     is_split = (n_left > 0) & (n_right > 0)
     safe_left, safe_right = xp.where(is_split, n_left, 1.0), xp.where(is_split, n_right, 1.0)
     n_classes = left.shape[0]
-    if n_classes > FEW_CLASSES:
+    if n_classes > MOST_IN_ORDER:
         squares_left = xp.astype(xp.sum(left * left, axis=0), dtype)
         squares_right = xp.astype(xp.sum(right * right, axis=0), dtype)
         scores = formulas.gini_squares(squares_left, safe_left, squares_right, safe_right)
@@ -222,7 +222,7 @@ def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
     total = xp.astype(xp.sum(counts, axis=0), dtype)
     total = xp.where(total > 0, total, 1.0)
     n_classes = counts.shape[0]
-    if n_classes > FEW_CLASSES:
+    if n_classes > MOST_IN_ORDER:
         squares = xp.astype(xp.sum(counts * counts, axis=0), dtype)
         gains = formulas.squares_gain(scores, squares, total)
     else:

@@ -137,7 +137,7 @@ def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
     )
 
 
-def _values_at(place: Place, columns: Array, line: Any, at: Any) -> Any:
+def _values_at(place: Place, columns: Array, column: Any, at: Any) -> Any:
     """Look up values on the host; those of leaves are anything."""
-    lines, positions = (from_host(np.clip(part, min=0), place) for part in (line, at))
-    return to_host(take_flat(place.xp, columns, lines, positions))
+    columns_at, positions = (from_host(np.clip(part, min=0), place) for part in (column, at))
+    return to_host(take_flat(place.xp, columns, columns_at, positions))

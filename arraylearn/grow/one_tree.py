@@ -162,7 +162,7 @@ def _is_float(rows: Rows) -> bool:
     return rows.weights is not None and "float" in str(rows.weights.dtype)
 
 
-def _whole_counts(rows: Rows, counts: Any) -> Any:
+def _integer_counts(rows: Rows, counts: Any) -> Any:
     """Make integers of the counts of whole rows again, after their trip as floats."""
     return counts if _is_float(rows) else np.astype(counts, np.int64)
 
@@ -194,7 +194,9 @@ class _OneTree:
             return None
         ids, sizes = np.zeros(1, dtype=np.int64), np.asarray([rows.n_rows])
         entries = Entries(rows.labels, rows.weights)
-        return self._finish(level_of(self.place, ids, _whole_counts(rows, counts), sizes, 0, lists, entries))
+        return self._finish(
+            level_of(self.place, ids, _integer_counts(rows, counts), sizes, 0, lists, entries)
+        )
 
     def _finish(self, level: Level) -> Level | None:
         """Let a compiled body grow all that is below a level; return the level where none serves."""

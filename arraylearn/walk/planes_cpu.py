@@ -31,7 +31,7 @@ _MOST_WORDS = 32
 _TREES = 4
 # The number of a leaf is a byte; for fewer rows it does not pay to look for the distinct conditions.
 _DEEPEST = 8
-_FEWEST_ROWS = 512
+_LEAST_ROWS = 512
 _MOST_BINS = 256
 
 
@@ -58,7 +58,7 @@ class PlaneScratch(NamedTuple):
 def pays_for(trees: PackedTrees, n_rows: int, n_columns: int) -> bool:
     """Whether planes serve these trees, and are faster than walks."""
     fits = n_columns == 1 and trees.missing_bin is not None and trees.missing_bin < _MOST_BINS
-    return fits and 0 < trees.depth <= _DEEPEST and n_rows >= _FEWEST_ROWS
+    return fits and 0 < trees.depth <= _DEEPEST and n_rows >= _LEAST_ROWS
 
 
 def walk_trees(rows: Host, trees: PackedTrees, table: Host, n_outputs: int) -> Host:

@@ -25,7 +25,7 @@ _PIECE, _LEAST_PIECE = 1 << 17, 1 << 12
 # What must be left of a sum of squares less its mean's: cancellation may cost three digits, not more.
 _ENOUGH = 1e-3
 # With more groups than this, sorting the rows of a chunk beats multiplying by a table of memberships.
-_MANY_GROUPS = 16
+_MOST_MULTIPLIED = 16
 
 
 class Moments(NamedTuple):
@@ -161,7 +161,7 @@ def _grouped_moments(
     x: Host, groups: Host, n: int, weights: Host | None, full: bool, skip_missing: bool
 ) -> Moments:
     m, d = x.shape
-    is_sorted = full or (n > _MANY_GROUPS and not skip_missing)
+    is_sorted = full or (n > _MOST_MULTIPLIED and not skip_missing)
     size = max(256, _CACHE // (8 * max(1, d)))
     if is_sorted:
         # rows enough per group that joining the moments, d x d numbers each if full, costs little beside them

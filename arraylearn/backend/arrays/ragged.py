@@ -165,7 +165,7 @@ def _look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
     sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
     joined = [_join_tables(table, offsets, columns) for columns in groups]
     pieces = _pieces(k, table.dtype.itemsize)
-    split = [[np.ascontiguousarray(whole[:, piece]) for piece in pieces] for whole in joined]
+    split = [[np.ascontiguousarray(table[:, piece]) for piece in pieces] for table in joined]
     sums = np.empty((n, k), dtype=table.dtype)
 
     def look_up(rows: slice) -> None:
@@ -242,11 +242,11 @@ def _join_columns(offsets: Sequence[int], most: int) -> list[range]:
 
 def _join_tables(table: Host, offsets: Sequence[int], columns: range) -> Host:
     """Return the sums of the tables of several columns for every combination of their cells."""
-    whole = table[offsets[columns[0]] : offsets[columns[0] + 1]]
+    sums = table[offsets[columns[0]] : offsets[columns[0] + 1]]
     for j in columns[1:]:
         part = table[offsets[j] : offsets[j + 1]]
-        whole = (whole[:, None, :] + part[None, :, :]).reshape(-1, table.shape[1])
-    return whole
+        sums = (sums[:, None, :] + part[None, :, :]).reshape(-1, table.shape[1])
+    return sums
 
 
 def _pieces(k: int, itemsize: int) -> list[slice]:

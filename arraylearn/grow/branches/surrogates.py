@@ -130,9 +130,9 @@ def _scan_some(
     before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
     left = running - xp.take(before, level.block_at, axis=-1)
     total = at_end - before  # (2, d, k)
-    whole = xp.take(total, level.block_at, axis=-1)
-    straight = left[0, ...] + (whole - left)[1, ...]
-    crossed = xp.sum(whole, axis=0) - straight
+    total_at = xp.take(total, level.block_at, axis=-1)
+    straight = left[0, ...] + (total_at - left)[1, ...]
+    crossed = xp.sum(total_at, axis=0) - straight
     is_step = is_known & _next_is_larger(xp, values, is_known)
     best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
     agree = block_max(xp, best, level.starts, level.block_at)

@@ -383,15 +383,15 @@ def find_class_cut(
             n_right = n_all - n_left
             if n_left < least or n_right < least:
                 continue
-            few, many = np.float64(n_left), np.float64(n_right)
+            left_size, right_size = np.float64(n_left), np.float64(n_right)
             if n_classes > _SURPLUS_CLASSES:
-                score = _gini_squares(np.float64(on_left), few, np.float64(on_right), many)
+                score = _gini_squares(np.float64(on_left), left_size, np.float64(on_right), right_size)
             else:
                 score = 0.0
                 for c in range(n_classes):
-                    surplus = np.float64(here[c]) * many - np.float64(sums[c] - here[c]) * few
+                    surplus = np.float64(here[c]) * right_size - np.float64(sums[c] - here[c]) * left_size
                     score += surplus * surplus
-                score = _gini_surplus(score, few, many)
+                score = _gini_surplus(score, left_size, right_size)
             if score <= column_best:
                 continue
             column_best = score

@@ -207,7 +207,7 @@ def _scan_histogram(
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
         best, cut = _best_bins(place, rule, known)
-        return _judge_bins(place, level, rule, known, best, cut, is_whole=not has_missing)
+        return _judge_bins(place, level, rule, known, best, cut, holds_all=not has_missing)
     # the missing rows beyond the last bin, where they are right of every cut, or before the first
     after = xp.concat((known, missing), axis=-1)
     before = xp.concat((known[..., :1] + missing, known[..., 1:]), axis=-1)
@@ -216,8 +216,8 @@ def _scan_histogram(
     goes_left = best_left > best_right
     if is_gini(rule) and _is_float(xp, histogram):
         # the last bits, in which the order of the sums shows, decide nothing
-        whole = xp.permute_dims(xp.sum(histogram, axis=-1), (2, 0, 1))
-        gains = (gini_gains(xp, best, whole) for best in (best_left, best_right))
+        total = xp.permute_dims(xp.sum(histogram, axis=-1), (2, 0, 1))
+        gains = (gini_gains(xp, best, total) for best in (best_left, best_right))
         left_gain, right_gain = (xp.astype(gain, xp.float32) for gain in gains)
         goes_left = left_gain > right_gain
     shifted = xp.concat((before, xp.zeros_like(missing)), axis=-1)
@@ -250,16 +250,16 @@ def _judge_bins(
     best: Array,
     cut: Array,
     *,
-    is_whole: bool = False,
+    holds_all: bool = False,
 ) -> SplitCandidates:
-    """Judge the best bin (d, k) of each column; `is_whole` where the bins hold all rows of the node."""
+    """Judge the best bin (d, k) of each column; `holds_all` where the bins hold all rows of the node."""
     xp, dtype = place.xp, accumulator_dtype(place)
     weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
-    total = level.counts_on[None, :, :] if is_whole else xp.sum(known, axis=-1)  # (d, k, c)
+    total = level.counts_on[None, :, :] if holds_all else xp.sum(known, axis=-1)  # (d, k, c)
     if is_gini(rule):
         by_class = xp.permute_dims(total, (2, 0, 1))
         gain = gini_gains(xp, xp.where(best < 0, 0.0, best), by_class)
-        if not is_whole:
+        if not holds_all:
             gain = gain * (xp.astype(xp.sum(by_class, axis=0), dtype) / weight)
         score, has_split = gain, best >= 0
     else:

@@ -7,7 +7,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
-from arraylearn.grow.criteria import FEW_CLASSES, gini_scores
+from arraylearn.grow.criteria import MOST_IN_ORDER, gini_scores
 
 __all__ = ["gini_bins"]
 
@@ -51,7 +51,7 @@ def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Arr
         scores = xp.where(is_allowed, scores, -1.0)
         keys = scores
         if is_float:
-            base = xp.sum(total * total, axis=0) / (n_left + n_right) if c > FEW_CLASSES else 0.0
+            base = xp.sum(total * total, axis=0) / (n_left + n_right) if c > MOST_IN_ORDER else 0.0
             keys = xp.where(is_allowed, xp.astype(scores - base, xp.float32), -xp.inf)
         cut = xp.astype(xp.argmax(keys, axis=-1), xp.int64)
         found.append((xp.take_along_axis(scores, cut[..., None], axis=-1)[..., 0], cut))

@@ -138,8 +138,8 @@ def _search_group(
         score = xp.maximum(score, other)
     if constraint is None:
         gradient, hessian = _halves(xp, total)
-        whole = xp.maximum(hessian + 2.0 * ridge, xp.full_like(ridge, 0.5))
-        score = xp.where(score > 0, score * whole + gradient * gradient / whole, 0.0)
+        ridged = xp.maximum(hessian + 2.0 * ridge, xp.full_like(ridge, 0.5))
+        score = xp.where(score > 0, score * ridged + gradient * gradient / ridged, 0.0)
     return score, cell + columns.start * n_bins, left, is_left
 
 
@@ -253,8 +253,8 @@ def _describe_sides(
     bin_idx = xp.arange(n_bins, dtype=xp.int64, device=device)[None, :]
     goes_right = bin_idx > position[:, None]
     # a node without missing values sends those of later rows where most of its weight is
-    lines = xp.reshape(running[:, :, n_bins - 2 :], (k * d, 2))
-    ends = xp.take(lines, xp.arange(k, dtype=xp.int64, device=device) * d + feature, axis=0)
+    last_bins = xp.reshape(running[:, :, n_bins - 2 :], (k * d, 2))
+    ends = xp.take(last_bins, xp.arange(k, dtype=xp.int64, device=device) * d + feature, axis=0)
     is_left = xp.where(ends[:, 0] == ends[:, 1], left >= total - left, is_left)
     if rank is not None:
         nominal = xp.where(feature >= n_numeric, feature - n_numeric, 0)

@@ -51,7 +51,7 @@ def count(
     for i in range(table.shape[0]):
         table[i] = 0
     cells, order, carry = rows.cells, rows.order, rows.carry
-    width, words, line = index(n_features), index(n_words), index(n_bins * n_words)
+    width, words, stride = index(n_features), index(n_words), index(n_bins * n_words)
     at = first
     while at < stop:
         other = at + 1 if at + 1 < stop else at
@@ -65,15 +65,15 @@ def count(
             for j in range(width):
                 table[cell + index(cells[here + j])] += load
                 table[cell + index(cells[there + j])] += next_load
-                cell += line
+                cell += stride
         else:
             cell, next_cell = index(load & LOWER), index(next_load & LOWER)
             load, next_load = load >> 32, next_load >> 32
             for j in range(width):
                 table[cell + index(cells[here + j]) * words] += load
                 table[next_cell + index(cells[there + j]) * words] += next_load
-                cell += line
-                next_cell += line
+                cell += stride
+                next_cell += stride
         at += 2
 
 
@@ -150,8 +150,8 @@ def advance(
 
 
 @entry
-def join(parts: Host, table: Host, whole: Host, n_bins: Int, is_pair: bool) -> None:
-    """Sum the tables of the slices, and subtract the sum from that of the node; `whole` may be empty."""
+def join(parts: Host, table: Host, parent: Host, n_bins: Int, is_pair: bool) -> None:
+    """Sum the tables of the slices, and subtract the sum from that of the node; `parent` may be empty."""
     for i in range(table.shape[0]):
         total = np.int64(0)
         for t in range(parts.shape[0]):
@@ -159,5 +159,5 @@ def join(parts: Host, table: Host, whole: Host, n_bins: Int, is_pair: bool) -> N
         table[i] = total
     if is_pair:
         add_up(table, n_bins)
-    for i in range(whole.shape[0]):
-        whole[i] -= table[i]
+    for i in range(parent.shape[0]):
+        parent[i] -= table[i]

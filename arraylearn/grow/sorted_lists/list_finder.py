@@ -58,7 +58,7 @@ class ExactFinder:
 
     def finish(self, level: Level, limits: Limits) -> Rest | None:
         """Grow all that is below a level at once, where that is possible."""
-        return finish_lists(self.place, self.rows, level, self.rule, limits, _whole(self.rule.least))
+        return finish_lists(self.place, self.rows, level, self.rule, limits, _least_integer(self.rule.least))
 
 
 def sort_values(place: Place, rows: Rows, rule: SplitRule, level: Level) -> tuple[Array, ExactFinder]:
@@ -108,8 +108,8 @@ def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
     """Whether rows count once, or by integers of which nothing is spread over several branches."""
     if level.weights is None:
         return True
-    is_whole = level.source is None and not rule.scale_least
-    return is_whole and bool(place.xp.isdtype(level.weights.dtype, "integral"))
+    has_integers = level.source is None and not rule.scale_least
+    return has_integers and bool(place.xp.isdtype(level.weights.dtype, "integral"))
 
 
 def scan_gini(
@@ -124,7 +124,7 @@ def scan_gini(
     if allowed is not None:
         allowed = xp.take(allowed, from_host(np.asarray(rows.column_order[:d]), place), axis=0)
     data = SortedRows(level.lists, rows.columns, rows.class_ends, level.weights)
-    least = _whole(rule.least if level.weights is None else rule.enough)
+    least = _least_integer(rule.least if level.weights is None else rule.enough)
     blocks = level.starts, level.block_at, level.counts_on
     cut = search_lists(xp, data, *blocks, least=least, allowed=allowed)
     m = level.lists.shape[1]
@@ -140,8 +140,8 @@ def scan_gini(
     if not rows.n_values:
         return SplitCandidates(gain, gain, threshold[None, :], column_idx=column_idx), kept
     # beside nominal columns: one candidate per node, in the line of its column
-    lines = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
-    gain = xp.where(lines == column_idx[None, :], gain, -xp.inf)
+    columns_idx = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
+    gain = xp.where(columns_idx == column_idx[None, :], gain, -xp.inf)
     return SplitCandidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
 
 
@@ -237,7 +237,7 @@ def _best_positions(
     least = _least_per_node(place, rule, known)
     least_at = xp.take(least, level.block_at, axis=-1)
     is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
-    if is_gini(rule) and _is_whole(xp, left, level):
+    if is_gini(rule) and _are_integers(xp, left, level):
         scores = gini_scores(xp, left, right)
     else:
         sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
@@ -287,7 +287,7 @@ def _finish(
     sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
     total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
-    if is_gini(rule) and _is_whole(xp, known, level):
+    if is_gini(rule) and _are_integers(xp, known, level):
         # the exact form, so that integer weights and repeated rows give the same tree
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
@@ -315,10 +315,10 @@ def _count_thresholds(
     return xp.astype(counted, dtype) + xp.astype(xp.take(is_tried, first, axis=-1), dtype)
 
 
-def _is_whole(xp: Namespace, counts: Array, level: Level) -> bool:
+def _are_integers(xp: Namespace, counts: Array, level: Level) -> bool:
     """Whether no row is spread over several branches: then the form of `gini_scores` serves."""
     return level.source is None or bool(xp.isdtype(counts.dtype, "integral"))
 
 
-def _whole(least: float) -> int:
+def _least_integer(least: float) -> int:
     return max(1, -int(-least // 1))

@@ -17,7 +17,7 @@ from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria import FEW_CLASSES, gini_gains
+from arraylearn.grow.criteria import MOST_IN_ORDER, gini_gains
 
 __all__ = ["MOST_ROWS", "MOST_WEIGHT", "ListSplits", "SortedRows", "divide_lists", "search_lists"]
 
@@ -185,7 +185,7 @@ def _score_lists(
     n_right = blocks.total[None, :] - n_left
     is_open = steps(xp, values) & (n_left >= least) & (n_right >= least)
     n_left, n_right = (xp.where(side > 0, side, 1.0) for side in (n_left, n_right))
-    if len(data.class_ends) > FEW_CLASSES:
+    if len(data.class_ends) > MOST_IN_ORDER:
         left, right = _running_squares(xp, data, blocks, lists, amounts)
         scores = formulas.gini_squares(xp.astype(left, dtype), n_left, xp.astype(right, dtype), n_right)
     else:

@@ -22,7 +22,7 @@ from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria import FEW_CLASSES, Criterion
+from arraylearn.grow.criteria import MOST_IN_ORDER, Criterion
 from arraylearn.grow.criteria_cpu import describe_node
 from arraylearn.grow.formulas import GINI
 from arraylearn.grow.sorted_lists.lists import SortedRows
@@ -139,7 +139,7 @@ def _search(
                 for i in range(index(known), index(stop)):
                     row = rows[i]
                     own = np.int64(0)
-                    if n_classes > FEW_CLASSES or not is_gini:
+                    if n_classes > MOST_IN_ORDER or not is_gini:
                         own = np.int64(data.class_of[row])
                     else:
                         for k in range(n_classes - 1):
@@ -148,7 +148,7 @@ def _search(
             span = Span(start, known, total, plan.least, turn == 0 and known < stop, top)
             if not is_gini:
                 reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
-            elif n_classes <= FEW_CLASSES:
+            elif n_classes <= MOST_IN_ORDER:
                 reached, at = scan_borders(rows, values, data.borders, data.weights, span, counts, buffers)
             else:
                 reached, at = scan_classes(rows, values, data.class_of, data.weights, span, counts, buffers)
@@ -163,7 +163,7 @@ def _search(
             reached = top
         elif n_classes == 2:
             reached = _pair_gain(top, size)
-        elif n_classes <= FEW_CLASSES:
+        elif n_classes <= MOST_IN_ORDER:
             reached = _surplus_gain(top, size)
         else:
             reached = _squares_gain(top, float(squares), size)
@@ -339,7 +339,7 @@ def _as_arrays(rows: SortedRows, criterion: Criterion, allowed: Host | None = No
     borders[: c - 1] = ends[: min(c - 1, BORDERS)]
     kind = np.uint8 if c <= 256 else np.int32
     class_of = np.empty(0, dtype=kind)
-    if c > FEW_CLASSES or criterion.number != GINI:
+    if c > MOST_IN_ORDER or criterion.number != GINI:
         class_of = np.arange(c, dtype=kind).repeat(np.diff(ends, prepend=0))
     return ListData(
         np.ascontiguousarray(rows.lists).view(np.uint32),

@@ -14,7 +14,7 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, index, part, signed
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria import FEW_CLASSES
+from arraylearn.grow.criteria import MOST_IN_ORDER
 
 __all__ = [
     "BEFORE",
@@ -30,8 +30,8 @@ __all__ = [
     "scan_classes",
 ]
 
-# Up to `FEW_CLASSES` classes are told apart by borders.
-BORDERS = FEW_CLASSES - 1
+# Up to `MOST_IN_ORDER` classes are told apart by borders.
+BORDERS = MOST_IN_ORDER - 1
 # Positions that are read together.
 STRIDE = 64
 # What rounding may take from the cheap form of a score, and much more.
