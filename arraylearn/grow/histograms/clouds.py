@@ -213,9 +213,9 @@ def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
         after = xp.take_along_axis(xp.broadcast_to(total, inside.shape), order, axis=0) - before
         scores = xp.max(_scores_of_moves(xp, moved, before, after), axis=0)
         best = xp.maximum(best, scores)
-    weight = xp.sum(total, axis=0)
-    weight = xp.where(weight > 0, weight, 1.0)
-    gains = (best - xp.sum(total * total, axis=0) / weight) / weight
+    divisor = xp.sum(total, axis=0)
+    divisor = xp.where(divisor > 0, divisor, 1.0)
+    gains = (best - xp.sum(total * total, axis=0) / divisor) / divisor
     return xp.where(best < 0, -xp.inf, xp.maximum(gains, xp.zeros_like(gains))), weight
 
 
