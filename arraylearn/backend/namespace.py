@@ -204,12 +204,13 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
 def read_together(place: Place, *arrays: Array) -> list[Any]:
     """Copy arrays to the host, where NumPy holds them; on a GPU this is one sync.
 
-    Integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or 2**24 on a
-    device without float64.
+    Beside floats, integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or
+    2**24 on a device without float64. Alone they travel as int64.
     """
     if place.library == "numpy":
         return list(arrays)
-    dtype = accumulator_dtype(place)
+    has_floats = any(place.xp.isdtype(array.dtype, "real floating") for array in arrays)
+    dtype = accumulator_dtype(place) if has_floats else place.xp.int64
     flat = [place.xp.reshape(place.xp.astype(array, dtype), (-1,)) for array in arrays]
     numbers = to_host(place.xp.concat(flat))
     parts, start = [], 0

@@ -27,11 +27,10 @@ from arraylearn.grow.histograms.newton_trees import (
     NewtonRule,
     NewtonTree,
     PackedGradients,
-    divide_as,
     grow_newton_tree,
     side_values,
 )
-from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
+from arraylearn.grow.histograms.node_blocks import BlockSplits, divide_as
 from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
 __all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost"]
@@ -167,12 +166,13 @@ def _add_round(
         is_used = [
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
-    trees = []
+    trees, has_stepped = [], False
     for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
         trees.append(grown.tree)
-        if rows.shape[0] == n:
-            scores[c, :] = _step(place, columns, grown, scores[c, :])
-    if rows.shape[0] < n:
+        if rows.shape[0] == n and grown.blocks is not None:
+            has_stepped = True
+            scores[c, :] = _step(columns, grown.blocks, scores[c, :])
+    if not has_stepped:
         scores = scores + _score(place, columns, trees, columns.bins)
     return trees, scores
 
@@ -186,14 +186,11 @@ def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: 
     return Gradients(*log_loss_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
 
 
-def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array:
+def _step(columns: Columns, blocks: LeafBlocks, scores: Array) -> Array:
     """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
-    given = columns.bins, grown.order, grown.splits, grown.steps
-    if why_not_compiled(place, math.prod(columns.bins.shape)) is not None:
-        return add_to_sides(place.xp, scores, *given)
     from arraylearn.grow.histograms import node_blocks_cpu
 
-    return node_blocks_cpu.add_to_sides(scores, *given)
+    return node_blocks_cpu.add_to_sides(scores, columns.bins, *blocks)
 
 
 def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:
@@ -205,13 +202,19 @@ def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> A
 # ---- the trees of a round
 
 
-class Growth(NamedTuple):
-    """A grown tree and where the training rows ended."""
+class LeafBlocks(NamedTuple):
+    """Where the training rows ended."""
 
-    tree: Trees  # with the steps of its leaves as values
     order: Array  # (m,) row ids
     splits: BlockSplits  # blocks of `order`; the last level is described here and not sorted
     steps: tuple[list[int], list[int]]  # of the left and the right side of each block
+
+
+class Growth(NamedTuple):
+    """A grown tree."""
+
+    tree: Trees  # with the steps of its leaves as values
+    blocks: LeafBlocks | None  # None: rows must walk down the tree
 
 
 def _grow_trees(
@@ -230,27 +233,27 @@ def _grow_trees(
     for c, used in enumerate(is_used):
         given = PackedGradients(gradients.packed[c, :], gradients.shifts[c : c + 1], units)
         grown = grow_newton_tree(place, columns, given, rows, rule.limits, rule.newton, used)
-        yield _finish(place, columns, grown, rule)
+        nodes = _step_nodes(grown, rule)
+        tree, leaf = _cut_back(nodes, rule.limits.max_leaf_nodes)
+        blocks = None if grown.order is None else _describe(columns, nodes, grown.order, tree.value[leaf])
+        yield Growth(tree, blocks)
 
 
-def _finish(place: Place, columns: Columns, grown: NewtonTree, rule: BoostingRule) -> Growth:
-    """Give the nodes their steps, and describe what each row adds to its score."""
-    nodes = _step_nodes(grown, rule)
+def _describe(columns: Columns, nodes: Trees, order: Array, step: Any) -> LeafBlocks:
+    """Describe what each row adds to its score, given the steps of all nodes."""
     start, size = nodes.rows
     left = nodes.first_child
     inner = np.nonzero(left != LEAF)[0]
     parents = inner[start[left[inner]] < 0]
-    tree, leaf = _cut_back(nodes, rule.limits.max_leaf_nodes)
-    step = tree.value[leaf]
     ends = np.nonzero((left == LEAF) & (start >= 0))[0]
     below = left[parents]
     steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
-    split = divide_as(place, columns, nodes, parents)
+    split = divide_as(columns, nodes, parents)
     # blocks of leaves come after those that are split; no bin is above such a threshold
     kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
     starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split[:4], kept, strict=True))
     blocks = BlockSplits(starts, sizes, features, thresholds, split.goes_right)
-    return Growth(tree, grown.order, blocks, (steps_left, steps_right))
+    return LeafBlocks(order, blocks, (steps_left, steps_right))
 
 
 def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
@@ -188,7 +188,7 @@ class RandomForestClassifier(ArrayClassifier):
             self.n_trees_ = 0
         groves = old.groves
         if self.n_estimators > self.n_trees_:
-            bins = _by_rows(place.xp, apply_binning(place.xp, old.binning, table))
+            bins = apply_binning(place.xp, old.binning, table)
             groves = (*groves, self._grow_missing(place, bins, old.binning, labels, weights))
             del bins
         self.model_ = Forest(old.binning, groves)
@@ -201,8 +201,8 @@ class RandomForestClassifier(ArrayClassifier):
     def _grow_missing(
         self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
     ) -> Grove:
-        """Grow the trees up to `n_estimators` that are not there yet, on bins (n, d)."""
-        xp, (n, d) = place.xp, bins.shape
+        """Grow the trees up to `n_estimators` that are not there yet, on bins (d, n)."""
+        xp, (d, n) = place.xp, bins.shape
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
         plan = DrawnPlan(
             binning.n_bins,
@@ -213,7 +213,10 @@ class RandomForestClassifier(ArrayClassifier):
         )
         weight = n if weights is None or self.bootstrap else int(np.sum(weights))
         body = choose_body(place, n * d * len(generators), plan, weight)
+        is_compiled = not isinstance(body, str)
         program = grow_trees if isinstance(body, str) else body
+        if is_compiled:  # the bins of a row side by side: they share one or two cache lines
+            bins = np.asfortranarray(bins)
 
         def grow(batch: slice) -> Trees:
             bags = draw_bags(generators[batch], n, weights, self.bootstrap)
@@ -222,7 +225,6 @@ class RandomForestClassifier(ArrayClassifier):
                 report()
             return share_sums(trees)
 
-        is_compiled = program is body
         with show_progress("growing", len(generators), self.verbose) as report:
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
         return join_grove(place, parts, binning.n_bins, d)
@@ -315,12 +317,6 @@ class RandomForestClassifier(ArrayClassifier):
         xp = batch.place.xp
         shares = xp.astype(shares, batch.float_dtype)
         return self._deliver(shares / xp.sum(shares, axis=1, keepdims=True), batch)
-
-
-def _by_rows(xp: Namespace, bins: Array) -> Array:
-    """Return bins (d, n) as (n, d): the features of a row then share one or two cache lines."""
-    d, n = bins.shape
-    return xp.reshape(xp.reshape(xp.permute_dims(bins, (1, 0)), (-1,)), (n, d))
 
 
 def _share(place: Place, n_trees: int, n_rows: int, is_compiled: bool) -> list[slice]:

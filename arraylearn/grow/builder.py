@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,31 +13,36 @@ from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.grow.rows import Rows
-from arraylearn.grow.split import SLACK, SplitRule
+from arraylearn.grow.split import SplitRule
+from arraylearn.grow.trees import LEAF as LEAF_FEATURE
 from arraylearn.grow.trees import Limits, Trees
 
 __all__ = ["Builder", "NextLevel", "Splits"]
-
-# A node is pure if all but this share of its weight is of one class.
-_ROUNDING = 1e-12
 
 
 class Splits(NamedTuple):
     """The best split of each of the k nodes of a level, on the host."""
 
+    is_split: Any  # (k,) bool: whether the node is split; none is, before splits are accepted
     column: Any  # (k,) among the numeric, then the nominal columns
     gain: Any  # (k,) -inf: none
-    score: Any  # (k,)
+    score: Any  # (k,) what columns competed with; the value that nodes report
     threshold: Any  # (k,)
-    missing_left: Any  # (k,) where the rule learned it
+    missing_left: Any  # (k,) where the rule learned it, or None
     offset: Any  # (k,) first child, counted from the first child of the level
     n_branches: Any  # (k,)
-    child_counts: Any  # (t, c) class weights of the children, rows with a known value
+    child_counts: Any  # (t, c) class weights or packed sums of the children, rows with a known value
     child_sizes: Any  # (t,) their rows
     missing_counts: Any  # (k, c) class weights of the rows whose value is missing
     missing_sizes: Any  # (k,)
     branches: Any | None  # (k, v + 1) branch of each category of a binary nominal split
     surrogates: tuple[Any, ...] | None  # the fields of a `SurrogateChoice`
+    sets: Any | None  # (k, b) bool: bins that take branch 1, where columns are nominal
+    default: Any | None = None  # (k,) branch of missing values, where it is known already
+
+
+# Class weights or sums (k, c), numbers of rows and depth of nodes -> whether they may be split (k,).
+MaySplit = Callable[[Any, Any, int], Any]
 
 
 class NextLevel(NamedTuple):
@@ -49,14 +55,15 @@ class NextLevel(NamedTuple):
     branch_sizes: list[int]  # rows of live children by branch
     parent: Any  # of the live children, counted within the old level
     ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
+    branch: Any
     counts: Any
     sizes: Any
 
 
 class Builder:
-    """Collects the levels of a tree."""
+    """Collects the levels of trees that grow side by side."""
 
-    def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, root_counts: Any) -> None:
+    def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, roots: Any) -> None:
         self.rows, self.rule, self.limits = rows, rule, limits
         self.n_numeric = int(rows.columns.shape[0])
         self.levels: list[dict[str, Any]] = []
@@ -64,9 +71,9 @@ class Builder:
         self.map_size = 0
         self.n_nodes = 0
         self.depth = 0
-        self._append(root_counts[None, :], np.asarray([-1]))
+        self._append(roots, np.full(roots.shape[0], -1), np.arange(roots.shape[0]))
 
-    def _append(self, counts: Any, parent: Any) -> None:
+    def _append(self, counts: Any, parent: Any, tree: Any) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
         ints = np.zeros((6, t), dtype=np.int32)
@@ -84,6 +91,7 @@ class Builder:
                 "default_branch": ints[4],
                 "depth": ints[5],
                 "parent": np.astype(parent, np.int32),
+                "tree": tree,
                 "counts": counts,
                 "threshold": floats[0],
                 "gain": floats[1],
@@ -92,19 +100,9 @@ class Builder:
         )
         self.n_nodes += t
 
-    def may_split(self, counts: Any) -> Any:
-        """Whether nodes with these class weights (k, c) are worth a look."""
-        limits = self.limits
-        total = np.sum(counts, axis=1)
-        is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
-        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-        is_large = total >= least * (1.0 - SLACK)
-        is_shallow = limits.max_depth is None or self.depth < limits.max_depth
-        return is_impure & is_large & is_shallow
-
-    def add(self, ids: Any, splits: Splits) -> NextLevel:
-        """Split the nodes that gain enough, append their children and return the next level."""
-        is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - 1e-12)
+    def add(self, ids: Any, splits: Splits, may_split: MaySplit) -> NextLevel:
+        """Split nodes of the last level, append their children and return those that may be split next."""
+        is_split = splits.is_split
         node_of_child, branch = _children_of(splits)
         weight = np.astype(np.sum(splits.child_counts, axis=1), np.float64)
         heaviest = _first_largest(weight, splits.offset, splits.n_branches)
@@ -112,13 +110,15 @@ class Builder:
         counts, sizes, share = self._place_missing(splits, node_of_child, branch, weight, default)
         exists = is_split[node_of_child]
         if not bool(np.any(is_split)):
-            return NextLevel(is_split, default, share, exists, [], ids[:0], ids[:0], counts[:0], sizes[:0])
+            none = ids[:0]
+            return NextLevel(is_split, default, share, exists, [], none, none, none, counts[:0], sizes[:0])
         first_child = self._number_children(splits, is_split)
-        self._record(ids, splits, is_split, first_child, default, heaviest)
+        at = ids - (self.n_nodes - self.levels[-1]["kind"].shape[0])
+        self._record(at[is_split], splits, is_split, first_child, default, heaviest)
         self.depth += 1
-        parent = ids[node_of_child]
-        self._append(counts[exists], parent[exists])
-        is_live = exists & self.may_split(counts) & (sizes > 0)
+        parent, tree = ids[node_of_child], self.levels[-1]["tree"][at][node_of_child]
+        self._append(counts[exists], parent[exists], tree[exists])
+        is_live = exists & may_split(counts, sizes, self.depth)
         if self.limits.max_leaf_nodes is not None:
             is_live = is_live & self._affordable()[parent]
         order = np.nonzero(is_live)[0]
@@ -134,6 +134,7 @@ class Builder:
             [int(live_sizes[start:end].sum()) for start, end in pairwise(ends)],
             node_of_child[order],
             (first_child[node_of_child] + branch)[order],
+            taken,
             counts[order],
             live_sizes,
         )
@@ -157,7 +158,7 @@ class Builder:
             default = np.full_like(default, -1)
         upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
         depth = self.depth + nodes.depth[k:]
-        self._append(np.astype(nodes.sums[k:], np.int64), parent[k:])
+        self._append(np.astype(nodes.sums[k:], np.int64), parent[k:], np.zeros_like(parent[k:]))
         lower = self.levels[-1]
         lower["depth"][:] = depth
         n_upper = int(np.searchsorted(split, k))
@@ -177,6 +178,8 @@ class Builder:
 
     def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
         """Return where missing values go (k,): -1 for all branches."""
+        if splits.default is not None:
+            return splits.default
         if self.rule.missing == "fractional":
             return np.full_like(heaviest, -1)
         if self.rule.missing != "direction":
@@ -214,11 +217,9 @@ class Builder:
         return self.n_nodes + np.cumulative_sum(n_branches) - n_branches
 
     def _record(
-        self, ids: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
+        self, at: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
     ) -> None:
         level = self.levels[-1]
-        base = self.n_nodes - level["kind"].shape[0]
-        at = (ids - base)[is_split]
         column = np.astype(splits.column[is_split], np.int64)
         is_numeric = column < self.n_numeric
         level["kind"][at] = np.where(is_numeric, NUMERIC, NOMINAL)
@@ -229,13 +230,17 @@ class Builder:
         level["default_branch"][at] = default[is_split]
         level["gain"][at] = splits.score[is_split]
         level["map_start"][at] = self._record_maps(splits, is_split, heaviest)
+        if splits.sets is not None:
+            level["sets"] = np.zeros((level["kind"].shape[0], splits.sets.shape[1]), dtype=np.bool)
+            level["sets"][at] = splits.sets[is_split]
         if self.limits.max_leaf_nodes is not None:
-            self._record_priorities(level, base, at, splits.gain[is_split])
+            self._record_priorities(level, at, splits.gain[is_split])
         if splits.surrogates is not None:
             self._record_surrogates(level, at, splits.surrogates, is_split)
 
-    def _record_priorities(self, level: dict[str, Any], base: int, at: Any, gain: Any) -> None:
+    def _record_priorities(self, level: dict[str, Any], at: Any, gain: Any) -> None:
         """Store how soon best-first growth would split each node: not before any node above it."""
+        base = self.n_nodes - level["kind"].shape[0]
         priority = np.astype(np.sum(level["counts"][at], axis=1), np.float64) * gain
         if len(self.levels) > 1:
             upper = self.levels[-2]
@@ -315,12 +320,43 @@ class Builder:
         is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -np.inf)
         return is_kept
 
+    def join(self, name: str) -> Any:
+        """Return a field of all nodes so far; zeros where a level has none, None where no level has one."""
+        some = next((level[name] for level in self.levels if name in level), None)
+        if some is None:
+            return None
+        parts = [
+            level.get(name, np.zeros((level["kind"].shape[0], *some.shape[1:]), dtype=some.dtype))
+            for level in self.levels
+        ]
+        return np.concat(parts)
+
+    def finish_trees(self) -> Trees:
+        """Return trees of two branches, one after the other: none depends on those beside it."""
+        nodes = {name: self.join(name) for name in ("feature", "first_child", "depth", "gain", "sets")}
+        low, missing_right = np.astype(self.join("threshold"), np.int32), self.join("default_branch") > 0
+        nodes |= {"low": low, "missing_right": missing_right, "sums": self.join("counts")}
+        n_trees = self.levels[0]["kind"].shape[0]
+        roots = np.arange(n_trees)
+        if n_trees > 1:
+            tree = np.astype(self.join("tree"), np.int16 if n_trees < 2**15 else np.int64)
+            order = np.argsort(tree, stable=True)
+            rank = np.empty(order.shape[0], dtype=np.int32)
+            rank[order] = np.arange(order.shape[0], dtype=np.int32)
+            child = nodes["first_child"]
+            nodes["first_child"] = np.where(child < 0, child, rank[child])
+            nodes = {name: None if part is None else part[order] for name, part in nodes.items()}
+            roots = np.nonzero(nodes["depth"] == 0)[0]
+        leaf = nodes["feature"] < 0
+        nodes["low"] = np.where(leaf, np.int32(LEAF_FEATURE), nodes["low"])
+        return Trees(roots, high=None, **nodes)
+
     def finish(self, place: Place) -> Tree:
         """Assemble the tree at the place of the rows."""
         joined = {
             name: np.concat([level[name] for level in self.levels])
             for name in self.levels[0]
-            if not name.startswith("surrogate") and name != "bottleneck"
+            if not name.startswith("surrogate") and name not in ("bottleneck", "tree", "sets")
         }
         counts = np.astype(joined.pop("counts"), np.float64)
         weight = np.sum(counts, axis=1)

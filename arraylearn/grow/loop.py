@@ -1,35 +1,89 @@
-"""The one loop of growth: the nodes of a level, of all trees of a batch, are split at once.
+"""The one loop of growth: all nodes of a level, of all trees of a batch, are split at once.
 
-Single trees, forests and boosting are three programs of the same three steps::
+Single trees, forests, AdaBoost and boosting grow by it; what differs stands in their finders::
 
-    level -- search --> cuts (read by the host: one sync) -- add --> children -- divide --> next level
+    level -- choose --> best splits -- route, count --> read by the host: one sync -- accept, add --> children
+      ^                                                                                                  |
+      +----------------------- divide: lay out the rows of children that may be split <------------------+
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-__all__ = ["GrowthProgram", "grow_levels"]
+import numpy as np
 
-Level = TypeVar("Level")
+from arraylearn._typing import Array
+from arraylearn.grow.builder import Builder, Splits
+from arraylearn.grow.divide import Routed, divide_level, keep_nodes, read_splits, route_rows
+from arraylearn.grow.finder import Finder, NodeChoice
+from arraylearn.grow.rows import Entries, Level, level_of
 
-
-class GrowthProgram(Protocol[Level]):
-    """How the trees of a family grow. What is found for a level, and its children, are records of its own."""
-
-    def search(self, level: Level) -> Any:
-        """Find the best cut of each node, and read it."""
-
-    def add(self, level: Level, found: Any) -> Any:
-        """Split the nodes whose cut is good enough; return their children, on the host."""
-
-    def divide(self, level: Level, found: Any, children: Any) -> Level | None:
-        """Send the rows to the children; return those that may be split, None where there are none."""
+__all__ = ["grow"]
 
 
-def grow_levels(program: GrowthProgram[Level], level: Level | None) -> None:
-    """Grow all that is below a level."""
+def grow(finder: Finder, lists: Array, entries: Entries, roots: Any, sizes: Any) -> Builder:
+    """Grow trees.
+
+    Parameters
+    ----------
+    finder : Finder
+        Knows the rows, finds their splits and judges them.
+    lists : int32 array (d, m)
+        The entries of all trees, tree after tree, in the order in which the finder wants them.
+    entries : Entries
+        What the lists hold.
+    roots : array (t, c) on the host
+        Class weights, or packed sums, of each tree.
+    sizes : int array (t,) on the host
+        Its entries.
+
+    Returns
+    -------
+    Builder
+        With all nodes.
+    """
+    place, rows, rule = finder.place, finder.rows, finder.rule
+    builder = Builder(rows, rule, finder.limits, roots)
+    level = _first_level(finder, builder, lists, entries, roots, sizes)
     while level is not None:
-        found = program.search(level)
-        children = program.add(level, found)
-        level = program.divide(level, found, children)
+        choice = finder.choose(level)
+        routed, splits = _look(finder, builder, level, choice)
+        again = finder.choose_again(level, choice, splits)
+        if again is not None:
+            routed, splits = _look(finder, builder, level, again)
+        children = builder.add(level.ids, splits, finder.may_split)
+        if not children.ids.shape[0]:
+            break
+        new = divide_level(place, rows, level, rule, routed, splits, children)
+        level = _finish(finder, builder, finder.follow(level, children, new))
+    return builder
+
+
+def _first_level(
+    finder: Finder, builder: Builder, lists: Array, entries: Entries, roots: Any, sizes: Any
+) -> Level | None:
+    """Return the roots that may be split."""
+    is_live = finder.may_split(roots, sizes, 0)
+    if not bool(np.any(is_live)):
+        return None
+    level = level_of(finder.place, np.arange(roots.shape[0]), roots, sizes, 0, lists, entries)
+    if not bool(np.all(is_live)):
+        level = keep_nodes(finder.place, level, is_live)
+    return _finish(finder, builder, level)
+
+
+def _finish(finder: Finder, builder: Builder, level: Level) -> Level | None:
+    """Let a compiled body grow all that is below a level; return the level where none serves."""
+    rest = finder.finish(level)
+    if rest is None:
+        return level
+    builder.add_all(level.ids, rest.nodes, rest.threshold)
+    return None
+
+
+def _look(finder: Finder, builder: Builder, level: Level, choice: NodeChoice) -> tuple[Routed, Splits]:
+    """Send the rows to the branches of the best splits, and read what the host must know to accept them."""
+    routed = route_rows(finder.place, finder.rows, level, finder.rule, choice)
+    splits = read_splits(finder.place, finder.rows, level, finder.rule, routed)
+    return routed, finder.accept(level, splits, builder)

@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
     columns: Array  # (d_numeric, n) float, NaN is missing
     codes: Array  # (d_nominal, n) int32, -1 is missing
-    labels: Array  # (n,) int32
+    labels: Array | None  # (n,) int32; None: rows have no class, and their weights are summed
     weights: Array | None  # (n,) int64 or float; None: every row counts 1
     class_ends: tuple[int, ...]  # rows below class_ends[c] have class c or less
     n_values: tuple[int, ...]  # categories of each nominal column
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.labels.shape[0])
+        return int(self.columns.shape[1])
 
     @property
     def n_classes(self) -> int:
@@ -58,25 +58,54 @@ class Rows(NamedTuple):
         return self.has_missing_numbers or self.has_missing_codes
 
 
+class Entries(NamedTuple):
+    """What lists hold: rows of the table, rows of several trees, or copies with a part of the weight."""
+
+    labels: Array | None  # (n,) class of each entry; None: there are no classes, `weights` are summed
+    weights: Array | None  # (n,) None: every entry counts 1
+    source: Array | None = None  # (n,) row of the table; None: the entry itself
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries."""
+        first = self.weights if self.labels is None else self.labels
+        assert first is not None
+        return int(first.shape[0])
+
+
 class Level(NamedTuple):
     """The nodes of one level that may still be split, and their rows side by side."""
 
     ids: Any  # (k,) host: number of each node in the tree
-    counts: Any  # (k, c) host: class weights
+    counts: Any  # (k, c) host: class weights, or packed sums
     sizes: Any  # (k,) host: rows
     depth: int
     lists: Array  # (d, m) int32: rows of each node, in a list per numeric column or in one
     starts: Array  # (k,) int64
     block_at: Array  # (m,) int64: the node of each position, counted within the level
     counts_on: Array  # (k, c): `counts` at the place
-    labels: Array  # (n,) int32: class of each row of the lists
-    weights: Array | None  # (n,)
-    source: Array | None = None  # (n,) row of the table, where rows went down several branches
+    entries: Entries  # what the lists hold
+    seeds: Any = None  # (k,) host uint64: what is random in the nodes follows from them
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
         return int(self.ids.shape[0])
+
+    @property
+    def labels(self) -> Array | None:
+        """Class (n,) of each entry."""
+        return self.entries.labels
+
+    @property
+    def weights(self) -> Array | None:
+        """Weight (n,) of each entry."""
+        return self.entries.weights
+
+    @property
+    def source(self) -> Array | None:
+        """Row (n,) of the table of each entry, where that is not the entry itself."""
+        return self.entries.source
 
     @property
     def members(self) -> Array:
@@ -129,14 +158,6 @@ def _weights_at(place: Place, weights: Any) -> Array:
     return from_host(weights, place, accumulator_dtype(place))
 
 
-class Entries(NamedTuple):
-    """What the lists hold: rows of the table, or copies of them with a part of the weight each."""
-
-    labels: Array
-    weights: Array | None
-    source: Array | None = None
-
-
 def level_of(
     place: Place, ids: Any, counts: Any, sizes: Any, depth: int, lists: Array, entries: Entries
 ) -> Level:
@@ -146,7 +167,7 @@ def level_of(
     block_at = block_index(xp, from_host(sizes, place), lists.shape[1])
     dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
     counts_on = from_host(counts, place, dtype)
-    return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, *entries)
+    return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, entries)
 
 
 def rows_at(xp: Any, level: Level, entries: Array) -> Array:

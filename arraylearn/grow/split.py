@@ -9,6 +9,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
+from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
 
 __all__ = [
@@ -93,6 +94,7 @@ class SplitCandidates(NamedTuple):
     threshold: Array | None = None  # None: found for the winners only
     missing_left: Array | None = None  # bool: whether missing values go left
     column_idx: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
+    cut: ListSplits | None = None  # where the lists of the winners are cut, if rows weigh 1
 
 
 def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: bool) -> SplitRule:

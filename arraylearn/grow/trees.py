@@ -12,7 +12,7 @@ import numpy as np
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.walk.packed import BinaryNodes
 
-__all__ = ["LEAF", "Cuts", "Limits", "TreeLevels", "Trees", "best_first", "join_trees"]
+__all__ = ["LEAF", "Limits", "Trees", "best_first", "join_trees"]
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
@@ -59,91 +59,6 @@ class Trees(NamedTuple):
     bounds: Any = None  # (m, 2) float64: least and greatest value that a node may have
     sets: Any = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
     value: Any = None  # (m,) int64: what a leaf adds to the score of its rows
-
-
-class Cuts(NamedTuple):
-    """The best cut of each of the k nodes of a level, on the host."""
-
-    is_split: Any  # (k,) bool: whether the node is to be split
-    feature: Any  # (k,)
-    low: Any  # (k,) rows up to it go left
-    sums: Any  # (k, 2, w) of the left and the right side
-    gain: Any = None  # (k,)
-    missing_right: Any = None  # (k,) bool
-    sets: Any = None  # (k, n_bins) bool
-
-
-class TreeLevels:
-    """Trees of two branches per node that grow level by level, on the host."""
-
-    def __init__(self, sums: Any) -> None:
-        self.levels: list[dict[str, Any]] = []
-        self.n_nodes = 0
-        self._append(np.arange(sums.shape[0]), sums)
-
-    @property
-    def depth(self) -> int:
-        """The depth of the last level."""
-        return len(self.levels) - 1
-
-    def _append(self, tree: Any, sums: Any) -> None:
-        ints = np.full((4, tree.shape[0]), LEAF, dtype=np.int32)
-        ints[3] = len(self.levels)
-        names = ("feature", "low", "first_child", "depth")
-        self.levels.append({"tree": tree, "sums": sums, **dict(zip(names, ints, strict=True))})
-        self.n_nodes += tree.shape[0]
-
-    def add(self, ids: Any, cuts: Cuts) -> Any:
-        """Split nodes (k,) of the last level, and append their children in the order of `Trees`.
-
-        Return the left child (k,) of each, LEAF where it is not split.
-        """
-        level = self.levels[-1]
-        position = ids - (self.n_nodes - level["feature"].shape[0])
-        chosen = np.nonzero(cuts.is_split)[0]
-        # siblings are neighbours: the children of left nodes come before those of right ones
-        chosen = chosen[np.lexsort((position[chosen], position[chosen] % 2))]
-        at = position[chosen]
-        left = np.full(ids.shape[0], LEAF, dtype=np.int64)
-        left[chosen] = self.n_nodes + 2 * np.arange(chosen.shape[0])
-        level["feature"][at], level["low"][at] = cuts.feature[chosen], cuts.low[chosen]
-        level["first_child"][at] = left[chosen]
-        for name in ("gain", "missing_right", "sets"):
-            if (values := getattr(cuts, name)) is not None:
-                level[name] = np.zeros((level["feature"].shape[0], *values.shape[1:]), dtype=values.dtype)
-                level[name][at] = values[chosen]
-        if chosen.shape[0]:
-            sums = cuts.sums[chosen]
-            self._append(np.repeat(level["tree"][at], 2), sums.reshape(-1, sums.shape[2]))
-        return left
-
-    def join(self, name: str) -> Any:
-        """Return a field of all nodes so far, zeros where a level has none; None where no level has one."""
-        some = next((level[name] for level in self.levels if name in level), None)
-        if some is None:
-            return None
-        parts = [
-            level.get(name, np.zeros((level["feature"].shape[0], *some.shape[1:]), dtype=some.dtype))
-            for level in self.levels
-        ]
-        return np.concat(parts)
-
-    def finish(self) -> Trees:
-        """Return the trees one after the other: what one looks like does not depend on those beside it."""
-        n_trees = self.levels[0]["feature"].shape[0]
-        names = ("feature", "low", "first_child", "depth", "sums", "gain", "missing_right", "sets")
-        nodes = {name: self.join(name) for name in names}
-        roots = np.arange(n_trees)
-        if n_trees > 1:
-            tree = np.astype(self.join("tree"), np.int16 if n_trees < 2**15 else np.int64)
-            order = np.argsort(tree, stable=True)
-            rank = np.empty(order.shape[0], dtype=np.int32)
-            rank[order] = np.arange(order.shape[0], dtype=np.int32)
-            child = nodes["first_child"]
-            nodes["first_child"] = np.where(child == LEAF, LEAF, rank[child])
-            nodes = {name: None if part is None else part[order] for name, part in nodes.items()}
-            roots = np.nonzero(nodes["depth"] == 0)[0]
-        return Trees(roots, high=None, **nodes)
 
 
 def best_first(gain: Any, first_child: Any, max_leaf_nodes: int) -> set[int]:

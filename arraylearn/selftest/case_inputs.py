@@ -135,14 +135,12 @@ def forest_nodes(seed: int, n_classes: int = 3) -> HostArrays:
     bins = rng.integers(0, 900, (700, 4)).astype("int16")
     bins[:, 0] = rng.permutation(700)
     return {
-        "bins": bins,
+        "bins": bins.T.copy(),
         "entries": (block << 4) | (weights[block] << 2) | codes[block],
         "features": as_generator(seed).integers(0, 4, (3, 2)),
         "counts": rng.integers(0, 1, (3, n_classes)) + counts,
         "numbers": rng.integers(0, 2**32, (3, 2)),
         "positions": rng.integers(0, 10**6, 3600).cumsum(),
-        "cuts": rng.integers([[0], [449]], [[1], [450]]),
-        "is_kept": rng.random((2, 1)) < 2,
     }
 
 

@@ -24,14 +24,8 @@ from arraylearn.backend.namespace import locate
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
 from arraylearn.gaussian import diagonal_log_density, factor_covariances, full_log_density
 from arraylearn.gaussian.class_moments import covariances
-from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.histograms.gradient_splits import best_splits
-from arraylearn.grow.histograms.node_blocks import (
-    BlockSplits,
-    add_to_sides,
-    block_histograms,
-    split_blocks,
-)
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.selftest.case_inputs import (
     NODE_SIZES,
@@ -165,13 +159,6 @@ def _forest_cases() -> Iterator[KernelCase]:
                 xp, bins, entries, NODE_SIZES, features, counts, rules, Draws(numbers, positions)
             ),
         )
-    yield _case(
-        "divide_rows",
-        forest_nodes,
-        lambda xp, bins, entries, cuts, is_kept: divide_rows(
-            xp, bins, entries, (700,), cuts, is_kept, (450, 250), 4
-        ),
-    )
 
 
 def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
@@ -266,19 +253,17 @@ def _derive_one(xp: Namespace, scores: Array, codes: Array) -> tuple[Array, ...]
 
 
 def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
-    """Histograms of two blocks, their best splits, the rows after them, and the scores they lead to."""
+    """Histograms of two nodes, and their best splits."""
     device = locate(scores).device
     packed, _ = _derive_one(xp, scores, codes)
-    starts, sizes = (0, 120), (120, 180)
-    running = block_histograms(xp, bins, packed[0, :], order, starts, sizes, 8)
+    node = xp.astype(xp.arange(order.shape[0], dtype=xp.int64, device=device) >= 120, xp.int64)
+    weights = xp.take(packed[0, :], order, axis=0)
+    sums = paired_histogram(xp, xp.take(bins, order, axis=1), node, 8, 2, weights)
+    running = xp.cumulative_sum(xp.permute_dims(sums, (1, 0, 2)), axis=-1)
     regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
     share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
     best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
-    moves = BlockSplits(starts, sizes, (0, 3), (3, -1), best.goes_right)
-    moved, n_left = split_blocks(xp, bins, xp.asarray(order, copy=True), moves)
-    first_scores = xp.asarray(scores[0, :], copy=True)
-    changed = add_to_sides(xp, first_scores, bins, order, moves, ((5, -7), (6, 9)))
-    return running, best.cell, best.left, moved, n_left, changed
+    return running, best.cell, best.left, best.total
 
 
 def _gram_cases() -> Iterator[KernelCase]:

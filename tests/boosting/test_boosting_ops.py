@@ -13,12 +13,6 @@ from arraylearn.boosting.log_loss import (
 )
 from arraylearn.grow.formulas import GRADIENT_BITS, unpack
 from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
-from arraylearn.grow.histograms.node_blocks import (
-    BlockSplits,
-    add_to_sides,
-    block_histograms,
-    split_blocks,
-)
 from tests.backends.assertions import assert_close
 
 UNIT = 1 << SCORE_BITS
@@ -82,26 +76,6 @@ def test_far_scores_have_no_gradient_left(rung, xp):
     packed, shifts = (rung.to_host(part) for part in log_loss_gradients(xp, tables, scores, codes, None))
     gradient = unpack(packed)[0] * 2.0 ** (shifts - GRADIENT_BITS)
     np.testing.assert_allclose(gradient, [[0, 0, 1, -1]], atol=1e-8)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5])
-@pytest.mark.parametrize(("n", "n_bins"), [(60, 4), (400, 9), (3000, 5)])
-def test_block_histograms(rung, xp, d, n, n_bins):
-    rng = np.random.default_rng(d)
-    bins = rng.integers(0, n_bins, (d, n)).astype(np.uint8)
-    packed = packed_weights(rng, n)
-    order = rng.permutation(n)
-    starts, sizes = [0, n // 2, n // 2 + 7], [n // 2 - 5, 7, n // 3]
-    b, w, o = (rung.from_host(part) for part in (bins, packed, order))
-
-    def run():
-        return (block_histograms(xp, b, w, o, starts, sizes, n_bins),)
-
-    expected = np.zeros((3, d, n_bins), dtype=np.int64)
-    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        for row in order[start : start + size]:
-            expected[j, np.arange(d), bins[:, row]] += packed[row]
-    assert_close(both(rung, run)[0], expected.cumsum(axis=2))
 
 
 @pytest.mark.parametrize("has_missing", [False, True])
@@ -224,65 +198,3 @@ def test_best_splits_under_a_constraint(rung, xp, trend):
     assert int(rung.to_host(find(0.0)[0])[0]) == max(scores, key=scores.get)
     nothing = find(0.9)
     assert_close(nothing[1], rung.to_host(nothing[2]))
-
-
-@pytest.mark.parametrize("block", [30, many(5000)])
-def test_split_blocks(rung, xp, block):
-    rng = np.random.default_rng(3)
-    n, n_bins = 2 * block + 20, 7
-    bins = rng.integers(0, n_bins, (3, n)).astype(np.uint8)
-    order = rng.permutation(n)
-    starts, sizes, features, thresholds = [10, block + 15], [block, block - 3], [2, 0], [3, -1]
-    goes_right = rng.random((2, n_bins)) < 0.5
-    goes_right[0] = np.arange(n_bins) > 3
-    b, table = rung.from_host(bins), rung.from_host(goes_right)
-    splits = BlockSplits(starts, sizes, features, thresholds, table)
-    moved, n_left = both(rung, lambda: split_blocks(xp, b, rung.from_host(order), splits))
-    expected = order.copy()
-    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        rows = order[start : start + size]
-        right = goes_right[j][bins[features[j], rows]]
-        expected[start : start + size] = np.concatenate((rows[~right], rows[right]))
-        assert rung.to_host(n_left)[j] == (~right).sum()
-    assert_close(moved, expected)
-
-
-@pytest.mark.parametrize("block", [30, many(40_000)])
-def test_split_blocks_by_thresholds_alone(rung, xp, block):
-    rng = np.random.default_rng(4)
-    bins = rng.integers(0, 9, (2, block)).astype(np.uint8)
-    starts, sizes = [0, block // 10, block // 10], [block // 10, 0, block - block // 10]
-    splits = BlockSplits(starts, sizes, [1, 0, 0], [4, 2, 6], None)
-    b = rung.from_host(bins)
-    moved, n_left = both(rung, lambda: split_blocks(xp, b, rung.from_host(np.arange(block)), splits))
-    expected, counts = [], []
-    for start, size, feature, threshold in zip(*splits[:4], strict=True):
-        rows = np.arange(start, start + size)
-        right = bins[feature, rows] > threshold
-        expected += [rows[~right], rows[right]]
-        counts.append((~right).sum())
-    assert_close(moved, np.concatenate(expected))
-    assert_close(n_left, np.array(counts))
-
-
-@pytest.mark.parametrize("block", [10, many(40_000)])
-def test_add_to_sides(rung, xp, block):
-    rng = np.random.default_rng(6)
-    n, n_bins = 4 * block + 3, 5
-    bins = rng.integers(0, n_bins, (2, n)).astype(np.uint8)
-    order = rng.permutation(n)
-    goes_right = rng.random((2, n_bins)) < 0.5
-    # two that are split, one by a set; one that is not; rows that are in none of them
-    splits = BlockSplits(
-        [block, 0, 2 * block], [block, block, block], [1, 0, 0], [2, -1, 1 << 30], rung.from_host(goes_right)
-    )
-    values = ([10, -7, 3], [20, 5, 3])
-    scores = rng.integers(-9, 9, n).astype(np.int32)
-    b, o = rung.from_host(bins), rung.from_host(order)
-    (sums,) = both(rung, lambda: (add_to_sides(xp, rung.from_host(scores.copy()), b, o, splits, values),))
-    for j, (start, size) in enumerate(zip(splits.starts, splits.sizes, strict=True)):
-        for row in order[start : start + size]:
-            bin_at = bins[splits.features[j], row]
-            right = goes_right[j, bin_at] if j == 1 else bin_at > splits.thresholds[j]
-            scores[row] += values[int(right)][j]
-    assert_close(sums, scores)

@@ -11,7 +11,7 @@ import arraylearn as al
 from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.dispatch import portable_only, tuned
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
-from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
+from arraylearn.grow.histograms.node_blocks import BlockSplits
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
 from tests.boosting.test_boosting_ops import UNIT
@@ -63,12 +63,17 @@ def test_steps_of_blocks(n_threads, blocks, d):
     features = rng.integers(0, d, len(sizes)).tolist()
     # thresholds, sets, and no row on one of the sides
     thresholds = [(3, -1, 8, 5, 0)[i] for i in range(len(sizes))]
-    moves = BlockSplits(starts, sizes, features, thresholds, rng.random((2, n_bins)) < 0.5)
+    goes_right = rng.random((2, n_bins)) < 0.5
+    moves = BlockSplits(starts, sizes, features, thresholds, goes_right)
     values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
     scores = rng.integers(-9, 9, n).astype(np.int32)
-
-    expected = add_to_sides(np, scores, columns, order, moves, values)
-    assert_close(node_blocks_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
+    expected = scores.copy()
+    for j, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        for row in order[start : start + size]:
+            bin_at = columns[features[j], row]
+            right = goes_right[j, bin_at] if thresholds[j] < 0 else bin_at > thresholds[j]
+            expected[row] += values[int(right)][j]
+    assert_close(node_blocks_cpu.add_to_sides(scores, columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])

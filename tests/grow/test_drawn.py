@@ -11,9 +11,8 @@ from arraylearn.backend.dispatch import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns import drawn
-from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.trees import LEAF, Limits
-from tests.backends.assertions import assert_close
 
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
 
@@ -36,7 +35,8 @@ def nodes_of(n_classes, sizes, n_bins=9, weights_below=4, seed=None):
 
 def found_cuts(rung, xp, sizes, rules, *arrays, draws=None):
     """The cuts of `best_cuts`, on the host; no sync on the way."""
-    bins, entries, features, counts = (rung.from_host(part) for part in arrays)
+    bins, *others = arrays
+    bins, entries, features, counts = (rung.from_host(part) for part in (bins.T.copy(), *others))
     drawn = None if draws is None else Draws(*(rung.from_host(part) for part in draws))
     with rung.forbid_syncs():
         found = best_cuts(xp, bins, entries, sizes, features, counts, rules, drawn)
@@ -55,17 +55,15 @@ def test_best_cuts_against_all_of_them(rung, xp, n_classes, least, weights_below
     )
     features = np.array([[0, 1], [2, 3], [1, 0], [3, 3]])
     rules = rules._replace(min_side=least)
-    score, slot, cut, n_left, left = found_cuts(rung, xp, sizes, rules, bins, entries, features, counts)
+    score, column, cut = found_cuts(rung, xp, sizes, rules, bins, entries, features, counts)
     for node, block in enumerate(blocks):
         columns = bins[block][:, features[node]].T
         wanted = best_by_hand(columns, codes[block], weights[block], n_classes, least)
         assert (score[node] > 0) == (wanted > 0)
         if wanted > 0:
-            right = columns[slot[node]] > cut[node]
+            assert column[node] in features[node]
+            right = bins[block, column[node]] > cut[node]
             assert score_of(right, codes[block], weights[block], n_classes) == pytest.approx(wanted, rel=1e-6)
-            assert n_left[node] == (~right).sum()
-            kept = np.bincount(codes[block][~right], weights[block][~right], minlength=n_classes)
-            np.testing.assert_array_equal(left[node], kept)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -74,20 +72,18 @@ def test_large_nodes_look_at_groups_of_bins(rung, xp, n_classes):
     bins, codes, weights, entries, blocks, counts, rules = nodes_of(n_classes, sizes, n_bins=3000, seed=5)
     features = np.array([[0, 1], [1, 2], [2, 0]])
     rules = rules._replace(large=500)
-    _, slot, cut, n_left, left = found_cuts(rung, xp, sizes, rules, bins, entries, features, counts)
+    _, column, cut = found_cuts(rung, xp, sizes, rules, bins, entries, features, counts)
     for node, (block, n_groups) in enumerate(zip(blocks, [128, 3000, 256], strict=True)):
         best = 0.0
-        for column in features[node]:
-            values = bins[block, column]
+        for j in features[node]:
+            values = bins[block, j]
             width = 1
             while (values.max() - values.min()) // width >= n_groups:
                 width *= 2
             groups = (values - values.min()) // width
             best = max(best, best_by_hand(groups[None], codes[block], weights[block], n_classes, 1))
-        right = bins[block, features[node, slot[node]]] > cut[node]
+        right = bins[block, column[node]] > cut[node]
         assert score_of(right, codes[block], weights[block], n_classes) == pytest.approx(best, rel=1e-6)
-        assert n_left[node] == (~right).sum()
-        assert left[node].sum() == weights[block][~right].sum()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -100,13 +96,11 @@ def test_drawn_cuts(rung, xp, n_classes, least):
     places = np.array([0, 1, 2, 30, 31, 31, 31, 90, 99])  # of the nine bins
     draws = (numbers, (np.arange(4)[:, None] * 1000 + places).reshape(-1))
     rules = rules._replace(min_side=least)
-    score, slot, cut, n_left, left = found_cuts(
-        rung, xp, sizes, rules, bins, entries, features, counts, draws=draws
-    )
+    score, column, cut = found_cuts(rung, xp, sizes, rules, bins, entries, features, counts, draws=draws)
     for node, block in enumerate(blocks):
         offers = []
-        for column, number in zip(features[node], numbers[node], strict=True):
-            values = bins[block, column].astype(int)
+        for j, number in zip(features[node], numbers[node], strict=True):
+            values = bins[block, j].astype(int)
             low, high = places[values.min()], places[values.max()]
             at = np.flatnonzero(places <= low + int((high - low) * (number / 2**32)))[-1]
             at = max(min(at, values.max() - 1), values.min())
@@ -117,11 +111,9 @@ def test_drawn_cuts(rung, xp, n_classes, least):
         best = max(offers)
         assert (score[node] > 0) == (best[0] > 0)
         if best[0] > 0:
-            assert offers[slot[node]][0] == pytest.approx(best[0], rel=1e-6)
-            right = bins[block, features[node, slot[node]]] > cut[node]
-            assert cut[node] == offers[slot[node]][1]
-            assert n_left[node] == (~right).sum()
-            assert left[node].sum() == weights[block][~right].sum()
+            here = features[node].tolist().index(column[node])
+            assert offers[here][0] == pytest.approx(best[0], rel=1e-6)
+            assert cut[node] == offers[here][1]
 
 
 def test_a_cut_without_gain_is_better_than_none(rung, xp):
@@ -129,33 +121,11 @@ def test_a_cut_without_gain_is_better_than_none(rung, xp):
     entries = (np.arange(4) << 2) | (1 << 1) | np.array([0, 1, 1, 0])
     features, counts = np.array([[0, 1]]), np.array([[2, 2]])
     rules = CutRules(2, 1, 2)
-    score, slot, cut, n_left, left = found_cuts(rung, xp, [4], rules, bins, entries, features, counts)
+    score, column, cut = found_cuts(rung, xp, [4], rules, bins, entries, features, counts)
     assert 0 < score[0] < 1e-20
-    assert (slot[0], cut[0], n_left[0], left[0].tolist()) == (0, 0, 2, [1, 1])
+    assert (column[0], cut[0]) == (0, 0)
     rules = rules._replace(min_side=3)
     assert found_cuts(rung, xp, [4], rules, bins, entries, features, counts)[0][0] == 0
-
-
-def test_divide_rows(rung, xp):
-    rng = np.random.default_rng(0)
-    bins = rng.integers(0, 5, (30, 3)).astype(np.int16)
-    rows, sizes = rng.permutation(30), [12, 5, 13]
-    feature, cut = np.array([0, 2, 1]), np.array([2, 1, 3])
-    is_kept = np.array([[True, True, False], [True, False, True]])
-    sides = [
-        (block, bins[block, feature[node]] > cut[node])
-        for node, block in enumerate(np.split(rows, np.cumsum(sizes)[:-1]))
-    ]
-    left, right = (
-        np.concatenate([b[r == side] for (b, r), keep in zip(sides, is_kept[side], strict=True) if keep])
-        for side in (0, 1)
-    )
-    moved = [rung.from_host(part) for part in (bins, (rows << 4) | 3, np.stack((feature, cut)), is_kept)]
-    with rung.forbid_syncs():
-        found = divide_rows(
-            xp, moved[0], moved[1], sizes, *moved[2:], n_kept=(len(left), len(right)), payload_bits=4
-        )
-    assert_close(found, (np.concatenate((left, right)) << 4) | 3)
 
 
 def score_of(right, codes, weights, n_classes):
@@ -180,7 +150,8 @@ def grow_both(bins, codes, bags, plan):
     """Grow by the array program and by the compiled body."""
     with use_compiled("always"):
         body = drawn.choose_body(HOST, 1, plan, int(bags.weights.sum()))
-    return [program(HOST, bins, codes, bags, plan) for program in (drawn.grow_trees, body)]
+    by_column, by_row = np.ascontiguousarray(bins.T), np.asfortranarray(bins.T)
+    return [drawn.grow_trees(HOST, by_column, codes, bags, plan), body(HOST, by_row, codes, bags, plan)]
 
 
 def assert_same_trees(one, other):

@@ -251,6 +251,8 @@ def scatter(xp: Namespace, values: Array, positions: Array, n: int) -> Array:
     array (n,)
         Of the dtype of `values`; 0 where nothing was written.
     """
+    if fast := native(xp, "scatter"):
+        return fast(values, positions, n)
     return xp.astype(segment_sum(xp, values, positions, n), values.dtype)
 
 
@@ -319,6 +321,13 @@ def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
     sums = np.zeros(n, dtype=np.int64)  # bincount would go through float64 and lose bits past 2**53
     np.add.at(sums, keys, weights)
     return sums
+
+
+@numpy_body
+def _scatter(values: Host, positions: Host, n: int) -> Host:
+    written = np.zeros(n, dtype=values.dtype)
+    written[positions] = values
+    return written
 
 
 @numpy_body

@@ -54,7 +54,7 @@ def spread_missing(
 
 def _expand_lists(place: Place, level: Level, copies_at: Array, first_at: Array, total: int) -> Array:
     """Put the copies of an entry where it stood in each list."""
-    xp, n = place.xp, level.labels.shape[0]
+    xp, n = place.xp, level.entries.n_entries
     copies = scatter(xp, copies_at, level.members, n)
     first = scatter(xp, first_at, level.members, n)
     d = level.lists.shape[0]

@@ -49,7 +49,7 @@ def find_surrogates(
         How many to keep; only those count that beat sending all rows to the larger branch.
     """
     xp, dtype = place.xp, accumulator_dtype(place)
-    side = scatter(xp, xp.astype(branch_at, xp.int32), entries, level.labels.shape[0])
+    side = scatter(xp, xp.astype(branch_at, xp.int32), entries, level.entries.n_entries)
     parts = []
     if rows.columns.shape[0]:
         parts.append(_numeric_agreement(place, rows, level, side))

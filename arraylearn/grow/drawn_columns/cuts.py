@@ -1,4 +1,4 @@
-"""The best cuts of many nodes of many trees at once, each among columns of its own, and their rows sent on.
+"""The best cuts of many nodes of many trees at once, each among columns of its own.
 
 The rows of a node lie side by side, node after node. An entry is one integer for a row in a tree:
 ``row << payload_bits | weight << class_bits | class``, where the weight is how often the row was drawn.
@@ -14,12 +14,11 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import block_index, block_max, first_in_block, histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.grow.formulas import NO_GAIN, draw_position, gini_of_two, gini_squares, group_bits
 
-__all__ = ["CutRules", "Draws", "best_cuts", "divide_rows"]
+__all__ = ["CutRules", "Draws", "best_cuts"]
 
 
 class CutRules(NamedTuple):
@@ -58,7 +57,7 @@ def best_cuts(
     counts: Array,
     rules: CutRules,
     draws: Draws | None = None,
-) -> tuple[Array, Array, Array, Array, Array]:
+) -> tuple[Array, Array, Array]:
     r"""Find the cut of each node with the purest sides, among some columns of its own.
 
     .. math:: (M l_1 - m L_1)^2 / (m (M - m)) \quad\text{or}\quad \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m),
@@ -72,8 +71,8 @@ def best_cuts(
 
     Parameters
     ----------
-    bins : integer array (n, d)
-        Row-major bins in ``range(n_bins)``.
+    bins : integer array (d, n)
+        Bins in ``range(n_bins)``.
     entries : int64 array (m,)
         Rows with weight and class, the rows of each node side by side.
     sizes : sequence of k int
@@ -92,19 +91,15 @@ def best_cuts(
     -------
     score : float32 array (k,)
         The formula, plus `NO_GAIN` for two classes; 0 where no cut is allowed.
-    choice : int64 array (k,)
-        Which of the columns; the first of the best.
+    column : int64 array (k,)
+        The first of the best.
     cut : int64 array (k,)
         Bins above it go right: halfway between the last bin (group) on the left and the first on the right.
-    n_left : int64 array (k,)
-        Number of rows on the left.
-    left : int64 array (k, c)
-        Weight of each class on the left.
 
     Where the score is 0 the other results mean nothing.
     """
     device = array_api_compat.device(entries)
-    m, (k, f), n_classes = entries.shape[0], features.shape, counts.shape[1]
+    m, (k, f) = entries.shape[0], features.shape
     size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
     nodes = _Blocks(entries, size, xp.cumulative_sum(size) - size, block_index(xp, size, m), counts)
     widths = xp.asarray([_group_bits(rows, rules) for rows in sizes], dtype=xp.int64, device=device)
@@ -119,13 +114,8 @@ def best_cuts(
     choice = xp.astype(xp.argmax(best, axis=0), xp.int64)
     node = xp.arange(k, dtype=xp.int64, device=device)
     score, cut = (xp.take(xp.reshape(part, (-1,)), choice * k + node, axis=0) for part in (best, cuts))
-    feature = xp.take(xp.reshape(features, (-1,)), node * f + choice, axis=0)
-    is_left = ~_goes_right(xp, bins, entries, nodes.node, xp.stack((feature, cut)), rules.payload_bits)
-    n_left = histogram(xp, nodes.node, k, xp.astype(is_left, xp.int64))
-    code, weight = _unpack(entries, rules)
-    weight = xp.where(is_left, weight, xp.zeros_like(weight))
-    left = histogram(xp, nodes.node * n_classes + code, k * n_classes, weight)
-    return score, choice, cut, n_left, xp.reshape(left, (k, n_classes))
+    column = xp.take(xp.reshape(features, (-1,)), node * f + choice, axis=0)
+    return score, column, cut
 
 
 def _group_bits(size: int, rules: CutRules) -> int:
@@ -142,7 +132,7 @@ def _unpack(entries: Array, rules: CutRules) -> tuple[Array, Array]:
 
 def _gather_bins(xp: Namespace, bins: Array, entries: Array, columns: Array, payload_bits: int) -> Array:
     """Return the bins, as int64, of the rows of entries in columns (..., m)."""
-    cell = (entries >> payload_bits) * bins.shape[1] + columns
+    cell = columns * bins.shape[1] + (entries >> payload_bits)
     found = xp.take(xp.reshape(bins, (-1,)), xp.reshape(cell, (-1,)), axis=0)
     return xp.reshape(xp.astype(found, xp.int64), columns.shape)
 
@@ -283,54 +273,3 @@ def _score_draws(
         squares = [xp.sum(side * side, axis=-1) for side in (left, counts - left)]
         scores = _score_squares(xp, n_left, n, (squares[0], squares[1]), rules.min_side)
     return xp.where(low < high, scores, xp.zeros_like(scores)), cut
-
-
-def _goes_right(
-    xp: Namespace, bins: Array, entries: Array, node: Array, cuts: Array, payload_bits: int
-) -> Array:
-    columns = xp.take(cuts[0, :], node, axis=0)
-    return _gather_bins(xp, bins, entries, columns, payload_bits) > xp.take(cuts[1, :], node, axis=0)
-
-
-def divide_rows(
-    xp: Namespace,
-    bins: Array,
-    entries: Array,
-    sizes: Sequence[int],
-    cuts: Array,
-    is_kept: Array,
-    n_kept: tuple[int, int],
-    payload_bits: int,
-) -> Array:
-    """Send the rows of each node to its two sides, and leave out the sides that are not kept.
-
-    Parameters
-    ----------
-    bins : integer array (n, d)
-        Row-major bins.
-    entries : int64 array (m,)
-        Rows with weight and class, the rows of each node side by side.
-    sizes : sequence of k int
-        Rows of each node.
-    cuts : int64 array (2, k)
-        The column of each node, and its cut: rows with larger bins go right.
-    is_kept : bool array (2, k)
-        Whether the left sides, and the right sides, are wanted.
-    n_kept : two int
-        How many rows the kept left sides have, and the right sides.
-    payload_bits : int
-        What entries hold below the row.
-
-    Returns
-    -------
-    int64 array (n_kept[0] + n_kept[1],)
-        The entries of the left sides, node after node, then those of the right sides, in their old order.
-    """
-    size = xp.asarray(list(sizes), dtype=xp.int64, device=array_api_compat.device(entries))
-    node = block_index(xp, size, entries.shape[0])
-    right = _goes_right(xp, bins, entries, node, cuts, payload_bits)
-    parts = []
-    for side in (0, 1):
-        takes = right if side else ~right
-        parts.append(compress(xp, entries, takes & xp.take(is_kept[side, :], node, axis=0), n_kept[side]))
-    return xp.concat(parts)

@@ -1,7 +1,6 @@
 """Grow random trees: each node looks at some drawn columns, or at one drawn cut of each.
 
-This is the array program: level by level, the nodes of all trees side by side. The same function for CPUs is
-in `arraylearn.grow.drawn_columns.drawn_cpu`.
+This is the finder of the array program; `drawn_cpu` has a `grow_trees` for CPUs.
 """
 
 from __future__ import annotations
@@ -12,14 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import block_index, histogram
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import why_not_compiled
-from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.backend.random import splitmix
-from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts, divide_rows
-from arraylearn.grow.loop import grow_levels
-from arraylearn.grow.trees import LEAF, Cuts, Limits, TreeLevels, Trees
+from arraylearn.grow.builder import Builder, NextLevel, Splits
+from arraylearn.grow.divide import keep_nodes
+from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
+from arraylearn.grow.finder import ClassFinder, NodeChoice
+from arraylearn.grow.loop import grow
+from arraylearn.grow.rows import Entries, Level, Rows
+from arraylearn.grow.split import SplitRule
+from arraylearn.grow.trees import LEAF, Limits, Trees
 
 __all__ = ["Bags", "DrawnPlan", "PackedRows", "choose_body", "grow_trees", "pack_rows", "with_gains"]
 
@@ -59,23 +62,6 @@ class PackedRows(NamedTuple):
     rules: CutRules
 
 
-class _DrawnLevel(NamedTuple):
-    """Nodes that may be split, and their rows side by side."""
-
-    ids: Any  # (k,) host
-    sizes: Any  # (k,) host
-    counts: Any  # (k, c) host
-    seeds: Any  # (k,) host uint64
-    entries: Array  # (m,) int64: row, weight and class
-
-
-class _DrawnCuts(NamedTuple):
-    """The best cut of each node, on the host."""
-
-    cuts: Cuts
-    sizes: Any  # (k, 2): rows on both sides
-
-
 GrowTrees = Callable[[Place, Array, Any, Bags, DrawnPlan], Trees]
 
 
@@ -111,8 +97,8 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     ----------
     place : Place
         Where `bins` and ``plan.positions`` are.
-    bins : integer array (n, d)
-        Row-major bins in ``range(plan.n_bins)``.
+    bins : integer array (d, n)
+        Bins in ``range(plan.n_bins)``.
     codes : int array (n,) on the host
         Classes.
     bags : Bags
@@ -126,9 +112,14 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
         With class weights as sums; `low` is the last bin that goes left, `gain` the decrease of the Gini
         impurity times the weight.
     """
-    program = _DrawnLevels(place, bins, plan, pack_rows(codes, bags, plan))
-    grow_levels(program, program.first_level(bags))
-    return with_gains(program.trees.finish())
+    packed = pack_rows(codes, bags, plan)
+    finder = _DrawnFinder(place, bins, bags, plan, packed)
+    xp, m = place.xp, bags.rows.shape[0]
+    lists = xp.arange(m, dtype=xp.int32, device=place.device)[None, :]
+    held = codes[bags.rows], bags.weights, bags.rows
+    entries = Entries(*(from_host(part, place, xp.int64) for part in held))
+    trees = grow(finder, lists, entries, packed.sums, bags.sizes).finish_trees()
+    return with_gains(trees._replace(missing_right=None))
 
 
 def pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> PackedRows:
@@ -159,112 +150,76 @@ def with_gains(trees: Trees) -> Trees:
     return trees._replace(gain=gain)
 
 
-class _DrawnLevels:
-    """Trees that grow level by level, for `grow_levels`."""
+class _DrawnFinder(ClassFinder):
+    """Finds the cuts of nodes among drawn columns."""
 
-    def __init__(self, place: Place, bins: Array, plan: DrawnPlan, rows: PackedRows) -> None:
-        self.place, self.bins, self.plan, self.rows = place, bins, plan, rows
-        self.trees = TreeLevels(rows.sums)
+    def __init__(self, place: Place, bins: Array, bags: Bags, plan: DrawnPlan, rows: PackedRows) -> None:
+        xp, (d, n) = place.xp, bins.shape
+        no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
+        ends = (n,) * plan.n_classes
+        table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False, None)
+        super().__init__(place, table, SplitRule(nominal="binary", missing="known_fraction"), plan.limits)
+        self.seeds, self.plan, self.rules = bags.seeds, plan, rows.rules
+        self.packed = from_host(rows.entries, place)
 
-    def first_level(self, bags: Bags) -> _DrawnLevel | None:
-        """Return the roots that may be split."""
-        sums, entries = self.rows.sums, from_host(self.rows.entries, self.place)
-        roots = _DrawnLevel(np.arange(sums.shape[0]), bags.sizes, sums, bags.seeds, entries)
-        return self._keep(roots, self._may_split(sums)) if self.plan.limits.max_depth != 0 else None
+    def choose(self, level: Level) -> NodeChoice:
+        """Find the best cut of each node in the columns that it draws."""
+        columns = self.plan.columns
+        draw = self._seeds_of(level) % np.asarray(columns.shape[0], dtype=np.uint64)
+        return self._cut_among(level, columns[np.astype(draw, np.int64)])
 
-    def _may_split(self, counts: Any) -> Any:
-        """Whether nodes have weight enough, and rows of more than one class."""
-        total, limits = np.sum(counts, axis=-1), self.plan.limits
-        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-        return (np.max(counts, axis=-1) < total) & (total >= least)
-
-    def _keep(self, level: _DrawnLevel, is_kept: Any) -> _DrawnLevel | None:
-        """Leave out nodes and their rows; None where nothing remains."""
-        if bool(np.all(is_kept)):
-            return level
-        if not bool(np.any(is_kept)):
+    def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
+        """Let nodes without a cut look at all columns: those that they drew are constant."""
+        d = int(self.rows.columns.shape[0])
+        if self.plan.columns.shape[1] == d or bool(np.all(splits.is_split)):
             return None
-        xp, place = self.place.xp, self.place
-        block = block_index(xp, from_host(level.sizes, place), int(level.entries.shape[0]))
-        keep = xp.take(from_host(is_kept, place), block, axis=0)
-        entries = compress(xp, level.entries, keep, int(np.sum(level.sizes[is_kept])))
-        return _DrawnLevel._make((*(part[is_kept] for part in level[:-1]), entries))
+        xp, place, is_left_over = self.place.xp, self.place, ~splits.is_split
+        others = keep_nodes(place, level, is_left_over)
+        if level.seeds is not None:
+            others = others._replace(seeds=level.seeds[is_left_over])
+        found = self._cut_among(others, np.broadcast_to(np.arange(d)[None, :], (others.n_nodes, d)))
+        is_new = from_host(is_left_over, place)
+        at = from_host(np.clip(np.cumulative_sum(np.astype(is_left_over, np.int64)) - 1, min=0), place)
+        column, score, cut = (
+            xp.where(is_new, xp.take(new, at, axis=0), old)
+            for new, old in zip(found[:3], choice[:3], strict=True)
+        )
+        return NodeChoice(column, score, cut)
 
-    def search(self, level: _DrawnLevel) -> _DrawnCuts:
-        """Find the cuts of all nodes; one sync, or two where the drawn columns of a node cannot be cut."""
-        columns, d = self.plan.columns, int(self.bins.shape[1])
-        draw = level.seeds % np.asarray(columns.shape[0], dtype=np.uint64)
-        drawn = columns[np.astype(draw, np.int64)]
-        found = self._cut_among(level, drawn)
-        others = None
-        if drawn.shape[1] < d:
-            others = self._keep(level, ~found.cuts.is_split) if not found.cuts.is_split.all() else None
-        if others is None:
-            return found
-        # drawn columns that are constant in a node allow no cut: look at the others, too
-        every = np.broadcast_to(np.arange(d)[None, :], (others.ids.shape[0], d))
-        more, at = self._cut_among(others, every), np.nonzero(~found.cuts.is_split)[0]
-        for field, some in zip((*found.cuts[:4], found.sizes), (*more.cuts[:4], more.sizes), strict=True):
-            field[at] = some
-        return found
+    def _seeds_of(self, level: Level) -> Any:
+        return self.seeds[level.ids] if level.seeds is None else level.seeds
 
-    def _cut_among(self, level: _DrawnLevel, columns: Any) -> _DrawnCuts:
-        """Find the cuts of nodes, each among columns (k, f) of its own; one sync."""
-        xp, place, k = self.place.xp, self.place, level.ids.shape[0]
-        draws = None
+    def _cut_among(self, level: Level, columns: Any) -> NodeChoice:
+        """Find the cuts of nodes, each among columns (k, f) of its own."""
+        xp, place, draws = self.place.xp, self.place, None
         if self.plan.positions is not None:
             # by the seed of the node and the column, whichever other columns are looked at
-            seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
+            seeds = self._seeds_of(level)[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
             draws = Draws(from_host(numbers, place), self.plan.positions)
-        score, choice, cut, n_left, left = best_cuts(
+        score, column, cut = best_cuts(
             xp,
-            self.bins,
-            level.entries,
+            self.rows.columns,
+            xp.take(self.packed, level.members, axis=0),
             level.sizes.tolist(),
             from_host(columns, place, xp.int64),
-            from_host(level.counts, place, xp.int64),
-            self.rows.rules,
+            level.counts_on,
+            self.rules,
             draws,
         )
-        found = (xp.astype(score > 0, xp.int64), choice, cut, n_left, xp.reshape(left, (-1,)))
-        read = to_host(xp.concat(found))
-        is_split, choice, cut, n_left = read[: 4 * k].reshape(4, k)
-        left = read[4 * k :].reshape(level.counts.shape)
-        sums = np.stack((left, level.counts - left), axis=1)
-        cuts = Cuts(is_split > 0, columns[np.arange(k), choice], cut, sums)
-        return _DrawnCuts(cuts, np.stack((n_left, level.sizes - n_left), axis=1))
+        return NodeChoice(column, score > 0, cut)
 
-    def add(self, level: _DrawnLevel, found: _DrawnCuts) -> Any:
-        """Write the cuts into the trees; return the left child of each node."""
-        return self.trees.add(level.ids, found.cuts)
+    def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
+        """Mark the nodes that have a cut, whatever it gains."""
+        return splits._replace(is_split=splits.score > 0)
 
-    def divide(self, level: _DrawnLevel, found: _DrawnCuts, children: Any) -> _DrawnLevel | None:
-        """Lay out the rows of the children that may be split: left ones first, then right ones."""
-        if self.trees.depth == self.plan.limits.max_depth:
-            return None
-        cuts, sizes, place = found.cuts, found.sizes, self.place
-        is_live = (cuts.is_split[:, None] & self._may_split(cuts.sums)).T
-        if not bool(np.any(is_live)):
-            return None
-        n_left, n_right = (int(np.sum(sizes[is_live[side], side])) for side in (0, 1))
-        entries = divide_rows(
-            place.xp,
-            self.bins,
-            level.entries,
-            level.sizes.tolist(),
-            from_host(np.stack((cuts.feature, cuts.low)), place, place.xp.int64),
-            from_host(is_live, place),
-            (n_left, n_right),
-            self.rows.rules.payload_bits,
-        )
-        sides = [
-            (
-                children[live] + side,
-                sizes[live, side],
-                cuts.sums[live, side],
-                splitmix(level.seeds[live] + np.asarray(side + 1, dtype=np.uint64)),
-            )
-            for side, live in enumerate(is_live)
-        ]
-        return _DrawnLevel._make((*(np.concat(both) for both in zip(*sides, strict=True)), entries))
+    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+        """Whether nodes have weight enough, and rows of more than one class."""
+        total, limits = np.sum(counts, axis=-1), self.limits
+        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
+        return (np.max(counts, axis=-1) < total) & (total >= least) & (depth != limits.max_depth)
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Pass the seeds on."""
+        seeds = self._seeds_of(old)[step.parent] + np.astype(step.branch + 1, np.uint64)
+        return new._replace(seeds=splitmix(seeds))

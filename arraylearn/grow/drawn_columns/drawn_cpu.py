@@ -100,13 +100,13 @@ class _Scratch(NamedTuple):
 
 
 def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPlan) -> Trees:
-    """Grow one tree per bag on `bins` (n, d) of the host: see `drawn.grow_trees`."""
+    """Grow one tree per bag on `bins` (d, n), those of a row side by side: see `drawn.grow_trees`."""
     rows, limits = pack_rows(codes, bags, plan), plan.limits
     most, is_pair = int(bags.sizes.max()), plan.n_classes <= 2
     task = _Task(
-        np.ascontiguousarray(bins, dtype=np.int16).reshape(-1),
+        np.ascontiguousarray(bins.T, dtype=np.int16).reshape(-1),
         np.ascontiguousarray(plan.columns, dtype=np.int32),
-        np.arange(bins.shape[1], dtype=np.int32)[None, :],
+        np.arange(bins.shape[0], dtype=np.int32)[None, :],
         np.ascontiguousarray(() if plan.positions is None else plan.positions, dtype=np.int64),
         -1 if limits.max_depth is None else limits.max_depth,
         int(max(limits.min_samples_split, 2 * limits.min_samples_leaf)),

@@ -14,11 +14,11 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.criteria import gini_gains
+from arraylearn.grow.finder import ClassFinder
 from arraylearn.grow.finish import Rest, finish_bins
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, known_thresholds
-from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge
 from arraylearn.grow.trees import Limits
 from arraylearn.table import Table
@@ -69,16 +69,23 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
     return place.xp.take(numeric, from_host(chosen, place), axis=0)
 
 
-class BinnedFinder:
+class BinnedFinder(ClassFinder):
     """Finds thresholds in the histograms of a level; siblings are had by subtraction."""
 
     # nodes whose histograms have more cells than this many per row are searched by sorted lists
     cells_per_row = 1.0
 
     def __init__(
-        self, place: Place, rows: Rows, rule: SplitRule, bins: Array | None = None, n_bins: int | None = None
+        self,
+        place: Place,
+        rows: Rows,
+        rule: SplitRule,
+        limits: Limits,
+        generator: Any = None,
+        bins: Array | None = None,
+        n_bins: int | None = None,
     ) -> None:
-        self.place, self.rows, self.rule = place, rows, rule
+        super().__init__(place, rows, rule, limits, generator)
         self.bins = rows.columns if bins is None else bins
         self.lists = place.xp.arange(rows.n_rows, dtype=place.xp.int32, device=place.device)[None, :]
         self.n_bins = n_bins or 2 + (0 if rows.edges is None else rows.edges.shape[1])
@@ -93,13 +100,11 @@ class BinnedFinder:
             self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
         return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
 
-    def locate(
-        self, level: Level, column: Array, numeric: SplitCandidates
-    ) -> tuple[Array, Array, ListSplits | None]:
+    def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Return threshold and side of the missing values of the winners."""
         if self.successor is not None:
             return self.successor.locate(level, column, numeric)
-        return *known_thresholds(self.place, self.rows, level, column, numeric), None
+        return known_thresholds(self.place, self.rows, level, column, numeric)
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
         """Make the histograms of the next level, or sort its rows where the nodes have become small."""
@@ -113,11 +118,11 @@ class BinnedFinder:
         self.histogram = self._subtract(old, step, new)
         return new
 
-    def finish(self, level: Level, limits: Limits) -> Rest | None:
+    def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once, where that is possible."""
         if self.successor is not None:
-            return self.successor.finish(level, limits)
-        given = self.place, self.rows, level, self.rule, limits, self.bins, self.n_bins
+            return self.successor.finish(level)
+        given = self.place, self.rows, level, self.rule, self.limits, self.bins, self.n_bins
         return finish_bins(*given, self._values())
 
     def _values(self) -> Array | None:
@@ -125,10 +130,14 @@ class BinnedFinder:
         return None
 
     def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:
-        """Class weights (d, k, c, b) of every bin; the last bin holds the missing values."""
+        """Class weights, or sums of weights without classes, (d, k, c, b) of every bin.
+
+        The last bin holds the missing values.
+        """
         xp, c = self.place.xp, self.rows.n_classes
-        d = self.rows.columns.shape[0]
-        keys = block_at * c + xp.take(level.labels, entries, axis=0)
+        d, keys = self.rows.columns.shape[0], block_at
+        if level.labels is not None:
+            keys = block_at * c + xp.take(level.labels, entries, axis=0)
         weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
         bins = self.bins
         if level.source is not None or entries.shape[0] < self.rows.n_rows:
@@ -163,9 +172,12 @@ class BinnedFinder:
         order = np.argsort(np.concat((counted, derived)), stable=True)
         return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
 
+    def _by_lists(self) -> ExactFinder:
+        return ExactFinder(self.place, self.rows, self.rule, self.limits, self.generator)
+
     def _sort(self, level: Level) -> Level:
         """Hand the level over to sorted lists of bins."""
-        xp, place = self.place.xp, self.place
+        xp = self.place.xp
         entries = level.members
         bins = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
         key = level.block_at[None, :] * self.n_bins + xp.astype(bins, xp.int64)
@@ -175,7 +187,7 @@ class BinnedFinder:
         if self.rows.has_missing_numbers:
             columns = xp.where(self.rows.columns == self.n_bins - 1, math.nan, columns)
         self.histogram, self.rows = None, self.rows._replace(columns=columns)
-        self.successor = ExactFinder(place, self.rows, self.rule)
+        self.successor = self._by_lists()
         return level._replace(lists=lists)
 
 

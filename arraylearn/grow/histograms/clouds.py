@@ -38,9 +38,18 @@ class CloudsFinder(BinnedFinder):
     """Finds thresholds at the quantiles and, with estimation, between them."""
 
     def __init__(
-        self, place: Place, rows: Rows, rule: SplitRule, bins: Array, edges: Any, *, is_estimating: bool
+        self,
+        place: Place,
+        rows: Rows,
+        rule: SplitRule,
+        limits: Limits,
+        generator: Any,
+        bins: Array,
+        edges: Any,
+        *,
+        is_estimating: bool,
     ) -> None:
-        super().__init__(place, rows, rule, bins=bins, n_bins=edges.shape[1] + 2)
+        super().__init__(place, rows, rule, limits, generator, bins, edges.shape[1] + 2)
         self.edges = from_host(edges, place, rows.columns.dtype)
         self.is_estimating = is_estimating
         self.report = CloudsReport(0, 0, 0, 0)
@@ -55,9 +64,9 @@ class CloudsFinder(BinnedFinder):
         at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
         return self._search(level, at_edge) if self.is_estimating else at_edge
 
-    def finish(self, level: Level, limits: Limits) -> Rest | None:
+    def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once, once its rows are sorted."""
-        return None if self.successor is None else self.successor.finish(level, limits)
+        return None if self.successor is None else self.successor.finish(level)
 
     def _search(self, level: Level, at_edge: SplitCandidates) -> SplitCandidates:
         """Look inside the intervals whose estimate beats the best quantile of the node."""
@@ -177,8 +186,8 @@ class CloudsFinder(BinnedFinder):
     def _sort(self, level: Level) -> Level:
         """Hand small nodes over to sorted lists of values: the direct method."""
         self.histogram = None
-        lists, self.successor = sort_values(self.place, self.rows, self.rule, level)
-        return level._replace(lists=lists)
+        self.successor = self._by_lists()
+        return level._replace(lists=sort_values(self.place, self.rows, level))
 
 
 def _last_start(xp: Any, starts: Array) -> Array:

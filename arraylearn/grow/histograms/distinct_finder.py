@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import number_values
 from arraylearn.backend.namespace import Place
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, numeric_column, take_flat
 from arraylearn.grow.sorted_lists.list_finder import sort_values
-from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.grow.split import SplitCandidates, SplitRule, midpoint
+from arraylearn.grow.trees import Limits
 
 __all__ = ["DistinctFinder", "find_distinct"]
 
@@ -26,19 +28,26 @@ class DistinctFinder(BinnedFinder):
 
     cells_per_row = 4.0  # lists of many equal values are slow
 
-    def __init__(self, place: Place, rows: Rows, rule: SplitRule, bins: Array, values: Array) -> None:
-        super().__init__(place, rows, rule, bins=bins, n_bins=values.shape[1] + 1)
+    def __init__(
+        self,
+        place: Place,
+        rows: Rows,
+        rule: SplitRule,
+        limits: Limits,
+        generator: Any,
+        bins: Array,
+        values: Array,
+    ) -> None:
+        super().__init__(place, rows, rule, limits, generator, bins, values.shape[1] + 1)
         self.values = values
 
-    def locate(
-        self, level: Level, column: Array, numeric: SplitCandidates
-    ) -> tuple[Array, Array, ListSplits | None]:
+    def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Put the winners' thresholds between neighbours of the node."""
         found = super().locate(level, column, numeric)
         if self.successor is not None or self.histogram is None:
             return found
         xp, place = self.place.xp, self.place
-        threshold, missing_left, _ = found
+        threshold, missing_left = found
         column_idx = numeric_column(xp, self.rows, column)
         nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
         d, k, c, b = self.histogram.shape
@@ -51,12 +60,12 @@ class DistinctFinder(BinnedFinder):
         low = take_flat(xp, self.values, column_idx, cut)
         # where only missing values are above, the threshold is the value itself
         high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, column_idx, above), low)
-        return midpoint(xp, low, high), missing_left, None
+        return midpoint(xp, low, high), missing_left
 
     def _values(self) -> Array | None:
         return self.values
 
     def _sort(self, level: Level) -> Level:
         self.histogram = None
-        lists, self.successor = sort_values(self.place, self.rows, self.rule, level)
-        return level._replace(lists=lists)
+        self.successor = self._by_lists()
+        return level._replace(lists=sort_values(self.place, self.rows, level))

@@ -24,7 +24,7 @@ class GradientSplits(NamedTuple):
     left: Array  # (k,) int64 packed sum of the left side
     total: Array  # (k,) int64 packed sum of the node
     is_missing_left: Array | None  # (k,) bool, None where no value is missing
-    goes_right: Array | None  # (k, n_bins) bool, None where the position says it all
+    goes_right: Array | None  # (k, n_bins) bool, None where the position is enough
 
 
 class Constraint(NamedTuple):

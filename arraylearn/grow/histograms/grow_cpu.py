@@ -186,7 +186,7 @@ def grow_class_tree(
 
 def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
     """Return what each row carries, and the sums of the root: weight and class, or a packed pair."""
-    labels, counts = rows.labels.astype(np.int64), level.counts[0]
+    labels, counts = np.asarray(rows.labels, dtype=np.int64), level.counts[0]
     weights = 1 if level.weights is None else level.weights
     if not is_pair:
         return labels + (weights << 32), counts

@@ -12,13 +12,12 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
-from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.criteria import gini_gains, gini_scores
+from arraylearn.grow.finder import ClassFinder
 from arraylearn.grow.finish import Rest, finish_lists
 from arraylearn.grow.rows import Level, Rows, numeric_column, rows_at, take_flat
-from arraylearn.grow.sorted_lists.lists import ListSplits, SortedRows, search_lists
+from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
-from arraylearn.grow.trees import Limits
 
 __all__ = ["ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
 
@@ -26,51 +25,36 @@ __all__ = ["ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_va
 _C45_GAP = 1e-5
 
 
-class ExactFinder:
+class ExactFinder(ClassFinder):
     """Finds thresholds in presorted lists."""
-
-    def __init__(self, place: Place, rows: Rows, rule: SplitRule) -> None:
-        self.place, self.rows, self.rule = place, rows, rule
-        self._cut: ListSplits | None = None
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best threshold of every column in every node, or of the only one that may win."""
-        self._cut, rule = None, self.rule
+        rule = self.rule
         is_plain = _has_integers(self.place, level, rule) and not self.rows.has_missing_numbers
         if is_plain and is_gini(rule) and not rule.require_average_gain:
-            found, self._cut = scan_gini(self.place, self.rows, level, rule, allowed)
-            return found
+            return scan_gini(self.place, self.rows, level, rule, allowed)
         return scan_counts(self.place, self.rows, level, rule)
 
-    def locate(
-        self, level: Level, column: Array, numeric: SplitCandidates
-    ) -> tuple[Array, Array, ListSplits | None]:
-        """Return threshold and side of the missing values of the winners.
+    def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
+        """Return threshold and side of the missing values of the winners."""
+        return known_thresholds(self.place, self.rows, level, column, numeric)
 
-        Where all of them are numeric, also where their lists are cut.
-        """
-        threshold, missing_left = known_thresholds(self.place, self.rows, level, column, numeric)
-        return threshold, missing_left, None if self.rows.n_values else self._cut
-
-    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
-        """Go on to the next level; the lists were split already."""
-        return new
-
-    def finish(self, level: Level, limits: Limits) -> Rest | None:
+    def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once, where that is possible."""
-        return finish_lists(self.place, self.rows, level, self.rule, limits, _least_integer(self.rule.least))
+        given = self.place, self.rows, level, self.rule, self.limits
+        return finish_lists(*given, _least_integer(self.rule.least))
 
 
-def sort_values(place: Place, rows: Rows, rule: SplitRule, level: Level) -> tuple[Array, ExactFinder]:
-    """Sort the rows of each node of a level by each column; also return the finder for such lists."""
+def sort_values(place: Place, rows: Rows, level: Level) -> Array:
+    """Sort the rows of each node of a level by each column."""
     xp = place.xp
     entries = level.members
     values = xp.take(rows.columns, rows_at(xp, level, entries), axis=1)
     by_value = argsort_rows(xp, values)
     block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
     order = xp.take_along_axis(by_value, argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
-    lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
-    return lists, ExactFinder(place, rows, rule)
+    return xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
 
 
 def known_thresholds(
@@ -114,11 +98,8 @@ def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
 
 def scan_gini(
     place: Place, rows: Rows, level: Level, rule: SplitRule, allowed: Array | None
-) -> tuple[SplitCandidates, ListSplits | None]:
-    """Find the column and threshold of each node by the Gini gain: integer weights, no missing numbers.
-
-    Where rows weigh 1, also return where the lists are cut.
-    """
+) -> SplitCandidates:
+    """Find the column and threshold of each node by the Gini gain: integer weights, no missing numbers."""
     xp = place.xp
     d = rows.columns.shape[0]
     if allowed is not None:
@@ -138,11 +119,11 @@ def scan_gini(
     gain = gini_gains(xp, cut.score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
     kept = cut if level.weights is None else None
     if not rows.n_values:
-        return SplitCandidates(gain, gain, threshold[None, :], column_idx=column_idx), kept
+        return SplitCandidates(gain, gain, threshold[None, :], column_idx=column_idx, cut=kept)
     # beside nominal columns: one candidate per node, in the line of its column
     columns_idx = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
     gain = xp.where(columns_idx == column_idx[None, :], gain, -xp.inf)
-    return SplitCandidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape)), kept
+    return SplitCandidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape))
 
 
 def scan_counts(place: Place, rows: Rows, level: Level, rule: SplitRule) -> SplitCandidates:

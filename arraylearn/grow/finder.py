@@ -1,0 +1,156 @@
+"""What grows trees of every family asks of a finder of cuts, and the finder of class weights.
+
+A finder knows the rows and what a split is worth. `ClassFinder` judges splits by class weights; on it stand
+those by presorted lists (`sorted_lists/list_finder.py`), by histograms (`histograms/bin_finder.py`, with
+CLOUDS and distinct values on top) and among drawn columns (`drawn_columns/drawn.py`). Trees of Newton steps
+have packed gradients in place of class weights (`histograms/newton_trees.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from arraylearn._typing import Array
+from arraylearn.backend.namespace import Place, from_host
+from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
+from arraylearn.grow.builder import Builder, NextLevel, Splits
+from arraylearn.grow.finish import Rest
+from arraylearn.grow.rows import Level, Rows, nominal_column
+from arraylearn.grow.sorted_lists.lists import ListSplits
+from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, choose_columns
+from arraylearn.grow.trees import Limits
+
+__all__ = ["ClassFinder", "Finder", "NodeChoice"]
+
+# A node is pure if all but this share of its weight is of one class.
+_ROUNDING = 1e-12
+# Rounding may take this much off a gain.
+_GAIN_SLACK = 1e-12
+
+
+class NodeChoice(NamedTuple):
+    """The best split of each node of a level, at the place: arrays (k,)."""
+
+    column: Array  # among the numeric, then the nominal columns
+    score: Array  # what columns competed with; -inf, or False: there is no split
+    threshold: Array  # a value or a bin: rows up to it take branch 0
+    missing_left: Array | None = None  # bool; None: the host decides
+    gain: Array | None = None  # None: the host computes it
+    branches: Array | None = None  # (k, v + 1) branch of each category of a binary nominal split
+    goes_right: Array | None = None  # (k, b) bool: bins that take branch 1, where a threshold is not enough
+    sets: Array | None = None  # the same, where the host has to know it
+    left: Array | None = None  # (k, c) sums of branch 0, where they are known and there are two branches
+    cut: ListSplits | None = None  # where the lists of the nodes are cut; None: rows go by value
+
+
+class Finder(Protocol):
+    """Finds the splits of a level, and decides which are made."""
+
+    place: Place
+    rows: Rows
+    rule: SplitRule
+    limits: Limits
+
+    def choose(self, level: Level) -> NodeChoice:
+        """Find the best split of each node; no sync."""
+
+    def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
+        """Look once more at nodes for which the host has read that there is no split; None: at none."""
+
+    def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
+        """Compute what splits gain, on the host, and mark those that are made."""
+
+    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+        """Whether nodes (k,) with these sums (k, c) and numbers of rows are worth a look."""
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Go on to the next level."""
+
+    def finish(self, level: Level) -> Rest | None:
+        """Grow all that is below a level at once; None where that has to go level by level."""
+
+
+class ClassFinder:
+    """Judges splits by class weights; a subclass finds the thresholds of numeric columns."""
+
+    def __init__(
+        self, place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None
+    ) -> None:
+        self.place, self.rows, self.rule, self.limits = place, rows, rule, limits
+        self.generator = generator  # draws the columns of each node where `limits.max_features` is set
+
+    # ---- thresholds
+
+    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
+        """Find the best threshold of every column in every node."""
+        raise AssertionError("a subclass finds thresholds")
+
+    def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
+        """Return threshold and side of the missing values of the winners."""
+        raise AssertionError("a subclass finds thresholds")
+
+    # ---- splits
+
+    def choose(self, level: Level) -> NodeChoice:
+        """Let the columns compete: thresholds of numeric ones, and branches of nominal ones."""
+        place, rows, rule, xp = self.place, self.rows, self.rule, self.place.xp
+        allowed = self._draw_columns(level)
+        numeric = nominal = branches = cut = None
+        if rows.columns.shape[0]:
+            numeric = self.scan(level, allowed)
+        if rows.n_values:
+            nominal = scan_nominal(place, rows, level, rule)
+        order = from_host(np.argsort(np.asarray(rows.column_order), stable=True), place)
+        column, gain, score = choose_columns(place, rule, numeric, nominal, order, allowed)
+        if numeric is not None:
+            threshold, missing_left = self.locate(level, column, numeric)
+            cut = numeric.cut
+        else:
+            missing_left = xp.zeros(column.shape, dtype=xp.bool, device=place.device)
+            threshold = xp.zeros(column.shape, dtype=xp.float32, device=place.device)
+        if rows.n_values and rule.nominal == "binary":
+            branches = find_subsets(place, rows, level, rule, nominal_column(xp, rows, column))
+        if rule.missing == "surrogate" and rule.n_surrogates:
+            cut = None  # surrogates want to know the branch of every row
+        left = None if cut is None else cut.left
+        return NodeChoice(column, score, threshold, missing_left, gain, branches, left=left, cut=cut)
+
+    def _draw_columns(self, level: Level) -> Array | None:
+        """Draw which columns each node may use: bool (d, k), or None for all."""
+        d, most = len(self.rows.column_order), self.limits.max_features
+        if most is None or most >= d:
+            return None
+        keys = self.generator.random((level.n_nodes, d))
+        rank = np.argsort(np.argsort(keys, axis=1, stable=True), axis=1, stable=True)
+        return from_host(np.permute_dims(rank < most, (1, 0)), self.place)
+
+    def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
+        """Return None: all columns that may be split were looked at."""
+        return None
+
+    def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
+        """Mark the splits that gain enough."""
+        is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - _GAIN_SLACK)
+        return splits._replace(is_split=is_split)
+
+    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+        """Whether nodes with these class weights are impure, large and shallow enough."""
+        limits = self.limits
+        total = np.sum(counts, axis=1)
+        is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
+        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
+        is_large = total >= least * (1.0 - SLACK)
+        is_shallow = limits.max_depth is None or depth < limits.max_depth
+        return is_impure & is_large & is_shallow & (sizes > 0)
+
+    # ---- levels
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
+        """Go on to the next level; what is known of it is known already."""
+        return new
+
+    def finish(self, level: Level) -> Rest | None:
+        """Return None: no body grows what is below a level."""
+        return None
