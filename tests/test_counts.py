@@ -1,9 +1,9 @@
 """What a GPU would feel, learner by learner: syncs and launches, against the bars.
 
-The bars: at most 2 syncs per level of a tree, 1 of a boosted one and 1 for its root, 3 per outer step of a support
-vector machine, 1 per prediction, 2 per fit of a Bayes classifier; launches per level that do not depend on
-the number of nodes, columns and classes. ``--rungs strict`` counts syncs; the emulated devices, ``--rungs
-fake_cuda`` and ``--rungs cupy``, count launches as well.
+The bars: at most 2 syncs per level of a tree, 1 of a boosted one and 1 for its root, 3 per outer step of a
+support vector machine, 1 per prediction, 2 per fit of a Bayes classifier; launches per level that do not
+depend on the number of nodes, columns and classes. ``--rungs strict`` counts syncs; the emulated devices,
+``--rungs fake_cuda`` and ``--rungs cupy``, count launches as well.
 """
 
 from __future__ import annotations

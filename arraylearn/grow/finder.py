@@ -65,8 +65,11 @@ class Finder(Protocol):
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
         """Whether nodes (k,) with these sums (k, c) and numbers of rows are worth a look."""
 
-    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
-        """Go on to the next level."""
+    def begin(self, level: Level) -> Level:
+        """Add to the first level what is known of every level."""
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
+        """Add it to the next level; return the finder that goes on from there, too."""
 
     def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once; None where that has to go level by level."""
@@ -147,9 +150,13 @@ class ClassFinder:
 
     # ---- levels
 
-    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
-        """Go on to the next level; what is known of it is known already."""
-        return new
+    def begin(self, level: Level) -> Level:
+        """Return the level: it needs nothing more."""
+        return level
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
+        """Return this finder and the level: they need nothing more."""
+        return self, new
 
     def finish(self, level: Level) -> Rest | None:
         """Return None: no body grows what is below a level."""

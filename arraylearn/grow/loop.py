@@ -43,9 +43,11 @@ def grow(finder: Finder, lists: Array, entries: Entries, roots: Any, sizes: Any)
     Builder
         With all nodes.
     """
-    place, rows, rule = finder.place, finder.rows, finder.rule
-    builder = Builder(rows, rule, finder.limits, roots)
+    place, rule = finder.place, finder.rule
+    builder = Builder(finder.rows, rule, finder.limits, roots)
     level = _first_level(finder, builder, lists, entries, roots, sizes)
+    if level is not None:
+        level = finder.begin(level)
     while level is not None:
         choice = finder.choose(level)
         routed, splits = _look(finder, builder, level, choice)
@@ -55,8 +57,9 @@ def grow(finder: Finder, lists: Array, entries: Entries, roots: Any, sizes: Any)
         children = builder.add(level.ids, splits, finder.may_split)
         if not children.ids.shape[0]:
             break
-        new = divide_level(place, rows, level, rule, routed, splits, children)
-        level = _finish(finder, builder, finder.follow(level, children, new))
+        new = divide_level(place, finder.rows, level, rule, routed, splits, children)
+        finder, new = finder.follow(level, children, new)
+        level = _finish(finder, builder, new)
     return builder
 
 

@@ -85,6 +85,9 @@ class Level(NamedTuple):
     block_at: Array  # (m,) int64: the node of each position, counted within the level
     counts_on: Array  # (k, c): `counts` at the place
     entries: Entries  # what the lists hold
+    sums: Array | None = (
+        None  # (d, k, c, b) class weights, or summed weights, of every bin, if they are counted
+    )
     seeds: Any = None  # (k,) host uint64: what is random in the nodes follows from them
 
     @property

@@ -18,7 +18,7 @@ from arraylearn.backend.random import splitmix
 from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.divide import keep_nodes
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
-from arraylearn.grow.finder import ClassFinder, NodeChoice
+from arraylearn.grow.finder import ClassFinder, Finder, NodeChoice
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Level, Rows
 from arraylearn.grow.split import SplitRule
@@ -165,7 +165,7 @@ class _DrawnFinder(ClassFinder):
     def choose(self, level: Level) -> NodeChoice:
         """Find the best cut of each node in the columns that it draws."""
         columns = self.plan.columns
-        draw = self._seeds_of(level) % np.asarray(columns.shape[0], dtype=np.uint64)
+        draw = level.seeds % np.asarray(columns.shape[0], dtype=np.uint64)
         return self._cut_among(level, columns[np.astype(draw, np.int64)])
 
     def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
@@ -174,9 +174,7 @@ class _DrawnFinder(ClassFinder):
         if self.plan.columns.shape[1] == d or bool(np.all(splits.is_split)):
             return None
         xp, place, is_left_over = self.place.xp, self.place, ~splits.is_split
-        others = keep_nodes(place, level, is_left_over)
-        if level.seeds is not None:
-            others = others._replace(seeds=level.seeds[is_left_over])
+        others = keep_nodes(place, level, is_left_over)._replace(seeds=level.seeds[is_left_over])
         found = self._cut_among(others, np.broadcast_to(np.arange(d)[None, :], (others.n_nodes, d)))
         is_new = from_host(is_left_over, place)
         at = from_host(np.clip(np.cumulative_sum(np.astype(is_left_over, np.int64)) - 1, min=0), place)
@@ -186,15 +184,12 @@ class _DrawnFinder(ClassFinder):
         )
         return NodeChoice(column, score, cut)
 
-    def _seeds_of(self, level: Level) -> Any:
-        return self.seeds[level.ids] if level.seeds is None else level.seeds
-
     def _cut_among(self, level: Level, columns: Any) -> NodeChoice:
         """Find the cuts of nodes, each among columns (k, f) of its own."""
         xp, place, draws = self.place.xp, self.place, None
         if self.plan.positions is not None:
             # by the seed of the node and the column, whichever other columns are looked at
-            seeds = self._seeds_of(level)[:, None] + np.astype(columns + 3, np.uint64)
+            seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
             draws = Draws(from_host(numbers, place), self.plan.positions)
         score, column, cut = best_cuts(
@@ -219,7 +214,11 @@ class _DrawnFinder(ClassFinder):
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
         return (np.max(counts, axis=-1) < total) & (total >= least) & (depth != limits.max_depth)
 
-    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
-        """Pass the seeds on."""
-        seeds = self._seeds_of(old)[step.parent] + np.astype(step.branch + 1, np.uint64)
-        return new._replace(seeds=splitmix(seeds))
+    def begin(self, level: Level) -> Level:
+        """Give each root the seed of its bag."""
+        return level._replace(seeds=self.seeds[level.ids])
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
+        """Let the seeds of children follow from those of their parents."""
+        seeds = old.seeds[step.parent] + np.astype(step.branch + 1, np.uint64)
+        return self, new._replace(seeds=splitmix(seeds))

@@ -14,7 +14,7 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.criteria import gini_gains
-from arraylearn.grow.finder import ClassFinder
+from arraylearn.grow.finder import ClassFinder, Finder
 from arraylearn.grow.finish import Rest, finish_bins
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
@@ -89,39 +89,31 @@ class BinnedFinder(ClassFinder):
         self.bins = rows.columns if bins is None else bins
         self.lists = place.xp.arange(rows.n_rows, dtype=place.xp.int32, device=place.device)[None, :]
         self.n_bins = n_bins or 2 + (0 if rows.edges is None else rows.edges.shape[1])
-        self.histogram: Array | None = None
-        self.successor: ExactFinder | None = None
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
-        if self.successor is not None:
-            return self.successor.scan(level, allowed)
-        if self.histogram is None:
-            self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
-        return _scan_histogram(self.place, level, self.rule, self.histogram, self.rows.has_missing_numbers)
+        return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Return threshold and side of the missing values of the winners."""
-        if self.successor is not None:
-            return self.successor.locate(level, column, numeric)
         return known_thresholds(self.place, self.rows, level, column, numeric)
 
-    def follow(self, old: Level, step: NextLevel, new: Level) -> Level:
-        """Make the histograms of the next level, or sort its rows where the nodes have become small."""
-        if self.successor is not None:
-            return self.successor.follow(old, step, new)
-        m = new.lists.shape[1]
+    def begin(self, level: Level) -> Level:
+        """Count the bins of the roots."""
         if self.rows.columns.shape[0] == 0:
-            return new
-        if new.n_nodes * self.n_bins * self.rows.n_classes > self.cells_per_row * m:
+            return level
+        return level._replace(sums=self._count(level, level.members, level.block_at, level.n_nodes))
+
+    def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
+        """Count the bins of the next level, or sort its rows where the nodes have become small."""
+        if self.rows.columns.shape[0] == 0:
+            return self, new
+        if new.n_nodes * self.n_bins * self.rows.n_classes > self.cells_per_row * new.lists.shape[1]:
             return self._sort(new)
-        self.histogram = self._subtract(old, step, new)
-        return new
+        return self, new._replace(sums=self._subtract(old, step, new))
 
     def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once, where that is possible."""
-        if self.successor is not None:
-            return self.successor.finish(level)
         given = self.place, self.rows, level, self.rule, self.limits, self.bins, self.n_bins
         return finish_bins(*given, self._values())
 
@@ -151,7 +143,7 @@ class BinnedFinder(ClassFinder):
         """Count the smaller one of two siblings; the other is what is left of the parent."""
         xp, place = self.place.xp, self.place
         k = new.n_nodes
-        if new.source is not None or self.histogram is None or _is_float(xp, self.histogram):
+        if new.source is not None or old.sums is None or _is_float(xp, old.sums):
             # parts of rows do not subtract to nothing
             return self._count(new, new.members, new.block_at, k)
         sibling = _siblings(step.parent)
@@ -167,15 +159,12 @@ class BinnedFinder(ClassFinder):
         entries = compress(xp, new.members, is_counted_at, size)
         block_at = block_index(xp, from_host(new.sizes[counted], place), size)
         found = self._count(new, entries, block_at, counted.shape[0])
-        parents = xp.take(self.histogram, from_host(step.parent[derived], place), axis=1)
+        parents = xp.take(old.sums, from_host(step.parent[derived], place), axis=1)
         rest = parents - xp.take(found, from_host(number[sibling[derived]], place), axis=1)
         order = np.argsort(np.concat((counted, derived)), stable=True)
         return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
 
-    def _by_lists(self) -> ExactFinder:
-        return ExactFinder(self.place, self.rows, self.rule, self.limits, self.generator)
-
-    def _sort(self, level: Level) -> Level:
+    def _sort(self, level: Level) -> tuple[Finder, Level]:
         """Hand the level over to sorted lists of bins."""
         xp = self.place.xp
         entries = level.members
@@ -186,9 +175,11 @@ class BinnedFinder(ClassFinder):
         columns = xp.astype(self.rows.columns, xp.float32)
         if self.rows.has_missing_numbers:
             columns = xp.where(self.rows.columns == self.n_bins - 1, math.nan, columns)
-        self.histogram, self.rows = None, self.rows._replace(columns=columns)
-        self.successor = self._by_lists()
-        return level._replace(lists=lists)
+        rows = self.rows._replace(columns=columns)
+        return self._by_lists(rows), level._replace(lists=lists)
+
+    def _by_lists(self, rows: Rows) -> ExactFinder:
+        return ExactFinder(self.place, rows, self.rule, self.limits, self.generator)
 
 
 def _siblings(parent: Any) -> Any:
@@ -212,10 +203,9 @@ def _is_float(xp: Any, x: Array) -> bool:
     return bool(xp.isdtype(x.dtype, "real floating"))
 
 
-def _scan_histogram(
-    place: Place, level: Level, rule: SplitRule, histogram: Array, has_missing: bool
-) -> SplitCandidates:
-    xp = place.xp
+def _scan_histogram(place: Place, level: Level, rule: SplitRule, has_missing: bool) -> SplitCandidates:
+    xp, histogram = place.xp, level.sums
+    assert histogram is not None
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
         best, cut = _best_bins(place, rule, known)

@@ -10,6 +10,7 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.criteria import gini_gains, gini_scores
+from arraylearn.grow.finder import Finder
 from arraylearn.grow.finish import Rest
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
@@ -56,22 +57,19 @@ class CloudsFinder(BinnedFinder):
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best quantile of every column in every node, and what survives between them."""
-        found = super().scan(level, allowed)
-        if self.successor is not None or self.histogram is None:
-            return found
-        xp = self.place.xp
+        found, xp = super().scan(level, allowed), self.place.xp
         cut = xp.astype(found.threshold, xp.int64)
         at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
         return self._search(level, at_edge) if self.is_estimating else at_edge
 
     def finish(self, level: Level) -> Rest | None:
-        """Grow all that is below a level at once, once its rows are sorted."""
-        return None if self.successor is None else self.successor.finish(level)
+        """Return None: no body knows intervals."""
+        return None
 
     def _search(self, level: Level, at_edge: SplitCandidates) -> SplitCandidates:
         """Look inside the intervals whose estimate beats the best quantile of the node."""
         xp, place = self.place.xp, self.place
-        estimate, weight = _estimate(place, self.histogram)  # (d, k, b)
+        estimate, weight = _estimate(place, level.sums)  # (d, k, b)
         best = xp.max(at_edge.gain, axis=0)  # (k,)
         is_alive = (estimate > best[None, :, None]) & (weight > 1)
         entries, block_at = level.members, level.block_at
@@ -150,8 +148,8 @@ class CloudsFinder(BinnedFinder):
         position = xp.arange(cell.shape[0], dtype=xp.int64, device=place.device)
         start_at = _last_start(xp, xp.where(is_first, position, 0))
         inside = running - xp.take(running - amount, start_at, axis=1)
-        assert self.histogram is not None
-        cells = xp.permute_dims(self.histogram[..., :-1], (2, 0, 1, 3))  # in the order of `cell`
+        assert level.sums is not None
+        cells = xp.permute_dims(level.sums[..., :-1], (2, 0, 1, 3))  # in the order of `cell`
         up_to = xp.reshape(xp.cumulative_sum(cells, axis=3), (cells.shape[0], -1))
         before = up_to - xp.reshape(cells, up_to.shape)
         totals = up_to[:, n_known - 1 :: n_known]
@@ -183,11 +181,10 @@ class CloudsFinder(BinnedFinder):
             before.n_rows + n_rows,
         )
 
-    def _sort(self, level: Level) -> Level:
+    def _sort(self, level: Level) -> tuple[Finder, Level]:
         """Hand small nodes over to sorted lists of values: the direct method."""
-        self.histogram = None
-        self.successor = self._by_lists()
-        return level._replace(lists=sort_values(self.place, self.rows, level))
+        lists = sort_values(self.place, self.rows, level)
+        return self._by_lists(self.rows), level._replace(lists=lists)
 
 
 def _last_start(xp: Any, starts: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import number_values
 from arraylearn.backend.namespace import Place
+from arraylearn.grow.finder import Finder
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, numeric_column, take_flat
 from arraylearn.grow.sorted_lists.list_finder import sort_values
@@ -43,15 +44,14 @@ class DistinctFinder(BinnedFinder):
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Put the winners' thresholds between neighbours of the node."""
-        found = super().locate(level, column, numeric)
-        if self.successor is not None or self.histogram is None:
-            return found
+        threshold, missing_left = super().locate(level, column, numeric)
+        if level.sums is None:
+            return threshold, missing_left
         xp, place = self.place.xp, self.place
-        threshold, missing_left = found
         column_idx = numeric_column(xp, self.rows, column)
         nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
-        d, k, c, b = self.histogram.shape
-        flat = xp.reshape(self.histogram, (d * k, c, b))
+        d, k, c, b = level.sums.shape
+        flat = xp.reshape(level.sums, (d * k, c, b))
         weight = xp.sum(xp.take(flat, column_idx * k + nodes, axis=0), axis=1)[:, :-1]  # (k, b)
         cut = xp.astype(threshold, xp.int64)
         bins = xp.arange(b - 1, dtype=xp.int64, device=place.device)
@@ -65,7 +65,6 @@ class DistinctFinder(BinnedFinder):
     def _values(self) -> Array | None:
         return self.values
 
-    def _sort(self, level: Level) -> Level:
-        self.histogram = None
-        self.successor = self._by_lists()
-        return level._replace(lists=sort_values(self.place, self.rows, level))
+    def _sort(self, level: Level) -> tuple[Finder, Level]:
+        lists = sort_values(self.place, self.rows, level)
+        return self._by_lists(self.rows), level._replace(lists=lists)

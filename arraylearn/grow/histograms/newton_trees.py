@@ -185,9 +185,8 @@ class _NewtonFinder(BinnedFinder):
     def choose(self, level: Level) -> NodeChoice:
         """Find the best bin of every column in every node."""
         xp, place, newton = self.place.xp, self.place, self.newton
-        if self.histogram is None:
-            self.histogram = self._count(level, level.members, level.block_at, level.n_nodes)
-        running = xp.cumulative_sum(xp.permute_dims(self.histogram[:, :, 0, :], (1, 0, 2)), axis=-1)
+        assert level.sums is not None
+        running = xp.cumulative_sum(xp.permute_dims(level.sums[:, :, 0, :], (1, 0, 2)), axis=-1)
         constraint = None
         if newton.trend is not None:
             trend = xp.asarray(list(newton.trend), dtype=xp.float32, device=place.device)
