@@ -56,6 +56,7 @@ class NextLevel(NamedTuple):
     parent: Any  # of the live children, counted within the old level
     ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
     branch: Any
+    sibling: Any  # where the other branch of a split in two is among them; -1: there is none
     counts: Any
     sizes: Any
 
@@ -111,7 +112,8 @@ class Builder:
         exists = is_split[node_of_child]
         if not bool(np.any(is_split)):
             none = ids[:0]
-            return NextLevel(is_split, default, share, exists, [], none, none, none, counts[:0], sizes[:0])
+            live = none, none, none, none, counts[:0], sizes[:0]
+            return NextLevel(is_split, default, share, exists, [], *live)
         first_child = self._number_children(splits, is_split)
         at = ids - (self.n_nodes - self.levels[-1]["kind"].shape[0])
         self._record(at[is_split], splits, is_split, first_child, default, heaviest)
@@ -123,7 +125,10 @@ class Builder:
             is_live = is_live & self._affordable()[parent]
         order = np.nonzero(is_live)[0]
         order = order[np.argsort(branch[order], stable=True)]
-        taken, live_sizes = branch[order], sizes[order]
+        taken, live_sizes, node = branch[order], sizes[order], node_of_child[order]
+        position = np.full(counts.shape[0] + 1, -1)
+        position[order] = np.arange(order.shape[0])
+        other = np.where(splits.n_branches[node] == 2, splits.offset[node] + 1 - taken, counts.shape[0])
         n_branches = int(taken[-1]) + 1 if order.shape[0] else 0
         ends = [0, *np.searchsorted(taken, np.arange(n_branches), side="right").tolist()]
         return NextLevel(
@@ -132,9 +137,10 @@ class Builder:
             share,
             is_live,
             [int(live_sizes[start:end].sum()) for start, end in pairwise(ends)],
-            node_of_child[order],
-            (first_child[node_of_child] + branch)[order],
+            node,
+            first_child[node] + taken,
             taken,
+            position[other],
             counts[order],
             live_sizes,
         )

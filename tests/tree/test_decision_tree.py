@@ -275,6 +275,31 @@ def test_bins_of_single_values_give_the_exact_splits(rung, measure, n_classes):
         assert np.array_equal(getattr(exact, name), getattr(binned, name)), name
 
 
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+def test_below_a_branch_grows_the_tree_of_its_rows_alone(rung, splitter):
+    # one category is pure: its siblings have rows that are not those of their parent less one another's
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 8, (900, 3)).astype(np.float32)
+    X[:, 0] = rng.integers(0, 3, 900)
+    y = np.where(X[:, 0] == 2, 2, (X[:, 1] + rng.normal(size=900) > 3.5).astype(int))
+
+    def grow(X, y, nominal):
+        model = al.DecisionTreeClassifier(splitter=splitter, categorical_features=nominal, max_depth=6)
+        return model.set_params(max_depth=6 if nominal else 5).fit(rung.from_host(X), y)
+
+    whole = grow(X, y, [0])
+    assert rung.to_host(whole.tree_.feature)[0] == 0
+    n_nodes = 1
+    for category in range(3):
+        rows = X[:, 0] == category
+        alone = grow(X[rows, 1:], y[rows], [])
+        n_nodes += alone.tree_.n_nodes
+        found = rung.to_host(whole.predict_proba(rung.from_host(X[rows])))
+        wanted = rung.to_host(alone.predict_proba(rung.from_host(X[rows, 1:])))
+        np.testing.assert_array_equal(found[:, alone.classes_], wanted)
+    assert whole.tree_.n_nodes == n_nodes
+
+
 def test_binned_tree_grows_out(rung):
     X, y = random_rows(800, 4, 3)
     X = rung.from_host(X, rung.float_dtypes[-1])

@@ -146,7 +146,7 @@ class BinnedFinder(ClassFinder):
         if new.source is not None or old.sums is None or _is_float(xp, old.sums):
             # parts of rows do not subtract to nothing
             return self._count(new, new.members, new.block_at, k)
-        sibling = _siblings(step.parent)
+        sibling = step.sibling
         is_derived = (sibling >= 0) & (
             (new.sizes > new.sizes[sibling]) | ((new.sizes == new.sizes[sibling]) & (np.arange(k) > sibling))
         )
@@ -180,23 +180,6 @@ class BinnedFinder(ClassFinder):
 
     def _by_lists(self, rows: Rows) -> ExactFinder:
         return ExactFinder(self.place, rows, self.rule, self.limits, self.generator)
-
-
-def _siblings(parent: Any) -> Any:
-    """Return the other node of the same parent (k,); -1 where it has none or several."""
-    order = np.argsort(parent, stable=True)
-    ranked = parent[order]
-    same_next = np.concat((ranked[1:] == ranked[:-1], np.zeros(1, dtype=np.bool)))
-    same_before = np.concat((np.zeros(1, dtype=np.bool), ranked[1:] == ranked[:-1]))
-    other = np.where(same_next & ~same_before, np.arange(1, order.shape[0] + 1), -1)
-    other = np.where(same_before & ~same_next, np.arange(-1, order.shape[0] - 1), other)
-    # a parent of three or more: its middle nodes have neighbours on both sides, its ends only seem paired
-    crowded = np.concat((same_next[1:], np.zeros(1, dtype=np.bool))) & same_next
-    crowded = crowded | (np.concat((np.zeros(1, dtype=np.bool), same_before[:-1])) & same_before)
-    other = np.where(crowded, -1, other)
-    result = np.empty_like(order)
-    result[order] = np.where(other >= 0, order[np.where(other >= 0, other, 0)], -1)
-    return result
 
 
 def _is_float(xp: Any, x: Array) -> bool:
