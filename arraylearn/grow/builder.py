@@ -10,10 +10,9 @@ import numpy as np
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.split import SLACK, SplitRule
-from arraylearn.grow.trees import Limits, Trees
+from arraylearn.grow.trees import NOMINAL, NUMERIC, Limits, Surrogates, Trees, tree_at
 
 __all__ = ["Builder", "NextLevel", "Splits"]
 
@@ -150,8 +149,8 @@ class Builder:
         parent[first] = parent[first + 1] = number[split]
         weight = np.sum(nodes.sums, axis=1)
         is_right = weight[first + 1] > weight[first]
-        if nodes.missing_right is not None:
-            is_right = nodes.missing_right[split]
+        if nodes.default_branch is not None:
+            is_right = nodes.default_branch[split]
         default = np.astype(is_right, np.int64)
         if self.rule.missing == "fractional":
             default = np.full_like(default, -1)
@@ -315,21 +314,26 @@ class Builder:
         is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -np.inf)
         return is_kept
 
-    def finish(self, place: Place) -> Tree:
+    def finish(self, place: Place) -> Trees:
         """Assemble the tree at the place of the rows."""
         joined = {
             name: np.concat([level[name] for level in self.levels])
             for name in self.levels[0]
             if not name.startswith("surrogate") and name != "bottleneck"
         }
+        kind, parent = joined.pop("kind"), joined.pop("parent")
         counts = np.astype(joined.pop("counts"), np.float64)
         weight = np.sum(counts, axis=1)
         probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
         empty = np.nonzero(weight <= 0)[0]
-        probability[empty] = probability[joined["parent"][empty]]
+        probability[empty] = probability[parent[empty]]
+        map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(-1))
         maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
-        tree = Tree(
+        tree = Trees(
+            roots=np.zeros(1, dtype=np.int32),
             **joined,
+            height=int(joined["depth"][-1]),
+            map_start=map_start,
             category_branch=maps,
             counts=counts,
             probability=probability,
@@ -337,7 +341,7 @@ class Builder:
             surrogates=self._join_surrogates(),
         )
         if self.limits.max_leaf_nodes is not None:
-            tree = cut_at(tree, (tree.kind != LEAF) & ~self._affordable())
+            tree = cut_at(tree, ~tree.is_leaf & ~self._affordable())
         return tree_at(tree, place)
 
     def _join_surrogates(self) -> Surrogates | None:

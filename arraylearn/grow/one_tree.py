@@ -19,7 +19,6 @@ from arraylearn.grow.histograms.bin_finder import BinnedFinder, cut_at_quantiles
 from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
 from arraylearn.grow.histograms.distinct_finder import DistinctFinder, find_distinct
 from arraylearn.grow.loop import grow_levels
-from arraylearn.grow.nodes import Tree
 from arraylearn.grow.rows import (
     Entries,
     Level,
@@ -34,7 +33,7 @@ from arraylearn.grow.rows import (
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
 from arraylearn.grow.sorted_lists.lists import ListSplits, divide_lists
 from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, prepare_rule
-from arraylearn.grow.trees import Limits
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.table import Table
 
 __all__ = ["Finder", "grow_binned", "grow_clouds", "grow_exact"]
@@ -80,7 +79,7 @@ def _grow(
     rule: SplitRule,
     limits: Limits,
     generator: Any = None,
-) -> Tree:
+) -> Trees:
     """Grow a tree.
 
     Parameters
@@ -109,7 +108,7 @@ def grow_exact(
     generator: Any = None,
     *,
     find_order: Callable[[Rows], Array | None] | None = None,
-) -> Tree:
+) -> Trees:
     """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`.
 
     `find_order` may know the stable order of every numeric column, so that nothing need be sorted.
@@ -123,7 +122,7 @@ def grow_exact(
     return _grow(place, ExactFinder(place, rows, rule), lists, rule, limits, generator)
 
 
-def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Tree:
+def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Trees:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     finder = BinnedFinder(place, rows, rule)
     return _grow(place, finder, finder.lists, rule, limits, generator)
@@ -138,7 +137,7 @@ def grow_clouds(
     rule: SplitRule,
     limits: Limits,
     generator: Any = None,
-) -> tuple[Tree, CloudsReport]:
+) -> tuple[Trees, CloudsReport]:
     """Grow a tree by CLOUDS on rows from `prepare_rows`; also return how many intervals survived."""
     if rows.columns.shape[0] == 0:
         return grow_exact(place, rows, rule, limits, generator), CloudsReport(0, 0, 0, 0)
