@@ -14,12 +14,11 @@ from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.grow.trees import LEAF, Trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
-from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees, packed_at
+from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
 
 __all__ = [
     "Boosted",
     "first_rounds",
-    "join_values",
     "pack_grown",
     "probabilities",
     "sum_gains",
@@ -32,18 +31,12 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    trees: BinaryNodes  # over bins, round after round, k trees each
-    value: Array  # (m,) int32: what each leaf adds to a score, in units of 2**-SCORE_BITS
+    trees: Trees  # over bins, round after round, k trees each; values in units of 2**-SCORE_BITS
 
 
-def join_values(place: Place, trees: Sequence[Trees]) -> Array:
-    """Return the values of the nodes of `join_trees`."""
-    return from_host(np.concat([tree.value for tree in trees]), place, place.xp.int32)
-
-
-def first_rounds(trees: BinaryNodes, rounds: slice, n_outputs: int) -> BinaryNodes:
+def first_rounds(trees: Trees, rounds: slice, n_outputs: int) -> Trees:
     """Return the trees of some rounds; their nodes stay where they are."""
-    return trees._replace(root=trees.root[rounds.start * n_outputs : rounds.stop * n_outputs])
+    return trees._replace(roots=trees.roots[rounds.start * n_outputs : rounds.stop * n_outputs])
 
 
 def sum_scores(xp: Namespace, bins: Array, trees: PackedTrees, value: Array, n_outputs: int) -> Array:
@@ -55,8 +48,9 @@ def pack_grown(
     place: Place, trees: Sequence[Trees], n_features: int, n_numeric: int, n_bins: int
 ) -> tuple[PackedTrees, Array]:
     """Return trees for walks at a place, and the values of their nodes."""
-    packed = pack_trees(HOST.xp, join_trees(HOST, trees, n_numeric, n_bins), n_features, n_bins)
-    return packed_at(place, packed), join_values(place, trees)
+    joined = join_trees(HOST, trees, n_numeric, n_bins)
+    packed = pack_trees(HOST.xp, joined, n_features, n_bins)
+    return packed_at(place, packed), from_host(joined.value, place)
 
 
 def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:

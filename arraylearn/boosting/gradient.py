@@ -8,7 +8,7 @@ from typing import Any, Self
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.boosting.boosted import Boosted, join_values, probabilities, sum_gains, sum_scores
+from arraylearn.boosting.boosted import Boosted, probabilities, sum_gains, sum_scores
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
 from arraylearn.boosting.rounds import Boosting, BoostingRows, BoostingRule, Holdout, Plan, boost
@@ -209,7 +209,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             result = self._boost(place, binning, bins, labels, weights, trend)
             start = place.xp.asarray(result.start, dtype=place.xp.int32, device=place.device)
             trees = join_trees(place, result.trees, int(binning.edges.shape[0]), binning.n_bins)
-            self.model_ = Boosted(binning, start, trees, join_values(place, result.trees))
+            self.model_ = Boosted(binning, start, trees)
             self.n_trees_per_iteration_ = len(result.start)
             self.n_iter_ = len(result.trees) // len(result.start)
             self.validation_loss_ = result.losses
@@ -325,7 +325,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         xp, model = batch.place.xp, self._model_at(batch.place)
         bins = apply_binning(xp, model.binning, batch.table)
         k = model.start.shape[0]
-        scores = sum_scores(xp, bins, self._packed_at(batch.place), model.value, k)
+        scores = sum_scores(xp, bins, self._packed_at(batch.place), model.trees.value, k)
         return scores + model.start[:, None], batch
 
     def _packed_at(self, place: Place) -> PackedTrees:
@@ -367,7 +367,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         scores, packed = model.start[:, None], self._packed_at(batch.place)
         for i in range(self.n_iter_):
             trees = packed._replace(root=packed.root[i * k : (i + 1) * k])
-            scores = scores + sum_scores(xp, bins, trees, model.value, k)
+            scores = scores + sum_scores(xp, bins, trees, model.trees.value, k)
             yield self._deliver(probabilities(xp, scores, batch.float_dtype), batch)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:

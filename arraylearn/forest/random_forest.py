@@ -235,9 +235,8 @@ class RandomForestClassifier(ArrayClassifier):
         sums = np.zeros((n, n_classes), dtype=np.int64)
         generators, n_bins = spawn(self.seed_, self.n_trees_), self.model_.binning.n_bins
         for grove in self.model_.groves:
-            packed, _ = pack_groves(place.xp, [grove], self.n_features_in_, n_bins)
-            shares = to_host(grove.shares)
-            n_trees = grove.trees.root.shape[0]
+            packed, shares_at = pack_groves(place.xp, [grove], self.n_features_in_, n_bins)
+            shares, n_trees = to_host(shares_at), grove.trees.n_trees
             own, generators = generators[:n_trees], generators[n_trees:]
             for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[batch], n, weights, self.bootstrap)

@@ -11,11 +11,9 @@ import numpy as np
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree, tree_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.split import SplitRule
-from arraylearn.grow.trees import LEAF as LEAF_FEATURE
-from arraylearn.grow.trees import Limits, Trees
+from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Limits, Surrogates, Trees, tree_at
 
 __all__ = ["Builder", "NextLevel", "Splits"]
 
@@ -157,8 +155,8 @@ class Builder:
         parent[first] = parent[first + 1] = number[split]
         weight = np.sum(nodes.sums, axis=1)
         is_right = weight[first + 1] > weight[first]
-        if nodes.missing_right is not None:
-            is_right = nodes.missing_right[split]
+        if nodes.default_branch is not None:
+            is_right = nodes.default_branch[split]
         default = np.astype(is_right, np.int64)
         if self.rule.missing == "fractional":
             default = np.full_like(default, -1)
@@ -340,8 +338,9 @@ class Builder:
     def finish_trees(self) -> Trees:
         """Return trees of two branches, one after the other: none depends on those beside it."""
         nodes = {name: self.join(name) for name in ("feature", "first_child", "depth", "gain", "sets")}
-        low, missing_right = np.astype(self.join("threshold"), np.int32), self.join("default_branch") > 0
-        nodes |= {"low": low, "missing_right": missing_right, "sums": self.join("counts")}
+        is_leaf = nodes["feature"] < 0
+        nodes["threshold"] = np.where(is_leaf, np.int32(LEAF), np.astype(self.join("threshold"), np.int32))
+        nodes |= {"default_branch": self.join("default_branch") > 0, "sums": self.join("counts")}
         n_trees = self.levels[0]["kind"].shape[0]
         roots = np.arange(n_trees)
         if n_trees > 1:
@@ -353,25 +352,28 @@ class Builder:
             nodes["first_child"] = np.where(child < 0, child, rank[child])
             nodes = {name: None if part is None else part[order] for name, part in nodes.items()}
             roots = np.nonzero(nodes["depth"] == 0)[0]
-        leaf = nodes["feature"] < 0
-        nodes["low"] = np.where(leaf, np.int32(LEAF_FEATURE), nodes["low"])
-        return Trees(roots, high=None, **nodes)
+        return Trees(roots, **nodes)
 
-    def finish(self, place: Place) -> Tree:
+    def finish(self, place: Place) -> Trees:
         """Assemble the tree at the place of the rows."""
         joined = {
             name: np.concat([level[name] for level in self.levels])
             for name in self.levels[0]
             if not name.startswith("surrogate") and name not in ("bottleneck", "tree", "sets")
         }
+        kind, parent = joined.pop("kind"), joined.pop("parent")
         counts = np.astype(joined.pop("counts"), np.float64)
         weight = np.sum(counts, axis=1)
         probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
         empty = np.nonzero(weight <= 0)[0]
-        probability[empty] = probability[joined["parent"][empty]]
+        probability[empty] = probability[parent[empty]]
+        map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(-1))
         maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
-        tree = Tree(
+        tree = Trees(
+            roots=np.zeros(1, dtype=np.int32),
             **joined,
+            height=int(joined["depth"][-1]),
+            map_start=map_start,
             category_branch=maps,
             counts=counts,
             probability=probability,
@@ -379,7 +381,7 @@ class Builder:
             surrogates=self._join_surrogates(),
         )
         if self.limits.max_leaf_nodes is not None:
-            tree = cut_at(tree, (tree.kind != LEAF) & ~self._affordable())
+            tree = cut_at(tree, ~tree.is_leaf & ~self._affordable())
         return tree_at(tree, place)
 
     def _join_surrogates(self) -> Surrogates | None:

@@ -65,7 +65,7 @@ def finish_lists(
     nodes = body(
         SortedRows(*given), level.starts, level.counts_on, _integer_limits(level, limits, least), rule.exact
     )
-    low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.low, nodes.high))
+    low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.threshold, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
 
@@ -86,8 +86,8 @@ def finish_bins(
     integer_limits = _integer_limits(level, limits, max(1, math.ceil(rule.enough)))
     nodes = body(rows, level, bins, n_bins, integer_limits, rule.exact)
     if values is None:
-        return Rest(nodes, nodes.low)
-    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.low, nodes.high))
+        return Rest(nodes, nodes.threshold)
+    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.threshold, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 

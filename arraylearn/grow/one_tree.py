@@ -15,11 +15,10 @@ from arraylearn.grow.histograms.bin_finder import BinnedFinder, cut_at_quantiles
 from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
 from arraylearn.grow.histograms.distinct_finder import DistinctFinder, find_distinct
 from arraylearn.grow.loop import grow
-from arraylearn.grow.nodes import Tree
 from arraylearn.grow.rows import Entries, Rows
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
 from arraylearn.grow.split import SplitRule, prepare_rule
-from arraylearn.grow.trees import Limits
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.table import Table
 
 __all__ = ["grow_binned", "grow_clouds", "grow_exact"]
@@ -33,7 +32,7 @@ def grow_exact(
     generator: Any = None,
     *,
     find_order: Callable[[Rows], Array | None] | None = None,
-) -> Tree:
+) -> Trees:
     """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`.
 
     `find_order` may know the stable order of every numeric column, so that nothing need be sorted.
@@ -47,7 +46,7 @@ def grow_exact(
     return _grow(ExactFinder(place, rows, rule, limits, generator), lists)
 
 
-def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Tree:
+def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Trees:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     finder = BinnedFinder(place, rows, rule, limits, generator)
     return _grow(finder, finder.lists)
@@ -62,7 +61,7 @@ def grow_clouds(
     rule: SplitRule,
     limits: Limits,
     generator: Any = None,
-) -> tuple[Tree, CloudsReport]:
+) -> tuple[Trees, CloudsReport]:
     """Grow a tree by CLOUDS on rows from `prepare_rows`; also return how many intervals survived."""
     if rows.columns.shape[0] == 0:
         return grow_exact(place, rows, rule, limits, generator), CloudsReport(0, 0, 0, 0)
@@ -73,7 +72,7 @@ def grow_clouds(
     return _grow(finder, finder.lists), finder.report
 
 
-def _grow(finder: ClassFinder, lists: Array) -> Tree:
+def _grow(finder: ClassFinder, lists: Array) -> Trees:
     """Grow a tree on all rows; `lists` (d, n) hold them in the order in which the finder wants them."""
     place, rows = finder.place, finder.rows
     counts = _class_weights(place, rows)

@@ -1,21 +1,51 @@
-"""One record of grown trees and one of limits, for single trees, forests and boosting."""
+"""One record of trees, grown or in a model, and one of limits, for single trees, forests and boosting."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.namespace import Place, from_host
-from arraylearn.walk.packed import BinaryNodes
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import block_index, scatter
+from arraylearn.backend.namespace import (
+    HOST,
+    Place,
+    copy_together,
+    from_host,
+    is_array,
+    locate,
+    move,
+    supports_float64,
+    to_host,
+)
+from arraylearn.backend.selector import choose_place
 
-__all__ = ["LEAF", "Limits", "Trees", "best_first", "join_trees"]
+__all__ = [
+    "LEAF",
+    "NOMINAL",
+    "NOTHING",
+    "NUMERIC",
+    "Limits",
+    "Surrogates",
+    "Trees",
+    "best_first",
+    "check_tree",
+    "concat_trees",
+    "join_trees",
+    "tree_at",
+    "tree_on_host",
+]
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
+# Values of `Trees.kind`.
+NOTHING, NUMERIC, NOMINAL = 0, 1, 2
+# Integers up to here are exact in float32, the dtype of copies from a device without float64.
+_EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Limits(NamedTuple):
@@ -34,31 +64,162 @@ class Limits(NamedTuple):
         return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
 
 
-class Trees(NamedTuple):
-    """Trees of two branches per node, one after the other, on the host: m nodes in t trees.
+class Surrogates(NamedTuple):
+    """Splits used where the value for a node's own split is missing, best first: arrays (m, s)."""
 
-    A tree is in level order, siblings are neighbours. A level holds the children of the nodes that were split
-    in the level before: first those of left children, then those of right ones::
+    feature: Array  # int32: column of the table, -1 where there is no further surrogate
+    kind: Array  # int8: NUMERIC or NOMINAL
+    threshold: Array  # float: values up to it go to `low_branch`
+    low_branch: Array  # int32: 0, or 1 where the surrogate sends low values to branch 1
+    map_start: Array  # int32: where the branches of the categories begin in `Trees.category_branch`
+    agreement: Array  # float: share of the rows, known in both, that both send the same way
+
+
+class Trees(NamedTuple):
+    """The m nodes of t trees, one tree after the other; the arrays are of one library, and can be moved.
+
+    A tree is in level order. The children of a node stand side by side: branch b of node i leads to
+    ``first_child[i] + b``. A level of a grown tree of two branches holds first the children of left children,
+    then those of right ones::
 
         level 0          0
         level 1      1       2
         level 2     3 4     5 6      nodes 1 and 2 were split: children of 1, then of 2
         level 3    7 8 11 12  9 10   nodes 3, 4 and 5 were split: first the left children 3 and 5, then 4
+
+    A field that a family has no use for is None.
     """
 
-    roots: Any  # (t,) int64: the first node of each tree
-    feature: Any  # (m,) int32: the column that splits the node, LEAF for a leaf
-    low: Any  # (m,) int32: rows up to it go left: the last bin, or the last row of a sorted list, on the left
-    high: Any  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right; or None
-    first_child: Any  # (m,) int32: the left child, LEAF for a leaf; the right one follows it
-    depth: Any  # (m,) int32: 0 for a root
-    gain: Any  # (m,) float: of the split
-    sums: Any  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
-    missing_right: Any = None  # (m,) bool: whether missing values go right; None: there are none
+    roots: Array  # (t,) integer: the first node of each tree
+    # (m,) int32: the column that splits the node, LEAF for a leaf; of the table in single trees, elsewhere
+    # among the numeric, then the nominal columns
+    feature: Array
+    # (m,): a value or bin, in growth also a row of a sorted list; rows up to it go to the first child
+    threshold: Array
+    first_child: Array  # (m,) int32: LEAF for a leaf
+    depth: Array = None  # (m,) integer: 0 for a root; None in models of many trees
+    height: Any = None  # the depth of the deepest leaf, an int; None in growth
+    gain: Array = None  # (m,) float: of the split, 0 for a leaf; None in models of many trees
+
+    # where rows go, beyond one threshold per node
+    n_branches: Array = None  # (m,) int32: 0 for a leaf; None: two at each split
+    # (m,) branch of missing values, -1: all branches, by their weight; None: they are compared as all others,
+    # the missing bin as the largest one, and NaN as the least number
+    default_branch: Array = None
+    map_start: Array = None  # (m,) int32: where a nominal split begins in `category_branch`, -1 elsewhere
+    category_branch: Array = None  # (v,) integer: for nominal splits the branch of each category, or bin
+    surrogates: Surrogates | None = None
+
+    # what nodes hold
+    counts: Array = None  # (m, c) float: weight of the training rows by class
+    # (m, c): class shares, those of the parent where a node has no row; in forests int32, of unit 2**-20
+    probability: Array = None
+    impurity: Array = None  # (m,) float
+    value: Array = None  # (m,) integer: what a leaf adds to the score of its rows
+
+    # in growth only
+    high: Any = None  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right
+    sums: Any = None  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
     rows: Any = None  # (2, m) int64: the first row of a leaf in the final order, and their number
     bounds: Any = None  # (m, 2) float64: least and greatest value that a node may have
     sets: Any = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
-    value: Any = None  # (m,) int64: what a leaf adds to the score of its rows
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.feature.shape[0])
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return int(self.roots.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of trees that keep class weights."""
+        return int(self.counts.shape[1])
+
+    @property
+    def is_leaf(self) -> Array:
+        """Whether each node (m,) is a leaf."""
+        return self.first_child < 0
+
+    @property
+    def kind(self) -> Array:
+        """What each node (m,) asks, int8: NOTHING (a leaf), NUMERIC (a threshold) or NOMINAL (a category)."""
+        xp = locate(self.feature).xp
+        kind = xp.astype(self.first_child >= 0, xp.int8)
+        return kind if self.map_start is None else kind + xp.astype(self.map_start >= 0, xp.int8)
+
+    @property
+    def parent(self) -> Array:
+        """The parent of each node (m,), int32: -1 for a root; no sync."""
+        place = locate(self.feature)
+        xp, n_children = place.xp, self.n_nodes - self.n_trees
+        if self.n_branches is None:
+            n_branches = 2 * xp.astype(~self.is_leaf, xp.int64)
+        else:
+            n_branches = xp.astype(self.n_branches, xp.int64)
+        above = block_index(xp, n_branches, n_children)
+        before = xp.take(xp.cumulative_sum(n_branches) - n_branches, above, axis=0)
+        branch = xp.arange(n_children, dtype=xp.int64, device=place.device) - before
+        child = xp.astype(xp.take(self.first_child, above, axis=0), xp.int64) + branch
+        return xp.astype(scatter(xp, above + 1, child, self.n_nodes) - 1, xp.int32)
+
+    def to(self, backend: str) -> Trees:
+        """Return the trees on another backend.
+
+        Parameters
+        ----------
+        backend : str
+            ``"numpy"``, ``"torch"``, ``"torch:cuda"``, ``"cupy"``, ...
+
+        Returns
+        -------
+        Trees
+            The same numbers in that library and on that device.
+        """
+        return tree_at(self, choose_place(locate(self.feature), backend))
+
+
+def check_tree(tree: Any) -> Trees:
+    """Raise unless `tree` is a single tree: a frequent mistake is the estimator in place of its `tree_`."""
+    if isinstance(tree, Trees) and tree.counts is not None:
+        return tree
+    raise TypeError(
+        "`tree` must be the tree of a fitted DecisionTreeClassifier, its `tree_`; "
+        f"got {'trees that keep no class weights' if isinstance(tree, Trees) else type(tree).__name__}."
+    )
+
+
+def tree_at(tree: Trees, place: Place) -> Trees:
+    """Bring trees to a place."""
+    moved: Trees = _map_arrays(tree, lambda field: move(field, place))
+    return moved
+
+
+def tree_on_host(tree: Trees) -> Trees:
+    """Copy trees to the host; on a GPU one sync."""
+    place = locate(tree.feature)
+    if place.library == "numpy":
+        return tree
+    if not supports_float64(place) and tree.n_nodes > _EXACT_IN_FLOAT32:
+        moved: Trees = _map_arrays(tree, to_host)
+        return moved
+    fields: list[Array] = []
+    _map_arrays(tree, fields.append)
+    copies = iter(copy_together(place, *fields))
+    copied: Trees = _map_arrays(tree, lambda _: next(copies))
+    return copied
+
+
+def _map_arrays(part: Any, function: Callable[[Array], Any]) -> Any:
+    """Call a function for every array of trees, in their order, and put the results in their places."""
+    if is_array(part):
+        return function(part)
+    if isinstance(part, tuple):
+        return type(part)(*(_map_arrays(field, function) for field in part))
+    return part
 
 
 def best_first(gain: Any, first_child: Any, max_leaf_nodes: int) -> set[int]:
@@ -76,37 +237,48 @@ def best_first(gain: Any, first_child: Any, max_leaf_nodes: int) -> set[int]:
     return chosen
 
 
-def join_trees(place: Place, parts: Sequence[Trees], n_numeric: int, n_bins: int) -> BinaryNodes:
-    """Write grown trees over bins side by side into arrays at `place`.
-
-    Columns from `n_numeric` on are nominal where trees have sets.
-    """
-    xp = place.xp
-    sizes = np.asarray([part.feature.shape[0] for part in parts])
-    firsts = np.cumulative_sum(sizes) - sizes
+def concat_trees(xp: Namespace, parts: Sequence[Trees]) -> Trees:
+    """Put trees of many parts side by side: what they need for walks, their sets, shares and values."""
+    children, roots, first = [], [], 0
+    for part in parts:
+        children.append(xp.where(part.is_leaf, LEAF, part.first_child + first))
+        roots.append(part.roots + first)
+        first += part.n_nodes
 
     def join(name: str) -> Any:
         fields = [getattr(part, name) for part in parts]
-        return None if fields[0] is None else np.concat(fields)
+        return None if fields[0] is None else xp.concat(fields)
 
-    feature, first_child, n = join("feature"), join("first_child"), int(sizes.sum())
-    missing_right, sets, subset = join("missing_right"), join("sets"), None
-    is_leaf = first_child == LEAF
-    # a leaf is its own child; no bin is above its cut
-    child = np.where(is_leaf, np.arange(n), first_child + np.repeat(firsts, sizes))
-    roots = np.concat([part.roots + first for part, first in zip(parts, firsts, strict=True)])
-    if sets is not None:
-        nominal = np.nonzero(~is_leaf & (feature >= n_numeric))[0]
-        subset = np.full(n, -1)
-        subset[nominal] = np.arange(nominal.shape[0])
-        sets = sets[nominal] > 0
-    return BinaryNodes(
-        from_host(np.where(is_leaf, 0, feature), place, xp.int32),
-        from_host(np.where(is_leaf, n_bins, join("low")), place, xp.int32),
-        from_host(child, place, xp.int32),
-        from_host(roots, place, xp.int32),
-        max(int(np.max(part.depth)) for part in parts),
-        None if missing_right is None else from_host(missing_right & ~is_leaf, place),
-        None if subset is None else from_host(subset, place, xp.int32),
-        None if sets is None else from_host(sets, place),
+    names = ("feature", "threshold", "default_branch", "sets", "probability", "value")
+    return Trees(
+        roots=xp.concat(roots), first_child=xp.concat(children), **{name: join(name) for name in names}
+    )
+
+
+def join_trees(place: Place, parts: Sequence[Trees], n_numeric: int, n_bins: int) -> Trees:
+    """Return the model at `place` of trees that were grown over bins.
+
+    Columns from `n_numeric` on are nominal where trees have sets.
+    """
+    xp, trees = place.xp, concat_trees(HOST.xp, parts)
+    default, map_start, category_branch = trees.default_branch, None, None
+    if default is not None:
+        default = from_host(default & ~trees.is_leaf, place, xp.int8)
+    if trees.sets is not None:
+        nominal = np.nonzero(~trees.is_leaf & (trees.feature >= n_numeric))[0]
+        starts = np.full(trees.n_nodes, -1)
+        starts[nominal] = n_bins * np.arange(nominal.shape[0])
+        map_start = from_host(starts, place, xp.int32)
+        category_branch = from_host(np.reshape(trees.sets[nominal] > 0, (-1,)), place, xp.int8)
+    return Trees(
+        roots=from_host(trees.roots, place, xp.int32),
+        feature=from_host(np.where(trees.is_leaf, LEAF, trees.feature), place, xp.int32),
+        threshold=from_host(np.where(trees.is_leaf, 0, trees.threshold), place, xp.int32),
+        first_child=from_host(trees.first_child, place, xp.int32),
+        height=max(int(np.max(part.depth)) for part in parts),
+        default_branch=default,
+        map_start=map_start,
+        category_branch=category_branch,
+        probability=None if trees.probability is None else from_host(trees.probability, place),
+        value=None if trees.value is None else from_host(trees.value, place, xp.int32),
     )

@@ -12,18 +12,72 @@ from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
 from arraylearn.grow.histograms.clouds import CloudsReport
-from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Surrogates, Tree
+from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC, Surrogates, Trees
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.table.binning import Binning
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
-from arraylearn.walk.packed import BinaryNodes
 
 __all__ = ["check_adaboost", "check_boosting", "check_forest", "check_tree"]
 
 _MOST_BINS = 1 << 15  # bins are int16 where they are not uint8
 _FULL_SHARE = 1 << 20  # class shares of a forest are integers in units of 2**-20
+
+
+# ---- what all trees have
+
+
+def _check_links(fields: Fields) -> tuple[Any, Any, Any]:
+    """Every tree has its nodes behind its root, each with one parent; what only growth fills is not there.
+
+    Return the features, the depths and the numbers of branches.
+    """
+    fields.nothing("high sums rows bounds sets")
+    feature = fields.array("feature", "int32", "m", low=-1, high=fields.sizes["d"] - 1)
+    n_nodes = feature.shape[0]
+    roots = fields.array("roots", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
+    fields.refuse("there must be nodes", unless=n_nodes and roots.shape[0])
+    first = fields.array("first_child", "int32", "m", low=-1, high=n_nodes - 1).astype(np.int64)
+    is_leaf = first < 0
+    given = fields.optional_array("n_branches", "int32", "m", low=0, high=n_nodes - 1)
+    n_branches = np.where(is_leaf, 0, 2) if given is None else given.astype(np.int64)
+    fields.refuse("leaves must ask no column", unless=((feature < 0) == is_leaf).all())
+    fields.refuse("leaves must have no branches", unless=(n_branches[is_leaf] == 0).all())
+    inner = np.nonzero(~is_leaf)[0]
+    fields.refuse("inner nodes must have two branches or more", unless=(n_branches[inner] >= 2).all())
+    fields.refuse(
+        "children must stand behind their parents",
+        unless=((first[inner] > inner) & (first[inner] + n_branches[inner] <= n_nodes)).all(),
+    )
+    fields.refuse(
+        "roots must ascend from the first node", unless=roots[0] == 0 and (np.diff(roots) > 0).all()
+    )
+    rule = "every node must have one parent or be a root"
+    # before the children are listed, whose number is bounded only by this
+    fields.refuse(rule, unless=n_branches.sum() == n_nodes - roots.shape[0])
+    above = np.repeat(np.arange(n_nodes), n_branches)
+    child = first[above] + np.arange(above.shape[0]) - (np.cumsum(n_branches) - n_branches)[above]
+    n_parents = np.bincount(np.concatenate((child, roots)), minlength=n_nodes)
+    fields.refuse(rule, unless=(n_parents == 1).all())
+    parent = np.arange(n_nodes)
+    parent[child] = above
+    tree = np.searchsorted(roots, np.arange(n_nodes), side="right")
+    fields.refuse("trees must not share nodes", unless=(tree[parent] == tree).all())
+    depth = _count_steps(parent)
+    height = int(depth.max())
+    fields.natural("height", low=height, high=height)
+    return feature, depth, n_branches
+
+
+def _count_steps(parent: Any) -> Any:
+    """Return the number of steps from each node to a root, its own parent, by doubling the steps."""
+    steps = (parent != np.arange(parent.shape[0])).astype(np.int64)
+    above = parent
+    while (above != above[above]).any():
+        steps = steps + steps[above]
+        above = above[above]
+    return steps
 
 
 # ---- single trees
@@ -32,30 +86,34 @@ _FULL_SHARE = 1 << 20  # class shares of a forest are integers in units of 2**-2
 def check_tree(fields: Fields) -> None:
     """Check a fitted `DecisionTreeClassifier`."""
     check_classifier(fields)
-    fields.part("model_", Tree, _check_nodes)
+    fields.part("model_", Trees, _check_one_tree)
     fields.optional_part("pruning_report_", PruningReport, _check_pruning_report)
     fields.optional_part("alpha_choice_", AlphaChoice, _check_alpha_choice)
     fields.optional_part("clouds_report_", CloudsReport, _check_clouds_report)
 
 
-def _check_nodes(fields: Fields) -> None:
-    kind = fields.array("kind", "int8", "t", low=LEAF, high=NOMINAL)
-    fields.refuse("there must be a root", unless=kind.shape[0])
-    feature = fields.array("feature", "int32", "t", low=-1, high=fields.sizes["d"] - 1)
-    _check_kinds(fields, kind, feature)
+def _check_one_tree(fields: Fields) -> None:
+    """Check a tree over values in level order."""
+    feature, steps, n_branches = _check_links(fields)
+    fields.refuse("there must be one tree", unless=fields.sizes["t"] == 1)
+    depth = fields.array("depth", "int32", "m", low=0)
+    fields.refuse("depths must follow the parents", unless=(depth == steps).all())
+    fields.refuse("nodes must be in level order", unless=(np.diff(depth) >= 0).all())
     # infinity: known values go left, missing ones right
-    fields.array("threshold", "float", "t", low=float(np.finfo(np.float64).min), is_finite=False)
-    fields.array("impurity gain", "float", "t")
-    fields.array("counts probability", "float", "t k", low=0)
-    n_branches = _check_links(fields, kind)
-    branches = fields.array("category_branch", "int32", "v", low=0)
-    start = fields.array("map_start", "int32", "t", low=0)
-    is_nominal = kind == NOMINAL
-    _check_maps(
-        fields, branches, start[is_nominal], _n_values(fields, feature[is_nominal]), n_branches[is_nominal]
-    )
-    default = fields.array("default_branch", "int32", "t", low=-1)
+    fields.array("threshold", "float", "m", low=float(np.finfo(np.float64).min), is_finite=False)
+    fields.array("impurity gain", "float", "m")
+    fields.array("counts probability", "float", "m k", low=0)
+    fields.nothing("value")
+    default = fields.array("default_branch", "int32", "m", low=-1)
     fields.refuse("default branches must exist", unless=(default < np.maximum(n_branches, 1)).all())
+    branches = fields.array("category_branch", "int32", "v", low=0)
+    start = fields.array("map_start", "int32", "m", low=-1)
+    is_nominal = start >= 0
+    kind = np.where(n_branches > 0, NUMERIC, NOTHING) + is_nominal
+    _check_kinds(fields, kind, feature)
+    fields.refuse("thresholds must have two branches", unless=(n_branches[kind == NUMERIC] == 2).all())
+    sizes = _n_values(fields, feature[is_nominal])
+    _check_maps(fields, branches, start[is_nominal], sizes, n_branches[is_nominal])
     surrogates = fields.take("surrogates", lambda value: value is None or type(value) is Surrogates, "null")
     if surrogates is not None:
         fields.check_part(f"{fields.owner}.surrogates", surrogates, _check_surrogates)
@@ -66,36 +124,8 @@ def _check_kinds(fields: Fields, kind: Any, feature: Any) -> None:
     """Numeric splits ask numeric columns, nominal ones nominal columns, leaves none."""
     column_kind = np.full(fields.sizes["d"] + 1, NUMERIC)
     column_kind[list(fields.schema.nominal_idx)] = NOMINAL
-    column_kind[-1] = LEAF  # that of column -1
+    column_kind[-1] = NOTHING  # that of column -1
     fields.refuse("splits must fit their columns", unless=(column_kind[feature] == kind).all())
-
-
-def _check_links(fields: Fields, kind: Any) -> Any:
-    """Nodes in level order, the children of each side by side behind it; returns the numbers of branches."""
-    n_nodes = kind.shape[0]
-    first = fields.array("first_child", "int32", "t", low=-1, high=n_nodes - 1).astype(np.int64)
-    n_branches = fields.array("n_branches", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
-    parent = fields.array("parent", "int32", "t", low=-1, high=n_nodes - 1)
-    depth = fields.array("depth", "int32", "t", low=0, high=n_nodes - 1)
-    inner = np.nonzero(kind != LEAF)[0]
-    fields.refuse("leaves must have no branches", unless=(n_branches[kind == LEAF] == 0).all())
-    fields.refuse("inner nodes must have two branches or more", unless=(n_branches[inner] >= 2).all())
-    fields.refuse("thresholds must have two branches", unless=(n_branches[kind == NUMERIC] == 2).all())
-    fields.refuse(
-        "children must stand behind their parents and within the tree",
-        unless=((first[inner] > inner) & (first[inner] + n_branches[inner] <= n_nodes)).all(),
-    )
-    # with as many branches as nodes below the root, and every node among the children of its parent, the
-    # runs of children are disjoint and cover all nodes
-    fields.refuse("every node must have one parent", unless=n_branches.sum() == n_nodes - 1)
-    fields.refuse("the root must stand first", unless=parent[0] == -1 and depth[0] == 0)
-    below, above = np.arange(1, n_nodes), parent[1:]
-    fields.refuse("only the root may lack a parent", unless=(above >= 0).all())
-    is_child = (first[above] <= below) & (below < first[above] + n_branches[above])
-    fields.refuse("parents must name their children", unless=is_child.all())
-    fields.refuse("depths must follow the parents", unless=(depth[1:] == depth[above] + 1).all())
-    fields.refuse("nodes must be in level order", unless=(depth[1:] >= depth[:-1]).all())
-    return n_branches
 
 
 def _n_values(fields: Fields, feature: Any) -> Any:
@@ -119,11 +149,11 @@ def _check_maps(fields: Fields, branches: Any, start: Any, size: Any, n_branches
 
 
 def _check_surrogates(fields: Fields) -> None:
-    fields.array("feature", "int32", "t s", low=-1, high=fields.sizes["d"] - 1)
-    fields.array("kind", "int8", "t s", low=LEAF, high=NOMINAL)
-    fields.array("threshold agreement", "float", "t s")
-    fields.array("low_branch", "int32", "t s", low=0, high=1)
-    fields.array("map_start", "int32", "t s", low=0)
+    fields.array("feature", "int32", "m s", low=-1, high=fields.sizes["d"] - 1)
+    fields.array("kind", "int8", "m s", low=NOTHING, high=NOMINAL)
+    fields.array("threshold agreement", "float", "m s")
+    fields.array("low_branch", "int32", "m s", low=0, high=1)
+    fields.array("map_start", "int32", "m s", low=0)
 
 
 def _check_surrogate_maps(fields: Fields, branches: Any, surrogates: Surrogates, n_branches: Any) -> None:
@@ -183,7 +213,7 @@ def check_forest(fields: Fields) -> None:
     check_classifier(fields)
     fields.natural("seed_")
     forest = fields.part("model_", Forest, _check_groves)
-    n_trees = sum(int(grove.trees.root.shape[0]) for grove in forest.groves)
+    n_trees = sum(grove.trees.n_trees for grove in forest.groves)
     fields.natural("n_trees_", low=n_trees, high=n_trees)
     if "oob_score_" in fields:
         fields.number("oob_score_")
@@ -197,12 +227,14 @@ def _check_groves(fields: Fields) -> None:
 
 
 def _check_grove(fields: Fields) -> None:
-    trees = fields.part("trees", BinaryNodes, _check_binary_nodes)
-    fields.sizes["m"] = trees.feature.shape[0]
-    fields.array("shares", "int32", "m k", low=0, high=_FULL_SHARE)
+    fields.part("trees", Trees, _check_forest_trees)
     fields.array("gains", "float64", "d")
-    is_plain = trees.missing_right is None and trees.subset is None and trees.goes_right is None
-    fields.refuse("forests must have thresholds alone", unless=is_plain)
+
+
+def _check_forest_trees(fields: Fields) -> None:
+    _check_binned(fields)
+    fields.array("probability", "int32", "m k", low=0, high=_FULL_SHARE)
+    fields.nothing("default_branch map_start category_branch value")
 
 
 def check_boosting(fields: Fields) -> None:
@@ -215,7 +247,7 @@ def check_boosting(fields: Fields) -> None:
     boosted = fields.part("model_", Boosted, _check_boosted)
     fields.refuse(
         "there must be a tree per round and output",
-        unless=boosted.trees.root.shape[0] == n_rounds * n_outputs,
+        unless=boosted.trees.n_trees == n_rounds * n_outputs,
     )
     fields.numbers("validation_loss_")
     fields.array("feature_importances_", "float64", "d", low=0)
@@ -224,9 +256,22 @@ def check_boosting(fields: Fields) -> None:
 def _check_boosted(fields: Fields) -> None:
     _take_binning(fields)
     fields.array("start", "int32", "o")
-    trees = fields.part("trees", BinaryNodes, _check_binary_nodes)
-    fields.sizes["m"] = trees.feature.shape[0]
+    fields.part("trees", Trees, _check_boosted_trees)
+
+
+def _check_boosted_trees(fields: Fields) -> None:
+    _check_binned(fields)
     fields.array("value", "int32", "m")
+    fields.nothing("probability")
+    fields.optional_array("default_branch", "int8", "m", low=0, high=1)
+    # a row of bins for each nominal split
+    n_bins = fields.sizes["b"]
+    branches = fields.optional_array("category_branch", "int8", "v", low=0, high=1)
+    size = 0 if branches is None else branches.shape[0]
+    start = fields.optional_array("map_start", "int32", "m", low=-1, high=max(-1, size - n_bins))
+    fields.refuse("splits by category must have branches", unless=(start is None) == (branches is None))
+    is_complete = start is None or (start[start >= 0] % n_bins == 0).all()
+    fields.refuse("every bin must have its branch", unless=size % n_bins == 0 and is_complete)
 
 
 def _take_binning(fields: Fields) -> None:
@@ -245,46 +290,11 @@ def _check_binning(fields: Fields) -> None:
     fields.array("category_bin", "int32", "d_nominal w", low=0, high=n_bins - 1)
 
 
-def _check_binary_nodes(fields: Fields) -> None:
-    """Every tree has its nodes behind its root, each with one parent; a leaf is its own child."""
-    feature = fields.array("feature", "int32", "m", low=0, high=fields.sizes["d"] - 1)
-    n_nodes = feature.shape[0]
-    fields.array("cut", "int32", "m", low=0, high=fields.sizes["b"])
-    fields.optional_array("missing_right", "bool", "m")
-    goes_right = fields.optional_array("goes_right", "bool", "s b")
-    n_subsets = 0 if goes_right is None else goes_right.shape[0]
-    subset = fields.optional_array("subset", "int32", "m", low=-1, high=n_subsets - 1)
-    fields.refuse("subsets must come with their bins", unless=(subset is None) == (goes_right is None))
-    left = fields.array("child", "int32", "m", low=0, high=n_nodes - 1).astype(np.int64)
-    root = fields.array("root", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
-    fields.refuse("there must be nodes", unless=n_nodes and root.shape[0])
-    here = np.arange(n_nodes)
-    is_leaf = left == here
-    inner = here[~is_leaf]
-    fields.refuse(
-        "children must stand behind their parents",
-        unless=(left[inner] > inner).all() and (left[inner] < n_nodes - 1).all(),
-    )
-    fields.refuse("roots must ascend from the first node", unless=root[0] == 0 and (np.diff(root) > 0).all())
-    parent = here.copy()
-    parent[left[inner]] = inner
-    parent[left[inner] + 1] = inner
-    n_parents = np.bincount(np.concatenate((left[inner], left[inner] + 1, root)), minlength=n_nodes)
-    fields.refuse("every node must have one parent or be a root", unless=(n_parents == 1).all())
-    tree = np.searchsorted(root, here, side="right")
-    fields.refuse("trees must not share nodes", unless=(tree[parent] == tree).all())
-    depth = _greatest_depth(parent)
-    fields.natural("depth", low=depth, high=depth)
-
-
-def _greatest_depth(parent: Any) -> int:
-    """Return the greatest number of steps to a root, its own parent, by doubling the steps."""
-    steps = (parent != np.arange(parent.shape[0])).astype(np.int64)
-    above = parent
-    while (above != above[above]).any():
-        steps = steps + steps[above]
-        above = above[above]
-    return int(steps.max())
+def _check_binned(fields: Fields) -> None:
+    """Check trees over bins; what leaves hold and where missing values go is left to the family."""
+    _check_links(fields)
+    fields.array("threshold", "int32", "m", low=0, high=fields.sizes["b"])
+    fields.nothing("depth gain n_branches surrogates counts impurity")
 
 
 # ---- AdaBoost

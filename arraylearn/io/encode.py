@@ -1,7 +1,7 @@
 """A fitted estimator as plain JSON and a set of arrays.
 
 Every value becomes a JSON value. What JSON lacks is an object whose first key names its kind:
-``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "tree_nodes", "fields": {...}}``. Arrays are kept
+``{"tuple": [...]}``, ``{"array": "3"}``, ``{"record": "trees", "fields": {...}}``. Arrays are kept
 apart, each of them once; estimators and records are named by the tags of the registry.
 """
 

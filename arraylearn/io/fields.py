@@ -95,6 +95,11 @@ class Fields:
             raise ValueError(f"{self.owner}.{name} must be {rule}; got {_describe(value)}.")
         return value
 
+    def nothing(self, names: str) -> None:
+        """Check that fields, which other models have, are None."""
+        for name in names.split():
+            self.take(name, lambda value: value is None, "null")
+
     # ---- plain values
 
     def natural(self, name: str, *, low: int = 0, high: int | None = None) -> int:
@@ -168,7 +173,8 @@ class Fields:
     ) -> Any:
         """Return an array as `array` does, or None where the field is None."""
         if self._values.get(name, "") is None:
-            return self.take(name, lambda value: value is None, "null")
+            self.nothing(name)
+            return None
         return self.array(name, dtype, shape, low=low, high=high)
 
     def _match(self, name: str, shape: tuple[int, ...], shapes: tuple[str, ...]) -> None:

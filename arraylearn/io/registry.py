@@ -19,7 +19,7 @@ from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
 from arraylearn.forest.grove import Grove
 from arraylearn.forest.random_forest import Forest
 from arraylearn.grow.histograms.clouds import CloudsReport
-from arraylearn.grow.nodes import Surrogates, Tree
+from arraylearn.grow.trees import Surrogates, Trees
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes
 from arraylearn.io.check_rules import check_rules
 from arraylearn.io.check_svm import check_one_class, check_svc, check_svdd
@@ -38,7 +38,6 @@ from arraylearn.table.binning import Binning
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
-from arraylearn.walk.packed import BinaryNodes
 
 __all__ = ["ESTIMATORS", "ESTIMATOR_TAGS", "RECORDS", "RECORD_TAGS", "check_estimator"]
 
@@ -64,7 +63,6 @@ ESTIMATORS: dict[str, tuple[type, Check]] = {
 # tag -> record; each is checked as a part of the estimator that holds it
 RECORDS: dict[str, type] = {
     "alpha_choice": AlphaChoice,
-    "binary_nodes": BinaryNodes,
     "binning": Binning,
     "boosted": Boosted,
     "clouds_report": CloudsReport,
@@ -98,8 +96,8 @@ RECORDS: dict[str, type] = {
     "sigmoids": Sigmoids,
     "surrogates": Surrogates,
     "svm_task": Task,
-    "tree_nodes": Tree,
     "tree_size": Size,
+    "trees": Trees,
 }
 
 ESTIMATOR_TAGS = {kind: tag for tag, (kind, _) in ESTIMATORS.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.grow.nodes import LEAF, Tree, tree_on_host
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.text import branch_condition
 
 __all__ = ["plot_tree"]
@@ -47,16 +47,17 @@ def plot_tree(
         _, ax = pyplot.subplots()
     tree, schema = tree_on_host(estimator.tree_), estimator.schema_.with_names(feature_names)
     x, is_shown = _places(tree, max_depth)
+    is_leaf, parents = tree.is_leaf, tree.parent
     colors = pyplot.get_cmap("Pastel1")
     for node in np.flatnonzero(is_shown):
         label = int(tree.probability[node].argmax())
-        ends = tree.kind[node] == LEAF or tree.depth[node] == max_depth
+        ends = is_leaf[node] or tree.depth[node] == max_depth
         head = str(estimator.classes_[label]) if ends else schema.columns[int(tree.feature[node])].name
         text = f"{head}\n{', '.join(f'{count:g}' for count in tree.counts[node])}"
         place = (x[node], -float(tree.depth[node]))
         box = {"boxstyle": "round", "facecolor": colors(label % 9) if ends else "white", "edgecolor": "grey"}
         if node:
-            parent = int(tree.parent[node])
+            parent = int(parents[node])
             above = (x[parent], -float(tree.depth[parent]))
             branch = int(node) - int(tree.first_child[parent])
             condition = branch_condition(tree, schema, parent, branch)
@@ -72,25 +73,25 @@ def plot_tree(
     return ax
 
 
-def _places(tree: Tree, max_depth: int | None) -> tuple[Any, Any]:
+def _places(tree: Trees, max_depth: int | None) -> tuple[Any, Any]:
     """Return the horizontal place of each node, leaves side by side, and whether it is drawn."""
-    t = tree.n_nodes
+    t, is_leaf = tree.n_nodes, tree.is_leaf
     is_shown = np.ones(t, dtype=bool) if max_depth is None else tree.depth <= max_depth
     x = np.zeros(t)
     stack, order = [0], []
     while stack:
         node = stack.pop()
         order.append(node)
-        if tree.kind[node] != LEAF and (max_depth is None or tree.depth[node] < max_depth):
+        if not is_leaf[node] and (max_depth is None or tree.depth[node] < max_depth):
             first = int(tree.first_child[node])
             stack += reversed(range(first, first + int(tree.n_branches[node])))
     n_ends = 0
     for node in order:
-        if tree.kind[node] == LEAF or tree.depth[node] == max_depth:
+        if is_leaf[node] or tree.depth[node] == max_depth:
             x[node] = n_ends
             n_ends += 1
     for node in reversed(order):
-        if tree.kind[node] != LEAF and tree.depth[node] != max_depth:
+        if not is_leaf[node] and tree.depth[node] != max_depth:
             first = int(tree.first_child[node])
             x[node] = x[first : first + int(tree.n_branches[node])].mean()
     return x, is_shown

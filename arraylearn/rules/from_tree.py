@@ -8,7 +8,7 @@ from typing import Any
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
-from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
+from arraylearn.grow.trees import NOTHING, NUMERIC, Trees, tree_on_host
 from arraylearn.rules.literals import Candidates, prepare, satisfies
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
 from arraylearn.rules.rule_classifier import TrainingRows, state_rule, weigh_decisions
@@ -51,7 +51,7 @@ def rules_from_tree(tree: Any) -> tuple[Rule, ...]:
     return tuple(state_rule(conditions, labels[code], tree.schema_) for conditions, code in found)
 
 
-def leaf_rules(tree: Tree, schema: Schema) -> list[CodedRule]:
+def leaf_rules(tree: Trees, schema: Schema) -> list[CodedRule]:
     """Return the conditions and the class of each leaf, the most accurate first, then by coverage."""
     host = tree_on_host(tree)
     kinds, parents, features = host.kind.tolist(), host.parent.tolist(), host.feature.tolist()
@@ -59,7 +59,7 @@ def leaf_rules(tree: Tree, schema: Schema) -> list[CodedRule]:
     n_values = dict(zip(schema.nominal_idx, schema.n_values, strict=True))
     found = []
     for leaf, kind in enumerate(kinds):
-        if kind != LEAF or sum(counts[leaf]) <= 0:
+        if kind != NOTHING or sum(counts[leaf]) <= 0:
             continue
         path: list[Condition] = []
         node = leaf

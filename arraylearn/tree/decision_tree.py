@@ -11,11 +11,10 @@ from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import count_features, share_of
 from arraylearn.grow.cut import collapse
 from arraylearn.grow.histograms.bin_finder import bin_rows
-from arraylearn.grow.nodes import Tree
 from arraylearn.grow.one_tree import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
-from arraylearn.grow.trees import Limits
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.formulas import Measure
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
@@ -29,7 +28,7 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 ROWS_FOR_BINS = 500_000
 
 FindOrder = Callable[[Rows], Array | None]  # the order of the rows in every numeric column, where it is known
-Grow = Callable[[Sample, Any, Any], Tree]  # from rows, their weights and the random generator
+Grow = Callable[[Sample, Any, Any], Trees]  # from rows, their weights and the random generator
 
 
 class DecisionTreeClassifier(FittedTree):
@@ -114,7 +113,7 @@ class DecisionTreeClassifier(FittedTree):
 
     Attributes
     ----------
-    tree_ : Tree
+    tree_ : Trees
         The tree, a struct of arrays.
     classes_ : array (c,)
         The class labels.
@@ -248,7 +247,7 @@ class DecisionTreeClassifier(FittedTree):
 
     def _grow(
         self, sample: Sample, weights: Any, generator: Any, find_order: FindOrder | None = None
-    ) -> Tree:
+    ) -> Trees:
         """Grow the tree; `find_order` may know the order of the rows in every numeric column."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
         total, unit = float(table.n_rows if weights is None else weights.sum()), 1.0

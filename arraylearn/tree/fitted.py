@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
-from arraylearn.grow.nodes import LEAF, Tree, tree_on_host
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.predict import Walker, leaves_of, make_walker, shares_of
 from arraylearn.walk.spread import find_missing, has_missing
 
@@ -24,14 +24,14 @@ __all__ = ["FittedTree"]
 
 
 class FittedTree(ArrayClassifier):
-    """A classifier whose ``model_`` is a `Tree`."""
+    """A classifier whose ``model_`` is one tree, a record of `Trees`."""
 
     # ---- what was learned
 
     @property
-    def tree_(self) -> Tree:
+    def tree_(self) -> Trees:
         """The tree."""
-        model: Tree = self.model_
+        model: Trees = self.model_
         return model
 
     @property
@@ -39,9 +39,9 @@ class FittedTree(ArrayClassifier):
         """Share of each column in the total decrease of the impurity, on the host."""
         tree = tree_on_host(self.model_)
         weight = np.sum(tree.counts, axis=1) * tree.impurity
-        decrease = np.where(tree.kind == LEAF, 0.0, weight)
+        decrease = np.where(tree.is_leaf, 0.0, weight)
         below = histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])
-        decrease = np.where(tree.kind == LEAF, 0.0, decrease - below)
+        decrease = np.where(tree.is_leaf, 0.0, decrease - below)
         columns = np.clip(tree.feature, min=0)
         by_column = histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
         total = np.sum(by_column)
@@ -49,11 +49,12 @@ class FittedTree(ArrayClassifier):
 
     def get_depth(self) -> int:
         """Return the depth of the deepest leaf."""
-        return int(tree_on_host(self.model_).depth[-1])
+        height: int = self.model_.height
+        return height
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
-        return int(np.sum(np.astype(tree_on_host(self.model_).kind == LEAF, np.int64)))
+        return int(np.sum(np.astype(tree_on_host(self.model_).is_leaf, np.int64)))
 
     # ---- prediction
 
@@ -141,12 +142,12 @@ class FittedTree(ArrayClassifier):
         batch = self._open(X)
         tree = tree_on_host(self.model_)
         node = to_host(self._deliver(*self._leaves(batch)))
-        rows, nodes = [], []
+        parents, rows, nodes = tree.parent, [], []
         row = np.arange(node.shape[0])
         while row.shape[0]:
             rows.append(row)
             nodes.append(node)
-            above = tree.parent[node]
+            above = parents[node]
             row, node = row[above >= 0], above[above >= 0]
         row, node = np.concat(rows), np.concat(nodes)
         shape = (batch.table.n_rows, tree.n_nodes)

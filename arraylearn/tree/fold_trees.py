@@ -16,8 +16,8 @@ from arraylearn.folds import (
     shallow_copy,
 )
 from arraylearn.grow.cut import collapse, cut_at
-from arraylearn.grow.nodes import Tree, tree_on_host
 from arraylearn.grow.rows import Rows
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
 from arraylearn.tree.shared_order import SharedOrder, sort_sample
 
@@ -94,12 +94,12 @@ class _SharedGrowth:
         self.deepest = deepest  # the largest max_depth of the candidates; None: unlimited
         self.fold = fold
         self.order = order
-        self.grown: dict[bytes, Tree] = {}  # by the weights of the rows, which pruning may set to 0
+        self.grown: dict[bytes, Trees] = {}  # by the weights of the rows, which pruning may set to 0
 
     def fit(self, model: DecisionTreeClassifier, X: Any, y: Any, weight: Any) -> None:
         """Fit a candidate: grow as deep as any of them, unless that is done, then cut and prune."""
 
-        def grow(rows: Any, weights: Any, generator: Any) -> Tree:
+        def grow(rows: Any, weights: Any, generator: Any) -> Trees:
             key = b"" if weights is None else weights.tobytes()
             if key not in self.grown:
                 deep = shallow_copy(model)

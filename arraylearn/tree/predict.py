@@ -8,10 +8,10 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.grow.nodes import LEAF, NOMINAL, NUMERIC, Tree
+from arraylearn.grow.trees import NOTHING, NUMERIC, Trees
 from arraylearn.table import Schema, Table
 from arraylearn.walk.leaves import find_leaves
-from arraylearn.walk.packed import BinaryNodes, PackedTrees, pack_trees, packed_at
+from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
 from arraylearn.walk.spread import BranchingTree, Questions, follow_branches, spread_rows
 
 __all__ = ["Walker", "leaves_of", "make_branching", "make_walker", "shares_of"]
@@ -27,10 +27,10 @@ class Walker(NamedTuple):
     spreads: bool  # whether missing values need more than a default branch
 
 
-def make_walker(place: Place, tree: Tree, schema: Schema) -> Walker:
+def make_walker(place: Place, tree: Trees, schema: Schema) -> Walker:
     """Prepare a tree that is on the host, and bring it to the place."""
     spreads = tree.surrogates is not None or bool(np.any(tree.default_branch < 0))
-    is_numeric = not bool(np.any(tree.kind == NOMINAL))
+    is_numeric = not bool(np.any(tree.map_start >= 0))
     return Walker(
         _pack(place, tree, schema) if is_numeric else None,
         make_branching(place, tree, schema) if spreads or not is_numeric else None,
@@ -62,29 +62,24 @@ def _positions(schema: Schema) -> np.ndarray:
     return position
 
 
-def _first_children(tree: Tree) -> np.ndarray:
-    return np.where(tree.kind == LEAF, np.arange(tree.n_nodes), np.astype(tree.first_child, np.int64))
+def _first_children(tree: Trees) -> np.ndarray:
+    return np.where(tree.is_leaf, np.arange(tree.n_nodes), np.astype(tree.first_child, np.int64))
 
 
-def _pack(place: Place, tree: Tree, schema: Schema) -> PackedTrees:
-    goes_right = tree.default_branch > 0
-    nodes = BinaryNodes(
-        _positions(schema)[np.clip(tree.feature, min=0)],
-        tree.threshold,
-        _first_children(tree),
-        np.zeros(1, dtype=np.int64),
-        int(tree.depth[-1]),
-        goes_right if bool(np.any(goes_right)) else None,
+def _pack(place: Place, tree: Trees, schema: Schema) -> PackedTrees:
+    among_numeric = tree._replace(
+        feature=_positions(schema)[np.clip(tree.feature, min=0)],
+        default_branch=tree.default_branch if bool(np.any(tree.default_branch > 0)) else None,
     )
-    return packed_at(place, pack_trees(HOST.xp, nodes, len(schema.numeric_idx)))
+    return packed_at(place, pack_trees(HOST.xp, among_numeric, len(schema.numeric_idx)))
 
 
-def make_branching(place: Place, tree: Tree, schema: Schema) -> BranchingTree:
+def make_branching(place: Place, tree: Trees, schema: Schema) -> BranchingTree:
     """Prepare a tree that is on the host for rows that spread, and bring it to the place."""
     position = _positions(schema)
 
     def questions(kind: Array, feature: Array, cut: Array, map_start: Array) -> Questions:
-        asks = np.where(feature < 0, LEAF, kind), position[np.clip(feature, min=0)], cut, map_start
+        asks = np.where(feature < 0, NOTHING, kind), position[np.clip(feature, min=0)], cut, map_start
         return Questions(*(from_host(part, place) for part in asks))
 
     surrogates = []
@@ -102,5 +97,5 @@ def make_branching(place: Place, tree: Tree, schema: Schema) -> BranchingTree:
         from_host(tree.default_branch, place),
         from_host(np.sum(tree.counts, axis=1), place),
         tuple(surrogates),
-        int(tree.depth[-1]),
+        tree.height,
     )

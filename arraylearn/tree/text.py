@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_on_host
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.table import Schema
 
 __all__ = ["branch_condition", "graphviz_source", "leaf_rules", "tree_text"]
@@ -19,7 +19,7 @@ _SHOWN_CATEGORIES = 8
 class _View(NamedTuple):
     """A fitted tree with its names, on the host."""
 
-    tree: Tree
+    tree: Trees
     schema: Schema
     classes: list[str]
 
@@ -37,18 +37,21 @@ class _View(NamedTuple):
     def errors(self, node: int) -> float:
         return self.weight(node) - float(self.tree.counts[node].max())
 
+    def is_leaf(self, node: int) -> bool:
+        return bool(self.tree.first_child[node] < 0)
+
     def children(self, node: int) -> range:
         first = int(self.tree.first_child[node])
         return range(first, first + int(self.tree.n_branches[node]))
 
 
-def branch_condition(tree: Tree, schema: Schema, node: int, branch: int) -> str:
+def branch_condition(tree: Trees, schema: Schema, node: int, branch: int) -> str:
     """Write the condition of a branch of a node of a host tree, such as ``"age <= 41"``."""
     column = schema.columns[int(tree.feature[node])]
-    if tree.kind[node] == NUMERIC:
+    start = int(tree.map_start[node])
+    if start < 0:
         return f"{column.name} {'<=' if branch == 0 else '>'} {float(tree.threshold[node]):.6g}"
     domain = column.domain or ()
-    start = int(tree.map_start[node])
     branches = tree.category_branch[start : start + len(domain)]
     names = [str(domain[code]) for code in np.nonzero(branches == branch)[0]]
     if len(names) == 1:
@@ -114,7 +117,7 @@ def tree_text(
     for node, depth, condition in _walk(view):
         if max_depth is not None and depth > max_depth:
             continue
-        ends = view.tree.kind[node] == LEAF or depth == max_depth
+        ends = view.is_leaf(node) or depth == max_depth
         if style == "rpart":
             lines.append(_rpart_entry(view, node, depth, condition or "root", ends))
         elif node or ends:
@@ -174,7 +177,7 @@ def leaf_rules(estimator: Any, *, feature_names: Sequence[str] | None = None) ->
     path: list[str] = []
     for node, depth, condition in _walk(view):
         path[max(0, depth - 1) :] = [condition] if node else []
-        if view.tree.kind[node] == LEAF:
+        if view.is_leaf(node):
             errors = view.errors(node)
             tail = f"/{errors:.1f}" if errors > 1e-9 else ""
             premise = " and ".join(path) or "true"
@@ -222,16 +225,17 @@ def graphviz_source(
         '  node [shape=box, style=rounded, fontname="helvetica"];',
         '  edge [fontname="helvetica"];',
     ]
+    parents = view.tree.parent
     for node, depth, condition in _walk(view):
         if max_depth is not None and depth > max_depth:
             continue
-        ends = view.tree.kind[node] == LEAF or depth == max_depth
+        ends = view.is_leaf(node) or depth == max_depth
         head = view.label(node) if ends else view.schema.columns[int(view.tree.feature[node])].name
         counts = ", ".join(f"{count:g}" for count in view.tree.counts[node])
         text = _quoted(head) + f"\\n{view.weight(node):g} rows\\n{counts}"
         lines.append(f'  n{node} [label="{text}"' + (', style="rounded,filled"];' if ends else "];"))
         if node:
-            parent = int(view.tree.parent[node])
+            parent = int(parents[node])
             name = view.schema.columns[int(view.tree.feature[parent])].name
             lines.append(f'  n{parent} -> n{node} [label="{_quoted(condition.removeprefix(name).strip())}"];')
     return "\n".join([*lines, "}"])

@@ -8,27 +8,9 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, move
+from arraylearn.grow.trees import Trees
 
-__all__ = ["BinaryNodes", "PackedTrees", "pack_trees", "packed_at"]
-
-
-class BinaryNodes(NamedTuple):
-    """Trees of two branches per node: m nodes of t trees, over bins or over values.
-
-    Missing bins are the largest ones, missing values are NaN. Without `missing_right` they are compared as
-    all others: a missing bin goes to the second child, NaN to the first.
-    """
-
-    feature: Array  # (m,) integer: the feature that a node asks; any feature at a leaf
-    cut: Array  # (m,) integer bins or float values: larger ones go to the second child; any at a leaf
-    child: Array  # (m,) integer: the first child, which the second one follows; a leaf is its own child
-    root: Array  # (t,) integer
-    depth: int  # of the deepest leaf
-    missing_right: Array | None = None  # (m,) bool: whether missing values go to the second child
-    subset: Array | None = (
-        None  # (m,) integer: the row of `goes_right` that decides instead of the cut, or -1
-    )
-    goes_right: Array | None = None  # (s, n_bins) bool
+__all__ = ["PackedTrees", "pack_trees", "packed_at"]
 
 
 class PackedTrees(NamedTuple):
@@ -85,43 +67,46 @@ class PackedTrees(NamedTuple):
         return 4 << self.feature_bits
 
 
-def pack_trees(xp: Namespace, nodes: BinaryNodes, n_features: int, n_bins: int | None = None) -> PackedTrees:
-    """Pack the nodes of trees over `n_bins` bins, or over values where that is None; no sync."""
-    child = xp.astype(nodes.child, xp.int64)
-    m = int(child.shape[0])
-    is_leaf = child == xp.arange(m, dtype=xp.int64, device=array_api_compat.device(child))
-    by_subset, n_subsets = None, 0
-    if nodes.subset is not None and nodes.goes_right is not None and nodes.goes_right.shape[0]:
-        by_subset, n_subsets = nodes.subset >= 0, int(nodes.goes_right.shape[0])
+def pack_trees(xp: Namespace, trees: Trees, n_features: int, n_bins: int | None = None) -> PackedTrees:
+    """Pack trees of two branches per node over `n_bins` bins, or over values where that is None; no sync."""
+    m, is_leaf = trees.n_nodes, trees.is_leaf
+    own = xp.arange(m, dtype=xp.int64, device=array_api_compat.device(trees.first_child))
+    child = xp.where(is_leaf, own, xp.astype(trees.first_child, xp.int64))
+    by_subset, goes_right = None, None
+    if n_bins is not None and trees.category_branch is not None and trees.category_branch.shape[0]:
+        by_subset = trees.map_start >= 0
+        goes_right = xp.reshape(trees.category_branch > 0, (-1, n_bins))
+    n_subsets = 0 if goes_right is None else int(goes_right.shape[0])
     feature_bits = max(1, (n_features - 1).bit_length())
     cut_bits = 0 if n_bins is None else max(n_bins.bit_length(), n_subsets.bit_length())
     if m.bit_length() + cut_bits + 3 + feature_bits > 63:
         raise ValueError(f"A node must fit 63 bits; got {m} nodes over {n_features} features.")
     record, cut, top = child << cut_bits, None, (1 << cut_bits) - 1
     if n_bins is None:
-        cut = xp.where(is_leaf, xp.inf, nodes.cut)
+        cut = xp.where(is_leaf, xp.inf, trees.threshold)
     else:
-        lacking = top - xp.astype(nodes.cut, xp.int64)
+        lacking = top - xp.astype(trees.threshold, xp.int64)
         if by_subset is not None:
-            lacking = xp.where(by_subset, xp.astype(nodes.subset, xp.int64), lacking)
+            lacking = xp.where(by_subset, xp.astype(trees.map_start, xp.int64) // n_bins, lacking)
         record = record + xp.where(is_leaf, 0, lacking)
     flags = xp.astype(is_leaf, xp.int64)
-    if nodes.missing_right is not None:
-        flips = nodes.missing_right if n_bins is None else ~nodes.missing_right
+    if trees.default_branch is not None:
+        goes_on = trees.default_branch > 0
+        flips = goes_on if n_bins is None else ~goes_on
         flags = flags + 2 * xp.astype(flips & ~is_leaf, xp.int64)
     if by_subset is not None:
         flags = flags + 4 * xp.astype(by_subset & ~is_leaf, xp.int64)
-    feature = xp.where(is_leaf, 0, xp.astype(nodes.feature, xp.int64))
+    feature = xp.where(is_leaf, 0, xp.astype(trees.feature, xp.int64))
     return PackedTrees(
         (((record << 3) + flags) << feature_bits) + feature,
         cut,
-        xp.astype(nodes.root, xp.int64),
-        None if by_subset is None else nodes.goes_right,
-        nodes.depth,
+        xp.astype(trees.roots, xp.int64),
+        goes_right,
+        trees.height,
         feature_bits,
         cut_bits,
-        None if n_bins is None or nodes.missing_right is None else n_bins - 1,
-        nodes.missing_right is not None,
+        None if n_bins is None or trees.default_branch is None else n_bins - 1,
+        trees.default_branch is not None,
     )
 
 

@@ -16,12 +16,10 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC
 from arraylearn.table import Table
 
 __all__ = [
-    "LEAF",
-    "NOMINAL",
-    "NUMERIC",
     "BranchingTree",
     "Questions",
     "copy_rows",
@@ -32,14 +30,11 @@ __all__ = [
     "spread_rows",
 ]
 
-# Values of `Questions.kind`.
-LEAF, NUMERIC, NOMINAL = 0, 1, 2
-
 
 class Questions(NamedTuple):
     """What each node asks of a row: arrays (t,)."""
 
-    kind: Array  # integer: LEAF (nothing), NUMERIC (a cut) or NOMINAL (a branch per category)
+    kind: Array  # integer, as `Trees.kind`: NOTHING, NUMERIC (a cut) or NOMINAL (a branch per category)
     feature: Array  # int64: position among the features of that kind; 0 where nothing is asked
     cut: Array  # float: larger values take branch 1, others branch 0
     map_start: Array  # integer: where the branches of the categories begin in `category_branch`
@@ -109,7 +104,7 @@ def route(xp: Namespace, tree: BranchingTree, table: Table, node: Array, rows: A
     for asks, flips in tree.surrogates:
         found, is_unknown = _answer(xp, asks, tree.category_branch, table, node, rows)
         found = xp.where(xp.take(flips, node, axis=0), 1 - found, found)
-        helps = is_missing & (xp.take(asks.kind, node, axis=0) != LEAF) & ~is_unknown
+        helps = is_missing & (xp.take(asks.kind, node, axis=0) != NOTHING) & ~is_unknown
         branch = xp.where(helps, found, branch)
         is_missing = is_missing & ~helps
     default = xp.astype(xp.take(tree.default, node, axis=0), xp.int64)
@@ -130,7 +125,7 @@ def _answer(
 ) -> tuple[Array, Array]:
     """Return the branch (m,) by value, 0 where that is missing or for a leaf, and whether it is missing."""
     kind, feature, cut, map_start = (xp.take(field, node, axis=0) for field in asks)
-    branch, is_missing = xp.zeros_like(rows), kind < LEAF
+    branch, is_missing = xp.zeros_like(rows), kind < NOTHING
     d = table.numeric.shape[1]
     if d:
         at = rows * d + xp.minimum(feature, d - 1)

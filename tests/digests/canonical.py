@@ -90,7 +90,7 @@ def _preorder(n_children: Callable[[int], Sequence[int]], root: int) -> Iterator
 def _tree(model: Any) -> Iterator[str]:
     """Write feature, cut or branches, branch of missing values and class counts of each node."""
     tree = model.tree_
-    first, number = tree.first_child.tolist(), tree.n_branches.tolist()
+    first, number, kind = tree.first_child.tolist(), tree.n_branches.tolist(), tree.kind
 
     def children(node: int) -> range:
         return range(first[node], first[node] + number[node])
@@ -101,14 +101,14 @@ def _tree(model: Any) -> Iterator[str]:
             yield f"leaf | {counts} | {_bits(tree.probability[node])}"
             continue
         missing = int(tree.default_branch[node])
-        yield f"{_test(model, tree, node)} | missing {missing} | {counts}"
+        yield f"{_test(model, tree, kind[node], node)} | missing {missing} | {counts}"
         yield from _surrogates(model, tree, node)
 
 
-def _test(model: Any, split: Any, at: Any) -> str:
+def _test(model: Any, split: Any, kind: int, at: Any) -> str:
     """Write what a split, or a surrogate, asks: one form for both."""
     feature = int(split.feature[at])
-    if split.kind[at] == 1:
+    if kind == 1:
         return f"x{feature} <= {_bits([split.threshold[at]])}"
     start, n_values = int(split.map_start[at]), len(model.schema_.columns[feature].domain or ())
     return f"x{feature} to {model.tree_.category_branch[start : start + n_values].tolist()}"
@@ -121,8 +121,8 @@ def _surrogates(model: Any, tree: Any, node: int) -> Iterator[str]:
     for rank in range(found.feature.shape[1]):
         at = node, rank
         if found.feature[at] >= 0:
-            low = int(found.low_branch[at])
-            yield f"  else {_test(model, found, at)} low {low} | {_bits([found.agreement[at]])}"
+            test, low = _test(model, found, found.kind[at], at), int(found.low_branch[at])
+            yield f"  else {test} low {low} | {_bits([found.agreement[at]])}"
 
 
 # ---- trees over bins
@@ -134,16 +134,16 @@ def _binned(trees: Any, binning: Any, model: Any, leaf: Callable[[int], str]) ->
     columns = [*schema.numeric_idx, *schema.nominal_idx]
     n_numeric, last = len(schema.numeric_idx), binning.n_bins - 1
     edges = np.asarray(binning.edges, dtype=np.float64)
-    feature, cut, left = (getattr(trees, name).tolist() for name in ("feature", "cut", "child"))
-    subset = [-1] * len(feature) if trees.subset is None else trees.subset.tolist()
-    missing = [True] * len(feature) if trees.missing_right is None else trees.missing_right.tolist()
+    feature, cut, left = (getattr(trees, name).tolist() for name in ("feature", "threshold", "first_child"))
+    start = [-1] * len(feature) if trees.map_start is None else trees.map_start.tolist()
+    missing = [1] * len(feature) if trees.default_branch is None else trees.default_branch.tolist()
 
     def children(node: int) -> list[int]:
-        return [] if left[node] == node else [left[node], left[node] + 1]
+        return [] if left[node] < 0 else [left[node], left[node] + 1]
 
     def goes_right(node: int, bin_of: int) -> int:
-        if subset[node] >= 0:
-            return int(trees.goes_right[subset[node], bin_of])
+        if start[node] >= 0:
+            return int(trees.category_branch[start[node] + bin_of])
         return int(missing[node] if bin_of == last else bin_of > cut[node])
 
     def test(node: int) -> str:
@@ -156,16 +156,16 @@ def _binned(trees: Any, binning: Any, model: Any, leaf: Callable[[int], str]) ->
         bins = binning.category_bin[j - n_numeric, 1 : 1 + n_values].tolist()
         return f"x{columns[j]} to {[goes_right(node, one) for one in bins]} | missing {side}"
 
-    for root in trees.root.tolist():
+    for root in trees.roots.tolist():
         yield "tree"
         for node in _preorder(children, root):
-            yield leaf(node) if left[node] == node else test(node)
+            yield leaf(node) if left[node] < 0 else test(node)
 
 
 def _forest(model: Any) -> Iterator[str]:
     found = model.model_
     for grove in found.groves:
-        shares = np.asarray(grove.shares) * _SHARE_UNIT
+        shares = np.asarray(grove.trees.probability) * _SHARE_UNIT
         yield from _binned(
             grove.trees, found.binning, model, lambda node, s=shares: f"leaf | {_bits(s[node])}"
         )
@@ -176,7 +176,7 @@ def _forest(model: Any) -> Iterator[str]:
 def _boosting(model: Any) -> Iterator[str]:
     found = model.model_
     yield f"start {_bits(np.asarray(found.start) * _LEAF_UNIT)}"
-    value = np.asarray(found.value) * _LEAF_UNIT
+    value = np.asarray(found.trees.value) * _LEAF_UNIT
     yield from _binned(found.trees, found.binning, model, lambda node: f"leaf | {_bits([value[node]])}")
     yield f"rounds {model.n_iter_} of {model.n_trees_per_iteration_}"
 

@@ -224,7 +224,7 @@ def test_a_tree_of_one_leaf_and_one_of_a_single_split():
     for trees in grow_both(bins, codes, bags, plan):
         assert trees.roots.tolist() == [0, 3]
         assert trees.feature.tolist() == [0, LEAF, LEAF, LEAF]
-        assert trees.low[0] == 0
+        assert trees.threshold[0] == 0
         assert trees.first_child.tolist() == [1, LEAF, LEAF, LEAF]
         assert trees.depth.tolist() == [0, 1, 1, 0]
         assert trees.sums.tolist() == [[2, 2], [2, 0], [0, 2], [0, 10]]

@@ -28,7 +28,7 @@ VALUES = (
     *(None, True, False, -1, 0, 1, 10**6, 10**30, 1e308, -0.5, "", "x", "ovo", "é" * 50, [], [1], {}, [[[]]]),
     *({"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"tuple": [1, "a"]}, {"dict": []}, {"array": "0"}),
     *({"array": "1"}, {"array": "9999"}, {"values": ["a", 1], "dtype": "|O", "shape": [2]}),
-    *({"values": [], "dtype": "<U99999999", "shape": [0]}, {"record": "tree_nodes", "fields": {}}),
+    *({"values": [], "dtype": "<U99999999", "shape": [0]}, {"record": "trees", "fields": {}}),
     *({"estimator": "tree", "state": {}}, {"record": "kernel_linear", "fields": {}}),
     {"record": "kernel_gaussian", "fields": {"gamma": 1e300}},
 )

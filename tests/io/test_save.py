@@ -308,10 +308,13 @@ def put(position, value):
     ("change", "message"),
     [
         (changed(first_child=put(0, 0)), "children must stand behind their parents"),
-        (changed(first_child=put(0, 3)), "every node|parents must name their children"),
+        (changed(first_child=put(0, 3)), "every node must have one parent"),
+        (changed(n_branches=put(0, 3)), "every node must have one parent"),
+        (changed(n_branches=put(-1, 2)), "leaves must have no branches"),
+        (changed(roots=put(0, 1)), "roots must ascend from the first node"),
         (changed(feature=put(0, 4)), r"feature must lie in -1 \.\. 3; got -1 \.\. 4"),
-        (changed(feature=put(0, -1)), "splits must fit their columns"),
-        (changed(kind=put(0, 2)), "splits must fit their columns"),
+        (changed(feature=put(0, -1)), "leaves must ask no column"),
+        (changed(map_start=put(0, 0)), "splits must fit their columns"),
         (changed(threshold=put(0, np.nan)), "threshold must lie in"),
         (changed(threshold=lambda old: old[:-1]), r"threshold must have shape \(17\); got \(16,\)"),
         (changed(counts=lambda old: old[:, :2]), r"counts must have shape \(17, 3\); got \(17, 2\)"),
@@ -324,6 +327,49 @@ def test_unsound_trees_are_refused(change, message, tree_file):
     rewrite(tree_file, change)
     with pytest.raises(ValueError, match=message):
         al.load(tree_file)
+
+
+def changed_trees(**values):
+    """Return a change of boosted trees: arrays are given as functions of the old ones."""
+
+    def change(about, arrays):
+        fields = about["model"]["state"]["model_"]["fields"]["trees"]["fields"]
+        for name, value in values.items():
+            if callable(value):
+                key = fields[name]["array"]
+                arrays[key] = np.ascontiguousarray(value(arrays[key]))
+            else:
+                fields[name] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (changed_trees(first_child=put(0, 3)), "every node must have one parent or be a root"),
+        (changed_trees(roots=lambda old: old[::-1]), "roots must ascend from the first node"),
+        (changed_trees(height=1), r"height must be an integer from 2 to 2; got 1"),
+        (changed_trees(threshold=lambda old: old + 99), "threshold must lie in"),
+        (changed_trees(default_branch=put(0, 2)), r"default_branch must lie in 0 \.\. 1"),
+        (changed_trees(category_branch=lambda old: old[:-1]), "map_start must lie in"),
+        (changed_trees(map_start=lambda old: old - (old > 0)), "every bin must have its branch"),
+        (changed_trees(map_start=None), "splits by category must have branches"),
+        (changed_trees(gain={"float": "0.0"}), "gain must be null"),
+        (changed_trees(probability=3), "probability must be null"),
+    ],
+)
+def test_unsound_boosted_trees_are_refused(change, message, tmp_path):
+    X = np.stack((np.arange(60) % 5, np.arange(60) // 20), axis=1)
+    model = al.GradientBoostingClassifier(
+        n_estimators=3, max_depth=2, min_samples_leaf=1, categorical_features=[0]
+    ).fit(X, (X[:, 0] % 2 + X[:, 1]) % 3)
+    assert (model.model_.trees.map_start > 0).any()
+    al.save(model, tmp_path / "m")
+    al.load(tmp_path / "m")
+    rewrite(tmp_path / "m", change)
+    with pytest.raises(ValueError, match=message):
+        al.load(tmp_path / "m")
 
 
 @pytest.mark.parametrize(

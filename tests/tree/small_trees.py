@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn.backend.namespace import Place
-from arraylearn.grow.nodes import LEAF, NUMERIC, Tree, tree_at
+from arraylearn.grow.trees import Trees, tree_at
 
 
 def place_of(rung):
@@ -14,19 +14,17 @@ def place_of(rung):
 
 def make_tree(nested, rung=None):
     """A tree from ``counts`` for a leaf and ``[child, child, ...]`` for a split; numbers as its columns."""
-    levels, level = [], [(nested, -1)]
+    levels, level = [], [nested]
     while level:
         levels.append(level)
-        start = sum(map(len, levels[:-1]))
-        level = [(child, start + i) for i, (node, _) in enumerate(level) if is_inner(node) for child in node]
-    nodes = [pair for level in levels for pair in level]
-    counts = np.array([total(node) for node, _ in nodes], dtype=float)
-    inner = np.array([is_inner(node) for node, _ in nodes])
-    n_branches = np.array([len(node) if is_inner(node) else 0 for node, _ in nodes], dtype=np.int32)
+        level = [child for node in level if is_inner(node) for child in node]
+    nodes = [node for level in levels for node in level]
+    counts = np.array([total(node) for node in nodes], dtype=float)
+    inner = np.array([is_inner(node) for node in nodes])
+    n_branches = np.array([len(node) if is_inner(node) else 0 for node in nodes], dtype=np.int32)
     return finish(
         counts,
         n_branches,
-        parent=np.array([above for _, above in nodes], dtype=np.int32),
         depth=np.repeat(np.arange(len(levels)), [len(level) for level in levels]).astype(np.int32),
         feature=np.where(inner, 0, -1),
         threshold=np.zeros(len(nodes)),
@@ -42,22 +40,22 @@ def total(node):
     return np.sum([total(child) for child in node], axis=0) if is_inner(node) else np.array(node, dtype=float)
 
 
-def finish(counts, n_branches, *, parent, depth, feature, threshold, rung=None, impurity=None):
+def finish(counts, n_branches, *, depth, feature, threshold, rung=None, impurity=None):
     n, inner = len(counts), n_branches > 0
     weight = counts.sum(axis=1)
     shares = counts / np.where(weight > 0, weight, 1)[:, None]
     first_child = np.where(inner, 1 + np.cumsum(n_branches) - n_branches, -1)
-    tree = Tree(
-        kind=np.where(inner, NUMERIC, LEAF).astype(np.int8),
+    tree = Trees(
+        roots=np.zeros(1, np.int32),
         feature=feature.astype(np.int32),
         threshold=threshold,
         first_child=first_child.astype(np.int32),
         n_branches=n_branches.astype(np.int32),
-        map_start=np.zeros(n, np.int32),
+        map_start=np.full(n, -1, np.int32),
         category_branch=np.zeros(0, np.int32),
         default_branch=np.zeros(n, np.int32),
-        parent=parent.astype(np.int32),
         depth=depth.astype(np.int32),
+        height=int(depth[-1]),
         counts=counts,
         probability=shares,
         impurity=1 - (shares**2).sum(axis=1) if impurity is None else impurity,
@@ -82,21 +80,18 @@ def random_tree(rng, n_leaves, n_classes=3, rung=None):
 def from_scikit_learn(model):
     """The same tree in level order."""
     old = model.tree_
-    order, depth, parent, level, d = [], [], {0: -1}, [0], 0
+    order, depth, level, d = [], [], [0], 0
     while level:
         order += level
         depth += [d] * len(level)
-        pairs = [(old.children_left[i], old.children_right[i], i) for i in level if old.children_left[i] >= 0]
-        parent |= {child: i for left, right, i in pairs for child in (left, right)}
-        level = [child for left, right, _ in pairs for child in (left, right)]
+        pairs = [(old.children_left[i], old.children_right[i]) for i in level if old.children_left[i] >= 0]
+        level = [child for pair in pairs for child in pair]
         d += 1
-    number = {node: i for i, node in enumerate(order)}
     order_array = np.array(order)
     inner = old.children_left[order_array] >= 0
     return finish(
         old.value[order_array, 0, :] * old.weighted_n_node_samples[order_array, None],
         np.where(inner, 2, 0),
-        parent=np.array([number.get(parent[i], -1) for i in order]),
         depth=np.array(depth),
         feature=np.where(inner, old.feature[order_array], -1),
         threshold=np.where(inner, old.threshold[order_array], 0.0),
@@ -106,5 +101,5 @@ def from_scikit_learn(model):
 
 def size_and_errors(tree):
     """Nodes and training errors of a host tree."""
-    is_leaf = tree.kind == LEAF
+    is_leaf = tree.is_leaf
     return tree.n_nodes, float((tree.counts.sum(axis=1) - tree.counts.max(axis=1))[is_leaf].sum())

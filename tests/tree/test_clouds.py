@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.grow.nodes import tree_on_host
+from arraylearn.grow.trees import tree_on_host
 from tests.tree.test_decision_tree import random_rows
 
 

@@ -6,7 +6,7 @@ from sklearn import datasets
 from sklearn.tree import DecisionTreeClassifier as Reference
 
 import arraylearn as al
-from arraylearn.grow.nodes import tree_on_host
+from arraylearn.grow.trees import tree_on_host
 
 
 def random_rows(n, d, n_classes, *, seed=0, n_values=None):
@@ -30,7 +30,7 @@ def impurity_decrease(tree):
     """Impurity of the root minus that of the leaves, by weight."""
     tree = tree_on_host(tree)
     weight = tree.counts.sum(axis=1) / tree.counts[0].sum()
-    is_leaf = tree.kind == 0
+    is_leaf = tree.is_leaf
     return tree.impurity[0] - (weight * tree.impurity)[is_leaf].sum()
 
 
@@ -100,10 +100,10 @@ def test_limits():
     tree = al.DecisionTreeClassifier(min_samples_leaf=20, min_samples_split=100, max_depth=6).fit(X, y).tree_
     weight = tree.counts.sum(axis=1)
     assert weight.min() >= 20
-    assert weight[tree.kind != 0].min() >= 100
+    assert weight[~tree.is_leaf].min() >= 100
     assert tree.depth.max() <= 6
     few = al.DecisionTreeClassifier(min_gain=0.05).fit(X, y).tree_
-    assert few.gain[few.kind != 0].min() >= 0.05
+    assert few.gain[~few.is_leaf].min() >= 0.05
 
 
 @pytest.mark.parametrize("n_leaves", [2, 7, 30])
@@ -164,7 +164,7 @@ def test_tree_moves(rung):
     tree = al.DecisionTreeClassifier().fit(X, y).tree_
     if rung.name == "torch":
         moved = tree.to("torch")
-        assert type(moved.kind).__module__ == "torch"
+        assert type(moved.feature).__module__ == "torch"
         assert_same_tree(moved, tree)
 
 
@@ -305,7 +305,7 @@ def test_binned_tree_grows_out(rung):
     X = rung.from_host(X, rung.float_dtypes[-1])
     tree = al.DecisionTreeClassifier(splitter="hist", n_bins=250).fit(X, y)
     grown = tree_on_host(tree.tree_)
-    is_leaf = grown.kind == 0
+    is_leaf = grown.is_leaf
     assert np.all(grown.counts[is_leaf].max(axis=1) == grown.counts[is_leaf].sum(axis=1))
     assert np.mean(rung.to_host(tree.predict(X)) == y) == 1.0
 

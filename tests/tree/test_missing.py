@@ -5,7 +5,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn import datasets
-from arraylearn.grow.nodes import tree_on_host
+from arraylearn.grow.trees import tree_on_host
 
 NAN = np.nan
 
@@ -79,7 +79,7 @@ def test_fractional_rows_go_on_down(rung):
     tree = fit(rung, X, y, missing="fractional")
     grown = tree_on_host(tree.tree_)
     assert grown.counts[0].sum() == 5
-    is_leaf = grown.kind == 0
+    is_leaf = grown.is_leaf
     assert grown.counts[is_leaf].sum() == pytest.approx(5)
 
 
@@ -175,7 +175,7 @@ def test_all_policies_on_mixed_tables(missing, splitter):
         missing=missing, nominal="binary", splitter=splitter, max_depth=4, categorical_features=[1]
     ).fit(X, y)
     grown = tree_on_host(tree.tree_)
-    is_leaf = grown.kind == 0
+    is_leaf = grown.is_leaf
     assert grown.counts[is_leaf].sum(axis=0) == pytest.approx(
         np.array([(y == "minus").sum(), (y == "plus").sum()])
     )

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier as Peer
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import LEAF, tree_at, tree_on_host
+from arraylearn.grow.trees import tree_at, tree_on_host
 from arraylearn.tree import pruning
 from arraylearn.tree.pruning.confidence import c45_limit, confidence_cuts, normal_limit
 from arraylearn.tree.pruning.cost_complexity import choose_alpha
@@ -34,7 +34,7 @@ from tests.tree.small_trees import (
 
 def subtree_cost(tree, i, leaf_cost, split_cost, slack, cuts):
     """The definition of `choose_cuts`, by recursion."""
-    if tree.kind[i] == LEAF:
+    if tree.first_child[i] < 0:
         return leaf_cost[i]
     children = range(tree.first_child[i], tree.first_child[i] + tree.n_branches[i])
     below = split_cost[i] + sum(subtree_cost(tree, j, leaf_cost, split_cost, slack, cuts) for j in children)
@@ -128,7 +128,7 @@ def test_reduced_error_by_hand(rung):
     held_out = np.array([[3.0, 5], [1, 1], [2, 4], [1, 0], [0, 1], [0, 4], [2, 0]])
     pruned = tree_on_host(pruning.prune_reduced_error(tree, held_out))
     assert pruned.n_nodes == 5
-    assert (pruned.kind != LEAF).tolist() == [True, False, True, False, False]
+    assert (~pruned.is_leaf).tolist() == [True, False, True, False, False]
     assert pruned.counts[1].tolist() == [12, 4]
     nothing = pruning.prune_reduced_error(tree, np.zeros((7, 2)))
     assert nothing.n_nodes == 1
@@ -165,10 +165,10 @@ def test_description_length_has_no_better_subtree(rung):
     tree = random_tree(np.random.default_rng(3), 7)
     leaf = leaf_bits(np, tree.counts)
     split = np.asarray(split_bits(HOST, tree, (0, 0)))
-    inner = np.flatnonzero(tree.kind != LEAF)
+    inner = np.flatnonzero(~tree.is_leaf)
 
     def length(i, cut):
-        if tree.kind[i] == LEAF or i in cut:
+        if tree.first_child[i] < 0 or i in cut:
             return leaf[i]
         children = range(tree.first_child[i], tree.first_child[i] + tree.n_branches[i])
         return split[i] + sum(length(j, cut) for j in children)
@@ -176,8 +176,8 @@ def test_description_length_has_no_better_subtree(rung):
     best = min(length(0, set(inner[list(chosen)])) for chosen in product([False, True], repeat=len(inner)))
     on = tree_at(tree, place_of(rung))
     pruned = tree_on_host(pruning.prune_mdl(on, n_values=(0, 0)))
-    leaf_sum = leaf_bits(np, pruned.counts)[pruned.kind == LEAF].sum()
-    split_sum = np.asarray(split_bits(HOST, pruned, (0, 0)))[pruned.kind != LEAF].sum()
+    leaf_sum = leaf_bits(np, pruned.counts)[pruned.is_leaf].sum()
+    split_sum = np.asarray(split_bits(HOST, pruned, (0, 0)))[~pruned.is_leaf].sum()
     assert leaf_sum + split_sum == pytest.approx(best, rel=1e-5)
 
 
@@ -186,7 +186,7 @@ def test_chi2_statistics_are_scipys(rung, no_sync):
     on = tree_at(tree, place_of(rung))
     with no_sync():
         statistic, freedom = chi2_statistics(rung.load(), on)
-    for i in np.flatnonzero(tree.kind != LEAF):
+    for i in np.flatnonzero(~tree.is_leaf):
         table = tree.counts[tree.first_child[i] : tree.first_child[i] + tree.n_branches[i]]
         table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
         expected = stats.chi2_contingency(table, correction=False) if min(table.shape) > 1 else None
@@ -238,7 +238,7 @@ def test_path_of_our_own_tree(name):
 
 def one_link_after_the_other(tree, risk):
     """Breiman's algorithm: prune the weakest link, start again."""
-    inner = {int(i) for i in np.flatnonzero(tree.kind != LEAF)}
+    inner = {int(i) for i in np.flatnonzero(~tree.is_leaf)}
     alphas, found = [], {}
 
     def leaves(i):
@@ -394,5 +394,11 @@ def test_bad_arguments():
 def test_pruning_before_fit():
     with pytest.raises(NotFittedError):
         pruning.count_held_out(al.DecisionTreeClassifier(), [[1.0]], [0])
-    with pytest.raises(TypeError, match=r"`tree` must be a Tree.*fitted"):
+    with pytest.raises(TypeError, match=r"`tree` must be the tree of a fitted .*got DecisionTreeClassifier"):
         pruning.prune_pessimistic(al.DecisionTreeClassifier())
+
+
+def test_trees_of_a_forest_cannot_be_pruned():
+    forest = al.RandomForestClassifier(n_estimators=1, random_state=0).fit([[1.0], [2.0]], [0, 1])
+    with pytest.raises(TypeError, match="got trees that keep no class weights"):
+        pruning.prune_pessimistic(forest.model_.groves[0].trees)

@@ -9,7 +9,7 @@ import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import to_host
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import LEAF, tree_on_host
+from arraylearn.grow.trees import tree_on_host
 from arraylearn.tree import pruning
 from tests.reference_data import ACCURACIES, ON_IRIS, accuracy_on_iris, load_reference
 from tests.tree.small_trees import size_and_errors
@@ -45,7 +45,7 @@ def test_iris(rung, settings, expected):
 def test_smallest_iris_tree(rung):
     """Petal length or width sets one class apart, petal width at 1.75 the other two."""
     tree = tree_on_host(grow_iris(rung, pruning="pessimistic", penalty=2).tree_)
-    inner = np.flatnonzero(tree.kind != LEAF)
+    inner = np.flatnonzero(~tree.is_leaf)
     splits = [(int(tree.feature[i]), round(float(tree.threshold[i]), 3)) for i in inner]
     assert splits in ([(2, 2.45), (3, 1.75)], [(3, 0.8), (3, 1.75)])
 
@@ -63,7 +63,7 @@ def test_soccer(rung):
     assert grown.score(*held_out) == pytest.approx(0.4)
     counts = pruning.count_held_out(grown, *held_out)
     pruned = tree_on_host(pruning.prune_reduced_error(grown.tree_, counts))
-    inner = [data.feature_names[j] for j in pruned.feature[pruned.kind != LEAF]]
+    inner = [data.feature_names[j] for j in pruned.feature[~pruned.is_leaf]]
     assert "wind" not in inner  # rain says yes now
     grown.model_ = pruned
     assert grown.score(*held_out) >= 0.6

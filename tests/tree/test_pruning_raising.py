@@ -9,7 +9,7 @@ from sklearn import datasets as tables
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST, to_host
-from arraylearn.grow.nodes import LEAF, NOMINAL, tree_on_host
+from arraylearn.grow.trees import tree_on_host
 from arraylearn.table import encode_labels, read_table
 from arraylearn.tree import pruning
 from arraylearn.tree.pruning.confidence import limited_errors
@@ -25,9 +25,9 @@ class Node:
 
     def __init__(self, tree, i, X):
         self.X, self.rows = X, {}
-        self.is_leaf = tree.kind[i] == LEAF
+        self.is_leaf = tree.first_child[i] < 0
         self.feature, self.threshold = tree.feature[i], tree.threshold[i]
-        self.is_nominal = tree.kind[i] == NOMINAL
+        self.is_nominal = tree.map_start[i] >= 0
         first = tree.first_child[i]
         self.children = [Node(tree, first + b, X) for b in range(tree.n_branches[i])]
 
@@ -111,7 +111,7 @@ def expected_errors(rows, y, tail=0.25):
 
 
 def describe(tree, i=0):
-    if tree.kind[i] == LEAF:
+    if tree.first_child[i] < 0:
         return round(float(tree.counts[i].sum()), 3)
     children = range(tree.first_child[i], tree.first_child[i] + tree.n_branches[i])
     return (int(tree.feature[i]), round(float(tree.threshold[i]), 4), *(describe(tree, j) for j in children))
@@ -147,14 +147,14 @@ def test_raising_is_that_of_the_recursion(rung, seed, with_missing):
     if "float64" in rung.float_dtypes:  # parts of rows add up differently in float32
         assert describe(tree_on_host(found)) == expected.describe()
     last = steps[-1].size
-    assert (last.n_nodes, last.n_leaves) == (found.n_nodes, int((tree_on_host(found).kind == LEAF).sum()))
+    assert (last.n_nodes, last.n_leaves) == (found.n_nodes, int(tree_on_host(found).is_leaf.sum()))
     check_structure(tree_on_host(found))
 
 
 def check_structure(tree):
     """Level order, children side by side, class counts that add up."""
     assert (np.diff(tree.depth) >= 0).all()
-    inner = np.flatnonzero(tree.kind != LEAF)
+    inner = np.flatnonzero(~tree.is_leaf)
     for i in inner:
         children = np.arange(tree.first_child[i], tree.first_child[i] + tree.n_branches[i])
         assert (tree.parent[children] == i).all()

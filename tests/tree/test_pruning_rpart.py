@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.grow.nodes import LEAF, tree_on_host
+from arraylearn.grow.trees import tree_on_host
 from arraylearn.tree.pruning import cost_complexity_path
 from tests.tree.small_trees import size_and_errors
 
@@ -46,7 +46,7 @@ def settings(**more):
 
 
 def describe(tree, i=0):
-    if tree.kind[i] == LEAF:
+    if tree.first_child[i] < 0:
         return tuple(tree.counts[i].astype(int).tolist())
     name = COLUMNS[tree.feature[i]]
     return (f"{name} < {tree.threshold[i]:g}", *(describe(tree, tree.first_child[i] + b) for b in (0, 1)))

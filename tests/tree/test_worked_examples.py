@@ -7,10 +7,10 @@ import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import Place
 from arraylearn.grow.branches.nominal import scan_nominal
-from arraylearn.grow.nodes import LEAF, tree_on_host
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
 from arraylearn.grow.sorted_lists.list_finder import presort, scan_counts
 from arraylearn.grow.split import SplitRule
+from arraylearn.grow.trees import tree_on_host
 from arraylearn.table import encode_labels, learn_schema, read_table
 
 
@@ -60,7 +60,7 @@ def splits(data, estimator):
     tree = tree_on_host(estimator.tree_)
 
     def describe(i):
-        if tree.kind[i] == LEAF:
+        if tree.first_child[i] < 0:
             return str(estimator.classes_[tree.probability[i].argmax()])
         children = [describe(tree.first_child[i] + b) for b in range(tree.n_branches[i])]
         return (data.feature_names[tree.feature[i]], *children)

@@ -8,9 +8,10 @@ import pytest
 import arraylearn as al
 from arraylearn.backend import dispatch
 from arraylearn.backend.dispatch import is_numba_installed, tuned, use_compiled
-from arraylearn.backend.namespace import HOST
+from arraylearn.backend.namespace import HOST, Place
+from arraylearn.grow.trees import LEAF, Trees, tree_at
 from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
-from arraylearn.walk.packed import BinaryNodes, pack_trees
+from arraylearn.walk.packed import pack_trees
 from tests.backends.assertions import assert_close
 
 N_BINS = 6
@@ -23,8 +24,8 @@ def random_nodes(rng, n_trees, depth, d, cuts, stops=0.15):
     for _ in range(n_trees):
         root.append(len(feature))
         level = [len(feature)]
-        feature.append(0)
-        child.append(level[0])
+        feature.append(LEAF)
+        child.append(LEAF)
         for at in range(depth):
             above, level = level, []
             for i, node in enumerate(above):
@@ -32,20 +33,20 @@ def random_nodes(rng, n_trees, depth, d, cuts, stops=0.15):
                     continue
                 child[node], feature[node] = len(feature), int(rng.integers(d))
                 level += [len(feature), len(feature) + 1]
-                child += level[-2:]
-                feature += [0, 0]
-    return BinaryNodes(np.array(feature), cuts(len(feature)), np.array(child), np.array(root), depth)
+                child += [LEAF, LEAF]
+                feature += [LEAF, LEAF]
+    return Trees(np.array(root), np.array(feature), cuts(len(feature)), np.array(child), height=depth)
 
 
 def binned_nodes(rng, n_trees, depth, d=4, kind="subsets"):
     """Trees over bins, `kind` "plain", "missing" (both directions) or "subsets" (and these)."""
     nodes = random_nodes(rng, n_trees, depth, d, lambda m: rng.integers(0, N_BINS - 1, m))
-    m = nodes.feature.shape[0]
+    m = nodes.n_nodes
     if kind != "plain":
-        nodes = nodes._replace(missing_right=rng.random(m) < 0.5)
+        nodes = nodes._replace(default_branch=rng.integers(0, 2, m, dtype=np.int8))
     if kind == "subsets":
-        subset = np.where(rng.random(m) < 0.3, rng.integers(0, 3, m), -1)
-        nodes = nodes._replace(subset=subset, goes_right=rng.random((3, N_BINS)) < 0.5)
+        start = np.where(rng.random(m) < 0.3, N_BINS * rng.integers(0, 3, m), -1)
+        nodes = nodes._replace(map_start=start, category_branch=rng.integers(0, 2, 3 * N_BINS, dtype=np.int8))
     return nodes
 
 
@@ -53,27 +54,25 @@ def walk_by_hand(nodes, rows):
     """The leaves (t, n) of rows: values (n, d), or bins (d, n)."""
     over_values = rows.dtype.kind == "f"
     n = rows.shape[0 if over_values else 1]
-    found = np.empty((nodes.root.shape[0], n), dtype=np.int64)
-    for t, root in enumerate(nodes.root):
+    found = np.empty((nodes.n_trees, n), dtype=np.int64)
+    for t, root in enumerate(nodes.roots):
         for i in range(n):
             node = root
-            while nodes.child[node] != node:
+            while nodes.first_child[node] != LEAF:
                 value = rows[i, nodes.feature[node]] if over_values else rows[nodes.feature[node], i]
-                is_right = value > nodes.cut[node]
+                is_right = value > nodes.threshold[node]
                 is_missing = np.isnan(value) if over_values else value == N_BINS - 1
-                if is_missing and nodes.missing_right is not None:
-                    is_right = nodes.missing_right[node]
-                if nodes.subset is not None and nodes.subset[node] >= 0:
-                    is_right = nodes.goes_right[nodes.subset[node], value]
-                node = nodes.child[node] + int(is_right)
+                if is_missing and nodes.default_branch is not None:
+                    is_right = nodes.default_branch[node]
+                if nodes.map_start is not None and nodes.map_start[node] >= 0:
+                    is_right = nodes.category_branch[nodes.map_start[node] + value]
+                node = nodes.first_child[node] + int(is_right)
             found[t, i] = node
     return found
 
 
 def on(rung, nodes):
-    return BinaryNodes(
-        *(part if part is None or isinstance(part, int) else rung.from_host(part) for part in nodes)
-    )
+    return tree_at(nodes, Place(rung.load(), rung.device))
 
 
 @pytest.mark.parametrize("kind", ["plain", "missing", "subsets"])
@@ -85,7 +84,7 @@ def test_rows_of_bins(rung, xp, kind, depth, n_outputs, n, width):
     rng = np.random.default_rng(depth)
     nodes = binned_nodes(rng, 3 * n_outputs, depth, kind=kind)
     bins = rng.integers(0, N_BINS, (4, n)).astype(np.uint8 if n % 2 else np.int16)
-    table = rng.integers(-99, 99, (nodes.feature.shape[0], width)).astype(np.int32)
+    table = rng.integers(-99, 99, (nodes.n_nodes, width)).astype(np.int32)
     expected = walk_by_hand(nodes, bins)
     with rung.forbid_syncs():
         packed = pack_trees(xp, on(rung, nodes), 4, N_BINS)
@@ -105,19 +104,18 @@ def test_rows_of_values(rung, xp, float_dtype_name, n, with_missing, n_trees):
     rng = np.random.default_rng(n)
     nodes = random_nodes(rng, n_trees, 10, 5, lambda m: rng.standard_normal(m).astype(float_dtype_name), 0.4)
     x = rng.standard_normal((n, 5)).astype(float_dtype_name)
-    x[::7, 2] = nodes.cut[0]  # values at a cut
+    x[::7, 2] = nodes.threshold[0]  # values at a cut
     if with_missing:
         x[rng.random((n, 5)) < 0.2] = np.nan
-        nodes = nodes._replace(missing_right=rng.random(nodes.feature.shape[0]) < 0.5)
+        nodes = nodes._replace(default_branch=rng.integers(0, 2, nodes.n_nodes))
     with rung.forbid_syncs():
         found = find_leaves(xp, rung.from_host(x), pack_trees(xp, on(rung, nodes), 5))
     assert_close(found, walk_by_hand(nodes, x))
 
 
 def test_rows_without_features_stay_at_the_root(rung, xp):
-    root = BinaryNodes(
-        np.zeros(1, np.int64), np.zeros(1, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64), 0
-    )
+    nothing = np.full(1, LEAF)
+    root = Trees(np.zeros(1, np.int64), nothing, np.zeros(1, np.float32), nothing, height=0)
     found = find_leaves(xp, rung.from_host(np.zeros((3, 0), "float32")), pack_trees(xp, on(rung, root), 0))
     assert_close(found, np.zeros((1, 3), dtype=np.int64))
 
@@ -129,16 +127,16 @@ def test_cuts_between_short_numbers(rung, xp):
     high = np.nextafter(low, np.float32(2))
     cut = np.array([(float(low) + 3 * float(high)) / 4, 0.0, 0.0])
     x = np.array([[low], [high], [np.float32("nan")]], dtype=np.float32)
-    nodes = BinaryNodes(np.zeros(3, np.int64), cut, np.array([1, 1, 2]), np.zeros(1, np.int64), 1)
+    nodes = Trees(np.zeros(1, np.int64), np.array([0, -1, -1]), cut, np.array([1, -1, -1]), height=1)
     assert find_leaves(xp, x, pack_trees(xp, nodes, 1)).tolist() == [[1, 2, 1]]
-    nodes = nodes._replace(missing_right=np.array([True, False, False]))
+    nodes = nodes._replace(default_branch=np.array([1, 0, 0]))
     assert find_leaves(xp, x, pack_trees(xp, nodes, 1)).tolist() == [[1, 2, 2]]
 
 
 @pytest.mark.parametrize("mode", ["never", pytest.param("always", marks=pytest.mark.rungs("compiled"))])
 def test_sums_of_many_trees_are_exact(rung, mode):
-    root = np.zeros(5000, dtype=np.int64)
-    nodes = BinaryNodes(root[:1], root[:1], root[:1], root, 0)
+    nothing = np.full(1, LEAF)
+    nodes = Trees(np.zeros(5000, dtype=np.int64), nothing, nothing, nothing, height=0)
     table = np.array([[1 << 20, 3, 1 << 20]], dtype=np.int32)
     with use_compiled(mode):
         found = sum_leaves(HOST.xp, np.zeros((2, 4), dtype=np.int16), pack_trees(HOST.xp, nodes, 2, 9), table)
@@ -146,7 +144,8 @@ def test_sums_of_many_trees_are_exact(rung, mode):
 
 
 def test_a_node_must_fit_its_integer():
-    nodes = BinaryNodes(*(np.zeros(1, dtype=np.int64) for _ in range(4)), 0)
+    nothing = np.full(1, LEAF)
+    nodes = Trees(np.zeros(1, dtype=np.int64), nothing, nothing, nothing, height=0)
     with pytest.raises(ValueError, match="63 bits"):
         pack_trees(HOST.xp, nodes, 1 << 50, 1 << 12)
 
@@ -155,7 +154,7 @@ def test_chunks_of_the_array_program():
     rng = np.random.default_rng(0)
     nodes = binned_nodes(rng, 3, 5)
     bins = rng.integers(0, N_BINS, (4, 300)).astype(np.uint8)
-    packed, table = pack_trees(HOST.xp, nodes, 4, N_BINS), np.arange(nodes.feature.shape[0], dtype=np.int32)
+    packed, table = pack_trees(HOST.xp, nodes, 4, N_BINS), np.arange(nodes.n_nodes, dtype=np.int32)
     expected = walk_by_hand(nodes, bins)
     al.set_memory_budget("8KB")
     try:
@@ -208,7 +207,7 @@ def check_bodies(rng, bins, depth):
     for kind in ("plain", "missing", "subsets"):
         nodes = binned_nodes(rng, 14, depth, kind=kind)
         packed = pack_trees(HOST.xp, nodes, 4, N_BINS)
-        table = rng.integers(-99, 99, (nodes.feature.shape[0], 1)).astype(np.int32)
+        table = rng.integers(-99, 99, (nodes.n_nodes, 1)).astype(np.int32)
         for columns in (bins, np.minimum(bins, N_BINS - 2)):  # with missing values, and without
             for n_outputs in (1, 2):
                 found = sum_leaves(HOST.xp, columns, packed, table, n_outputs)

@@ -119,7 +119,7 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     held = codes[bags.rows], bags.weights, bags.rows
     entries = Entries(*(from_host(part, place, xp.int64) for part in held))
     trees = grow(finder, lists, entries, packed.sums, bags.sizes).finish_trees()
-    return with_gains(trees._replace(missing_right=None))
+    return with_gains(trees._replace(default_branch=None))
 
 
 def pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> PackedRows:

@@ -138,7 +138,7 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
         second = sums & _WIDE_MASK
         sums = np.concatenate(((sums >> _WIDE) - second, second), axis=1)[:, -plan.n_classes :]
     roots = np.nonzero(depth == 0)[0]
-    return with_gains(Trees(roots, feature, cut, None, child, depth, None, sums))
+    return with_gains(Trees(roots, feature, cut, child, depth, sums=sums))
 
 
 def _make_scratch(m: int, n_bins: int, n_words: int) -> _Scratch:

@@ -177,7 +177,7 @@ def grow_class_tree(
     loads, sums = _pack_classes(rows, level, is_pair)
     buffers = make_buffers(bins, n, sums.shape[0], plan)
     trees: Trees = grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
-    trees = trees._replace(missing_right=None)  # no value is missing: later ones follow the heavier child
+    trees = trees._replace(default_branch=None)  # no value is missing: later ones follow the heavier child
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
@@ -255,18 +255,18 @@ def _as_trees(nodes: NodeSlots, plan: GrowthPlan, n_slots: int) -> Trees:
     where, first_child, depth = in_level_order(nodes.ints[records.CHILD], n_slots)
     ints = nodes.ints.take(where, axis=1)
     return Trees(
-        np.zeros(1, dtype=np.int64),
-        ints[records.FEATURE],
-        ints[records.LOW],
-        ints[records.HIGH],
-        first_child,
-        depth,
-        nodes.gain[where],
-        nodes.sums.take(where, axis=0),
-        ints[records.MISSING_RIGHT] > 0,
-        ints[records.START : records.SIZE + 1],
-        nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
-        nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
+        roots=np.zeros(1, dtype=np.int64),
+        feature=ints[records.FEATURE],
+        threshold=ints[records.LOW],
+        high=ints[records.HIGH],
+        first_child=first_child,
+        depth=depth,
+        gain=nodes.gain[where],
+        sums=nodes.sums.take(where, axis=0),
+        default_branch=ints[records.MISSING_RIGHT] > 0,
+        rows=ints[records.START : records.SIZE + 1],
+        bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
+        sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
     )
 
 

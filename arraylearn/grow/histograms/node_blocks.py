@@ -25,8 +25,8 @@ class BlockSplits(NamedTuple):
 
 def divide_as(columns: Columns, nodes: Trees, parents: Any) -> BlockSplits:
     """Describe how the rows of inner nodes are divided."""
-    feature, low, sets = nodes.feature[parents], nodes.low[parents], None
-    missing_right = nodes.missing_right[parents]
+    feature, low, sets = nodes.feature[parents], nodes.threshold[parents], None
+    missing_right = nodes.default_branch[parents]
     if parents.shape[0] and (columns.missing or nodes.sets is not None):
         goes_right = np.arange(columns.n_bins) > low[:, None]
         goes_right[:, -1] = missing_right

@@ -511,11 +511,14 @@ def _share(jobs: Host, d: int) -> list[Host]:
 def _as_trees(slots: _Slots, k: int, has_missing: bool) -> Trees:
     where, first, depth = in_level_order(slots.ints[_CHILD], slots.gain.shape[0], k)
     feature, low, high, _, right = slots.ints.take(where, axis=1)
-    fields = feature, low, high, first, depth
     return Trees(
-        np.arange(k),
-        *fields,
-        slots.gain.take(where),
-        slots.sums.take(where, axis=0),
-        right > 0 if has_missing else None,
+        roots=np.arange(k),
+        feature=feature,
+        threshold=low,
+        high=high,
+        first_child=first,
+        depth=depth,
+        gain=slots.gain.take(where),
+        sums=slots.sums.take(where, axis=0),
+        default_branch=right > 0 if has_missing else None,
     )

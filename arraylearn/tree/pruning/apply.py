@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn.backend.namespace import HOST
 from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import Tree, tree_on_host
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.pruning.confidence import (
     LIMITS,
@@ -69,7 +69,7 @@ class Pruning(NamedTuple):
 class Pruned(NamedTuple):
     """A pruned tree, and what was done to it."""
 
-    tree: Tree
+    tree: Trees
     report: PruningReport
     choice: AlphaChoice | None = None  # where cross-validation chose `alpha`
 
@@ -98,7 +98,7 @@ def check_pruning(pruning: Pruning, validation: Any = None) -> None:
 def grow_and_prune(
     pruning: Pruning,
     sample: Sample,
-    grow: Callable[[Any], Tree],
+    grow: Callable[[Any], Trees],
     *,
     generator: Any = None,
     held_out: Sample | None = None,
@@ -123,7 +123,7 @@ def grow_and_prune(
         held = _draw_share(sample.codes, generator, pruning.validation_fraction)
         sample, held_out = _only(sample, ~held), _only(sample, held)
 
-    def grow_significant(weights: Any) -> Tree:
+    def grow_significant(weights: Any) -> Trees:
         tree = grow(weights)
         return tree if pruning.significance is None else prune_chi2(tree, significance=pruning.significance)
 
@@ -151,7 +151,7 @@ def grow_and_prune(
 
 
 def _choose_cuts(
-    pruning: Pruning, tree: Tree, sample: Sample, held_out: Sample | None, choice: AlphaChoice | None
+    pruning: Pruning, tree: Trees, sample: Sample, held_out: Sample | None, choice: AlphaChoice | None
 ) -> Any:
     """Choose the nodes that become leaves: bool (t,) on the host, None for none."""
     if pruning.method == "pessimistic":
@@ -205,7 +205,7 @@ def _only(sample: Sample, stays: Any) -> Sample:
 
 
 def _cross_validate(
-    pruning: Pruning, sample: Sample, grow: Callable[[Any], Tree], tree: Tree, generator: Any
+    pruning: Pruning, sample: Sample, grow: Callable[[Any], Trees], tree: Trees, generator: Any
 ) -> AlphaChoice | None:
     """Grow a tree without each fold, and choose the price of a leaf that does best on the folds."""
     n_folds = min(pruning.alpha_folds, sample.codes.shape[0])

@@ -10,7 +10,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_choice, check_number
 from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.nodes import Tree, check_tree
+from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = [
@@ -118,7 +118,7 @@ def check_confidence(confidence: float, limit: Limit) -> None:
         check_number("confidence", confidence, 0, 1, closed="neither")
 
 
-def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c45") -> Tree:
+def prune_confidence(tree: Trees, *, confidence: float = 0.25, limit: Limit = "c45") -> Trees:
     r"""Cut a subtree where a leaf is expected to make no more errors.
 
     The errors of a leaf are a sample of a binomial distribution; what is expected is the upper limit U of its
@@ -126,7 +126,7 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     confidence : float
         For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: less of it prunes
@@ -137,7 +137,7 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`.
 
     References
@@ -155,9 +155,9 @@ def prune_confidence(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c4
     return cut_at(tree, confidence_cuts(tree, confidence=confidence, limit=limit))
 
 
-def confidence_cuts(tree: Tree, *, confidence: float = 0.25, limit: Limit = "c45") -> Any:
+def confidence_cuts(tree: Trees, *, confidence: float = 0.25, limit: Limit = "c45") -> Any:
     """Choose the nodes (t,) that `prune_confidence` turns into leaves, on the host."""
     check_confidence(confidence, limit)
-    xp = locate(check_tree(tree).kind).xp
+    xp = locate(check_tree(tree).feature).xp
     cost = limited_errors(xp, tree.counts, confidence=confidence, limit=limit)
     return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[limit]))

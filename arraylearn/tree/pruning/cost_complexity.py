@@ -12,7 +12,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
 from arraylearn.checks import check_choice, check_number
 from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.nodes import LEAF, Tree, check_tree, tree_on_host
+from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import least_above, read_bounds
 from arraylearn.tree.pruning.reduced_error import held_out_errors
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links
@@ -55,7 +55,7 @@ class AlphaChoice(NamedTuple):
         return float(self.path.ccp_alphas[self.chosen])
 
 
-def node_risk(place: Place, tree: Tree, risk: Risk) -> Array:
+def node_risk(place: Place, tree: Trees, risk: Risk) -> Array:
     """Risk (t,) of each node as a leaf, as a share of all rows: impurity or errors."""
     check_choice("risk", risk, ("impurity", "error"))
     xp, dtype = place.xp, accumulator_dtype(place)
@@ -67,12 +67,12 @@ def node_risk(place: Place, tree: Tree, risk: Risk) -> Array:
     return xp.astype(tree.impurity, dtype) * weight / total
 
 
-def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexityPath:
+def cost_complexity_path(tree: Trees, *, risk: Risk = "impurity") -> CostComplexityPath:
     r"""Find all trees that are the smallest of least :math:`R(T) + \alpha |T|` for some price of a leaf.
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree.
     risk : {"impurity", "error"}
         R: the impurity of the leaves by their weight, or the rate of errors on the training rows.
@@ -96,16 +96,16 @@ def cost_complexity_path(tree: Tree, *, risk: Risk = "impurity") -> CostComplexi
     >>> path.ccp_alphas.tolist(), path.n_leaves.tolist()
     ([0.0, 0.16], [3, 1])
     """
-    place = locate(check_tree(tree).kind)
+    place = locate(check_tree(tree).feature)
     cost = node_risk(place, tree, risk)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, cost)
     return path_of_links(place, tree, links, cost)
 
 
-def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostComplexityPath:
+def path_of_links(place: Place, tree: Trees, links: Links, cost: Array) -> CostComplexityPath:
     """Sum the links up, weakest first, those of one price together; one sync."""
     xp = place.xp
-    is_leaf = xp.where(tree.kind == LEAF, xp.ones_like(cost), xp.zeros_like(cost))
+    is_leaf = xp.where(tree.is_leaf, xp.ones_like(cost), xp.zeros_like(cost))
     alpha, *steps, risk, leaf = read_together(place, *links, cost, is_leaf)
     cut = np.nonzero(alpha < np.inf)[0]
     order = cut[np.argsort(alpha[cut], stable=True)]
@@ -127,12 +127,12 @@ def path_of_links(place: Place, tree: Tree, links: Links, cost: Array) -> CostCo
     return CostComplexityPath(alphas, risks, np.astype(n_leaves, np.int64), np.astype(n_nodes, np.int64))
 
 
-def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Tree:
+def prune_cost_complexity(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> Trees:
     r"""Return the smallest subtree of least :math:`R(T) + \alpha |T|`.
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     alpha : float
         Price of a leaf, at least 0.
@@ -141,7 +141,7 @@ def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") 
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`.
 
     Examples
@@ -155,10 +155,10 @@ def prune_cost_complexity(tree: Tree, *, alpha: float, risk: Risk = "impurity") 
     return cut_at(tree, cost_complexity_cuts(tree, alpha=alpha, risk=risk))
 
 
-def cost_complexity_cuts(tree: Tree, *, alpha: float, risk: Risk = "impurity") -> Any:
+def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> Any:
     """Choose the nodes (t,) that `prune_cost_complexity` turns into leaves, on the host."""
     check_number("alpha", alpha, 0)
-    place = locate(check_tree(tree).kind)
+    place = locate(check_tree(tree).feature)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
     (prices,) = read_together(place, links.alpha)
     rounding = 64 * float(np.finfo(prices.dtype).eps)
@@ -168,7 +168,7 @@ def cost_complexity_cuts(tree: Tree, *, alpha: float, risk: Risk = "impurity") -
 # ---- the price chosen by cross-validation
 
 
-def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
+def fold_errors(tree: Trees, held_out: Any, prices: Any, risk: Risk) -> Any:
     """Weight (k,) of the held-out rows that a tree gets wrong, pruned at each of the ascending prices (k,).
 
     A node is a leaf of the pruned tree from its own price on, up to the least price of the nodes above it; so
@@ -179,12 +179,12 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
     held_out : array (t, c)
         Held-out rows by node and class, from `node_counts`.
     """
-    place, bounds = locate(tree.kind), read_bounds(tree)
+    place, bounds = locate(tree.feature), read_bounds(tree)
     links = weakest_links(place, tree, len(bounds) - 1, node_risk(place, tree, risk))
     old = tree_on_host(tree)
     own = np.astype(to_host(links.alpha), np.float64)
     above = least_above(HOST.xp, old.parent, bounds, own, np.inf)
-    begin = np.where(old.kind == LEAF, -np.inf, own)
+    begin = np.where(old.is_leaf, -np.inf, own)
     errors = held_out_errors(HOST.xp, old.probability, np.astype(to_host(held_out), np.float64))
     errors = np.where(begin < above, errors, 0.0)
     first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
@@ -194,7 +194,7 @@ def fold_errors(tree: Tree, held_out: Any, prices: Any, risk: Risk) -> Any:
 
 
 def choose_alpha(
-    path: CostComplexityPath, folds: Sequence[tuple[Tree, Any]], *, risk: Risk, standard_errors: float = 1.0
+    path: CostComplexityPath, folds: Sequence[tuple[Trees, Any]], *, risk: Risk, standard_errors: float = 1.0
 ) -> AlphaChoice:
     r"""Choose the price of a leaf as rpart does.
 
@@ -206,7 +206,7 @@ def choose_alpha(
     ----------
     path : CostComplexityPath
         Of the tree grown from all rows.
-    folds : sequence of (Tree, array (t, c))
+    folds : sequence of (Trees, array (t, c))
         Trees grown without the rows of a fold, and those rows by node and class.
 
     References

@@ -17,7 +17,7 @@ from arraylearn.backend.namespace import (
     read_flags,
     to_host,
 )
-from arraylearn.grow.nodes import Tree, tree_at, tree_on_host
+from arraylearn.grow.trees import Trees, tree_at, tree_on_host
 from arraylearn.table import Schema, Table
 from arraylearn.tree.predict import leaves_of, make_walker, shares_of
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     weights: Any | None  # (n,) on the host; None: 1 each
 
 
-def node_counts(tree: Tree, sample: Sample) -> Array:
+def node_counts(tree: Trees, sample: Sample) -> Array:
     """Weight (t, c) of the rows of each class that pass each node."""
     place, table, codes = sample.place, sample.table, sample.codes
     xp, c = place.xp, tree.n_classes

@@ -9,12 +9,12 @@ from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.checks import check_number
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import LEAF, Tree, check_tree
+from arraylearn.grow.trees import Trees, check_tree
 
 __all__ = ["chi2_statistics", "prune_chi2"]
 
 
-def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
+def chi2_statistics(xp: Namespace, tree: Trees) -> tuple[Array, Array]:
     """Chi-square statistic and degrees of freedom (t,) of the splits; 0 for leaves.
 
     Branches without rows, and classes that the node does not have, are left out.
@@ -29,13 +29,13 @@ def chi2_statistics(xp: Namespace, tree: Tree) -> tuple[Array, Array]:
     summed = segment_sum(xp, xp.stack((xp.sum(cells, axis=1), branches), axis=1), parent, t)
     total = xp.astype(xp.sum(tree.counts, axis=1), summed.dtype)
     n_classes = xp.sum(xp.astype(tree.counts > 0, summed.dtype), axis=1)
-    is_inner = tree.kind != LEAF
+    is_inner = ~tree.is_leaf
     statistic = xp.where(is_inner, total * (summed[:, 0] - 1), 0.0)
     freedom = xp.where(is_inner, (summed[:, 1] - 1) * (n_classes - 1), 0.0)
     return statistic, freedom
 
 
-def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
+def _critical_values(place: Place, tree: Trees, significance: float) -> Array:
     """Critical values of statistics of 0, 1, 2, ... degrees of freedom; 0 for none."""
     from scipy.special import chdtri
 
@@ -45,7 +45,7 @@ def _critical_values(place: Place, tree: Tree, significance: float) -> Array:
     return from_host(values, place, accumulator_dtype(place))
 
 
-def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
+def prune_chi2(tree: Trees, *, significance: float = 0.05) -> Trees:
     r"""Cut the splits whose branches are not significantly associated with the classes.
 
     .. math:: \chi^2 = \sum_{b, c} \frac{(n_{bc} - n_b n_c / n)^2}{n_b n_c / n}
@@ -56,14 +56,14 @@ def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     significance : float
         In (0, 1): a split stays where the probability of such a table by chance is below it.
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`.
 
     References
@@ -79,8 +79,8 @@ def prune_chi2(tree: Tree, *, significance: float = 0.05) -> Tree:
     (3, 1)
     """
     check_number("significance", significance, 0, 1, closed="neither")
-    place = locate(check_tree(tree).kind)
+    place = locate(check_tree(tree).feature)
     xp = place.xp
     statistic, freedom = chi2_statistics(xp, tree)
     critical = xp.take(_critical_values(place, tree, significance), xp.astype(freedom, xp.int64), axis=0)
-    return cut_at(tree, to_host((tree.kind != LEAF) & (xp.astype(statistic, critical.dtype) <= critical)))
+    return cut_at(tree, to_host(~tree.is_leaf & (xp.astype(statistic, critical.dtype) <= critical)))

@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import to_host
-from arraylearn.grow.nodes import LEAF, Tree
+from arraylearn.grow.trees import Trees
 
 __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upward"]
 
@@ -18,7 +18,7 @@ __all__ = ["choose_cuts", "least_above", "read_bounds", "sum_children", "sum_upw
 TIE = 1e-6
 
 
-def read_bounds(tree: Tree) -> tuple[int, ...]:
+def read_bounds(tree: Trees) -> tuple[int, ...]:
     """Find where each level begins, and where the last one ends; one sync."""
     depth = to_host(tree.depth)
     wanted = np.arange(int(depth[-1]) + 2, dtype=depth.dtype)
@@ -32,15 +32,15 @@ def sum_children(xp: Namespace, parent: Array, bounds: Sequence[int], level: int
     return segment_sum(xp, below, above, stop - start)
 
 
-def sum_upward(xp: Namespace, tree: Tree, bounds: Sequence[int], values: Array) -> Array:
+def sum_upward(xp: Namespace, tree: Trees, bounds: Sequence[int], values: Array) -> Array:
     """Sum the values (t, ...) of the leaves below each node; the values of inner nodes are not used."""
-    below, parts = None, []
+    parent, is_leaf_at, below, parts = tree.parent, tree.is_leaf, None, []
     for level in reversed(range(len(bounds) - 1)):
         nodes = slice(bounds[level], bounds[level + 1])
         own = values[nodes, ...]
         if below is not None:
-            summed = sum_children(xp, tree.parent, bounds, level, below)
-            is_leaf = tree.kind[nodes] == LEAF
+            summed = sum_children(xp, parent, bounds, level, below)
+            is_leaf = is_leaf_at[nodes]
             shape = (is_leaf.shape[0],) + (1,) * (own.ndim - 1)
             own = xp.where(xp.reshape(is_leaf, shape), xp.astype(own, summed.dtype), summed)
         parts.append(own)
@@ -51,7 +51,7 @@ def sum_upward(xp: Namespace, tree: Tree, bounds: Sequence[int], values: Array) 
 
 def choose_cuts(
     xp: Namespace,
-    tree: Tree,
+    tree: Trees,
     bounds: Sequence[int],
     leaf_cost: Array,
     split_cost: Array | None = None,
@@ -77,13 +77,13 @@ def choose_cuts(
     bool array (t,)
         Inner nodes that become leaves.
     """
-    below, parts = None, []
+    parent, is_inner_at, below, parts = tree.parent, ~tree.is_leaf, None, []
     for level in reversed(range(len(bounds) - 1)):
         nodes = slice(bounds[level], bounds[level + 1])
         best = leaf_cost[nodes]
-        is_cut = tree.kind[nodes] != LEAF  # no inner node on the deepest level
+        is_cut = is_inner_at[nodes]  # no inner node on the deepest level
         if below is not None:
-            subtree = xp.astype(sum_children(xp, tree.parent, bounds, level, below), best.dtype)
+            subtree = xp.astype(sum_children(xp, parent, bounds, level, below), best.dtype)
             if split_cost is not None:
                 subtree = subtree + split_cost[nodes]
             is_inner = is_cut

@@ -9,7 +9,7 @@ from typing import Any
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.nodes import NOMINAL, NUMERIC, Tree, check_tree
+from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
@@ -23,7 +23,7 @@ def leaf_bits(xp: Namespace, counts: Array) -> Array:
     return 1 + math.log2(n_classes) + which_rows + errors * math.log2(max(n_classes - 1, 1))
 
 
-def split_bits(place: Place, tree: Tree, n_values: Sequence[int]) -> Array:
+def split_bits(place: Place, tree: Trees, n_values: Sequence[int]) -> Array:
     """Bits (t,) to state a split: that it is one, its column, its threshold or its set of categories."""
     xp, dtype = place.xp, accumulator_dtype(place)
     total = xp.astype(xp.sum(tree.counts, axis=-1), dtype)
@@ -32,8 +32,9 @@ def split_bits(place: Place, tree: Tree, n_values: Sequence[int]) -> Array:
     column = xp.where(tree.feature < 0, 0, tree.feature)
     subset = xp.take(widths, xp.astype(column, xp.int64), axis=0)
     # one branch per category needs no set
-    is_subset = (tree.kind == NOMINAL) & (xp.astype(tree.n_branches, dtype) < subset + 1)
-    more = xp.where(tree.kind == NUMERIC, threshold, xp.where(is_subset, subset, 0.0))
+    kind = tree.kind
+    is_subset = (kind == NOMINAL) & (xp.astype(tree.n_branches, dtype) < subset + 1)
+    more = xp.where(kind == NUMERIC, threshold, xp.where(is_subset, subset, 0.0))
     return 1 + math.log2(len(n_values)) + more
 
 
@@ -52,7 +53,7 @@ def _log_gamma(xp: Namespace, x: Array) -> Array:
     return (y - 0.5) * xp.log(y) - y + 0.5 * math.log(2 * math.pi) + series - xp.log(product)
 
 
-def prune_mdl(tree: Tree, *, n_values: Sequence[int]) -> Tree:
+def prune_mdl(tree: Trees, *, n_values: Sequence[int]) -> Trees:
     r"""Cut a subtree where a leaf and its exceptions take no more bits to describe.
 
     A leaf of n rows, e of them outside its class, costs
@@ -66,14 +67,14 @@ def prune_mdl(tree: Tree, *, n_values: Sequence[int]) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     n_values : sequence of d int
         Categories of each column of the table, 0 for a numeric one.
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`: no other pruned subtree has a shorter description.
 
     References
@@ -93,9 +94,9 @@ def prune_mdl(tree: Tree, *, n_values: Sequence[int]) -> Tree:
     return cut_at(tree, mdl_cuts(tree, n_values=n_values))
 
 
-def mdl_cuts(tree: Tree, *, n_values: Sequence[int]) -> Any:
+def mdl_cuts(tree: Trees, *, n_values: Sequence[int]) -> Any:
     """Choose the nodes (t,) that `prune_mdl` turns into leaves, on the host."""
-    place = locate(check_tree(tree).kind)
+    place = locate(check_tree(tree).feature)
     if not n_values or any(n < 0 for n in n_values):
         raise ValueError(f"`n_values` must have a number of at least 0 for each column; got {n_values!r}.")
     xp = place.xp

@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_number
 from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.nodes import Tree, check_tree
+from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["charged_errors", "pessimistic_cuts", "prune_pessimistic"]
@@ -19,21 +19,21 @@ def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
     return count_errors(xp, counts) + penalty
 
 
-def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
+def prune_pessimistic(tree: Trees, *, penalty: float = 0.5) -> Trees:
     r"""Cut a subtree where a leaf has no more errors, with r errors added to each leaf.
 
     .. math:: e(t) + r \le \sum_{u \in \mathrm{leaves}(t)} \bigl(e(u) + r\bigr)
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     penalty : float
         r, at least 0; 0 cuts only what makes no fewer errors on the training rows.
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`. Subtrees are judged from the leaves up, after those below them are pruned.
 
     References
@@ -51,9 +51,9 @@ def prune_pessimistic(tree: Tree, *, penalty: float = 0.5) -> Tree:
     return cut_at(tree, pessimistic_cuts(tree, penalty=penalty))
 
 
-def pessimistic_cuts(tree: Tree, *, penalty: float = 0.5) -> Any:
+def pessimistic_cuts(tree: Trees, *, penalty: float = 0.5) -> Any:
     """Choose the nodes (t,) that `prune_pessimistic` turns into leaves, on the host."""
     check_number("penalty", penalty, 0)
-    xp = locate(check_tree(tree).kind).xp
+    xp = locate(check_tree(tree).feature).xp
     cost = charged_errors(xp, tree.counts, penalty=penalty)
     return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))

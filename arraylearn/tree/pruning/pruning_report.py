@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.grow.cut import count_errors
-from arraylearn.grow.nodes import LEAF, Tree, check_tree, tree_on_host
+from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import read_bounds
 from arraylearn.tree.pruning.tree_shape import TreeShape, children_of, find_levels, shape_of
 
@@ -62,14 +62,14 @@ def _entry(name: str, size: Size) -> str:
     return f"{name:12}{size.n_nodes:8d}{size.n_leaves:8d}{size.errors:10.6g}"
 
 
-def pruning_report(before: Tree, after: Tree) -> PruningReport:
+def pruning_report(before: Trees, after: Trees) -> PruningReport:
     """Compare a tree with what pruning left of it.
 
     Parameters
     ----------
-    before : Tree
+    before : Trees
         The grown tree.
-    after : Tree
+    after : Trees
         The same tree with some nodes turned into leaves.
 
     Returns
@@ -94,15 +94,15 @@ def pruning_report(before: Tree, after: Tree) -> PruningReport:
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, _find_cuts(old, new))))
 
 
-def report_cuts(before: Tree, is_cut: Any, after: Tree) -> PruningReport:
+def report_cuts(before: Trees, is_cut: Any, after: Trees) -> PruningReport:
     """Report what turning the nodes `is_cut` (t,) into leaves did, also below nodes that were cut later."""
     old, new = tree_on_host(before), tree_on_host(after)
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, is_cut)))
 
 
-def size_of(tree: Tree) -> Size:
+def size_of(tree: Trees) -> Size:
     """Count nodes, leaves and training errors of a host tree."""
-    is_leaf = tree.kind == LEAF
+    is_leaf = tree.is_leaf
     n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
     return Size(tree.n_nodes, n_leaves, _round(np.sum(count_errors(HOST.xp, tree.counts)[is_leaf])))
 
@@ -112,7 +112,7 @@ def _round(errors: Any) -> float:
     return round(float(errors), 9)
 
 
-def _find_cuts(old: Tree, new: Tree) -> Any:
+def _find_cuts(old: Trees, new: Trees) -> Any:
     """Find the inner nodes (t,) of the old tree that are leaves of the new one."""
     old_shape, new_shape = shape_of(old), shape_of(new)
     old_node, new_node = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -132,22 +132,20 @@ def _find_cuts(old: Tree, new: Tree) -> Any:
     return is_cut
 
 
-def _steps_of_cuts(tree: Tree, is_cut: Any) -> list[PruningStep]:
+def _steps_of_cuts(tree: Trees, is_cut: Any) -> list[PruningStep]:
     """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
     # rows: nodes, leaves, errors; of each node as a leaf, and of its subtree as pruned so far
     as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), count_errors(HOST.xp, tree.counts)))
-    below = np.where(tree.kind == LEAF, as_leaf, 0.0)
-    size = np.asarray([float(number) for number in size_of(tree)])
+    below = np.where(tree.is_leaf, as_leaf, 0.0)
+    size, parent = np.asarray([float(number) for number in size_of(tree)]), tree.parent
     bounds = read_bounds(tree)
     steps: list[PruningStep] = []
     for depth in reversed(range(len(bounds) - 1)):
         nodes = np.arange(bounds[depth], bounds[depth + 1])
-        inner = nodes[tree.kind[nodes] != LEAF]
+        inner = nodes[~tree.is_leaf[nodes]]
         if depth + 2 < len(bounds):
             children = slice(bounds[depth + 1], bounds[depth + 2])
-            owner = np.broadcast_to(
-                tree.parent[children] - bounds[depth], (3, children.stop - children.start)
-            )
+            owner = np.broadcast_to(parent[children] - bounds[depth], (3, children.stop - children.start))
             below[:, nodes] += histogram(HOST.xp, owner, nodes.shape[0], below[:, children])
             below[0, inner] += 1
         cut = inner[is_cut[inner]]

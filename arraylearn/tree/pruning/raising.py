@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.grow.cut import count_errors
-from arraylearn.grow.nodes import LEAF, Tree, tree_at, tree_on_host
+from arraylearn.grow.trees import LEAF, Trees, tree_at, tree_on_host
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.predict import make_branching
 from arraylearn.tree.pruning.held_out import Sample
@@ -41,14 +41,14 @@ class _Frame(NamedTuple):
 
 
 def prune_and_raise(
-    tree: Tree,
+    tree: Trees,
     training: Sample,
     estimate: Estimate,
     *,
     slack: float = 0.0,
     held_out: Sample | None = None,
     impurity: Any = IMPURITIES["entropy"],
-) -> tuple[Tree, list[PruningStep]]:
+) -> tuple[Trees, list[PruningStep]]:
     """Prune from the leaves up; each node stays, turns into a leaf or is replaced by its largest branch.
 
     A raised branch gets all rows of the node, and is pruned again with them. All nodes of a level are judged
@@ -56,7 +56,7 @@ def prune_and_raise(
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     training : Sample
         The rows that it was grown from.
@@ -71,7 +71,7 @@ def prune_and_raise(
 
     Returns
     -------
-    tree : Tree
+    tree : Trees
         At the place of the old one.
     steps : list of PruningStep
         The levels at which nodes were cut or raised.
@@ -84,13 +84,13 @@ def prune_and_raise(
     samples = [training] if held_out is None else [training, held_out]
     work = _Work(tree_on_host(tree), samples, estimate, slack + TIE)
     steps = work.run()
-    return tree_at(make_tree(work.tree, work.shape, work.counts, impurity), locate(tree.kind)), steps
+    return tree_at(make_tree(work.tree, work.shape, work.counts, impurity), locate(tree.feature)), steps
 
 
 class _Work:
     """A tree while its subtrees move."""
 
-    def __init__(self, tree: Tree, samples: list[Sample], estimate: Estimate, slack: float) -> None:
+    def __init__(self, tree: Trees, samples: list[Sample], estimate: Estimate, slack: float) -> None:
         self.tree, self.samples, self.estimate, self.slack = tree, samples, estimate, slack
         self.place = samples[0].place
         self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
@@ -203,10 +203,9 @@ class _Work:
             shape, tree = self.shape, self.tree
             is_leaf = shape.n_branches == 0
             moved = tree._replace(
-                kind=np.where(is_leaf, np.int8(LEAF), tree.kind[shape.split_of]),
-                feature=np.where(is_leaf, np.int32(-1), tree.feature[shape.split_of]),
+                feature=np.where(is_leaf, np.int32(LEAF), tree.feature[shape.split_of]),
                 threshold=tree.threshold[shape.split_of],
-                first_child=shape.first_child,
+                first_child=np.where(is_leaf, LEAF, shape.first_child),
                 n_branches=shape.n_branches,
                 map_start=tree.map_start[shape.split_of],
                 default_branch=tree.default_branch[shape.split_of],

@@ -9,7 +9,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.nodes import Tree, check_tree
+from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
@@ -24,19 +24,19 @@ def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array
     return xp.sum(held_out, axis=-1) - right
 
 
-def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
+def prune_reduced_error(tree: Trees, held_out: Any) -> Trees:
     """Cut a subtree where a leaf makes no more errors on held-out rows.
 
     Parameters
     ----------
-    tree : Tree
+    tree : Trees
         A grown tree; it stays as it is.
     held_out : array (t, c)
         Weight of the held-out rows of each class that pass each node: from `count_held_out`.
 
     Returns
     -------
-    Tree
+    Trees
         At the place of `tree`. Subtrees are judged from the leaves up, after those below them are pruned;
         one that no held-out row reaches is cut.
 
@@ -56,9 +56,9 @@ def prune_reduced_error(tree: Tree, held_out: Any) -> Tree:
     return cut_at(tree, reduced_error_cuts(tree, held_out))
 
 
-def reduced_error_cuts(tree: Tree, held_out: Any) -> Any:
+def reduced_error_cuts(tree: Trees, held_out: Any) -> Any:
     """Choose the nodes (t,) that `prune_reduced_error` turns into leaves, on the host."""
-    place = locate(check_tree(tree).kind)
+    place = locate(check_tree(tree).feature)
     counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)
     if tuple(counts.shape) != (tree.n_nodes, tree.n_classes):
         raise ValueError(

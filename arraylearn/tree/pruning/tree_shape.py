@@ -8,7 +8,7 @@ import numpy as np
 
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.grow.nodes import LEAF, Tree
+from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "sum_children_of"]
 
@@ -43,7 +43,7 @@ def _with(field: Any, nodes: Any, values: Any) -> Any:
     return made
 
 
-def shape_of(tree: Tree) -> TreeShape:
+def shape_of(tree: Trees) -> TreeShape:
     """Return the shape of a host tree."""
     numbers = (np.astype(field, np.int64) for field in (tree.first_child, tree.n_branches))
     return TreeShape(np.arange(tree.n_nodes), *numbers)
@@ -73,7 +73,7 @@ def sum_children_of(shape: TreeShape, nodes: Any, values: Any) -> Any:
     return histogram(HOST.xp, owner, nodes.shape[0], values[child])
 
 
-def make_tree(tree: Tree, shape: TreeShape, counts: Any, impurity: Any) -> Tree:
+def make_tree(tree: Trees, shape: TreeShape, counts: Any, impurity: Any) -> Trees:
     """Make a tree in level order from a grown host tree, its new shape and the counts (t, c) of its nodes."""
     levels = find_levels(shape, np.zeros(1, dtype=np.int64))
     nodes = np.concat(levels)
@@ -95,19 +95,17 @@ def make_tree(tree: Tree, shape: TreeShape, counts: Any, impurity: Any) -> Tree:
     def as_int32(values: Any) -> Any:
         return np.astype(values, np.int32)
 
-    return Tree(
-        kind=only_inner(tree.kind[split], LEAF),
-        feature=only_inner(tree.feature[split], -1),
+    return tree._replace(
+        feature=only_inner(tree.feature[split], LEAF),
         threshold=only_inner(tree.threshold[split], 0.0),
-        first_child=as_int32(np.where(inner, first_child, -1)),
-        n_branches=as_int32(n_branches),
-        map_start=only_inner(tree.map_start[split], 0),
-        category_branch=tree.category_branch,
-        default_branch=only_inner(tree.default_branch[split], 0),
-        parent=as_int32(parent),
+        first_child=as_int32(np.where(inner, first_child, LEAF)),
         depth=as_int32(depth),
+        height=len(levels) - 1,
+        gain=only_inner(tree.gain[split], 0.0),
+        n_branches=as_int32(n_branches),
+        default_branch=only_inner(tree.default_branch[split], 0),
+        map_start=only_inner(tree.map_start[split], -1),
         counts=counts[nodes],
         probability=probability,
         impurity=impurity(HOST.xp, counts[nodes]),
-        gain=only_inner(tree.gain[split], 0.0),
     )

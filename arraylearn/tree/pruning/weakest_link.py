@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.grow.nodes import LEAF, Tree
+from arraylearn.grow.trees import Trees
 
 __all__ = ["Links", "weakest_links"]
 
@@ -31,7 +31,7 @@ class _Rest(NamedTuple):
     is_inner: Array  # whether it still is a split
 
 
-def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links:
+def weakest_links(place: Place, tree: Trees, n_levels: int, risk: Array) -> Links:
     r"""Find the price at which each node turns into a leaf.
 
     The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only
@@ -48,8 +48,9 @@ def weakest_links(place: Place, tree: Tree, n_levels: int, risk: Array) -> Links
     """
     xp, dtype, t = place.xp, accumulator_dtype(place), tree.n_nodes
     node = xp.arange(t, dtype=xp.int64, device=place.device)
-    parent = xp.where(tree.parent < 0, t, xp.astype(tree.parent, xp.int64))
-    rest = _Rest(node, parent, xp.astype(risk, dtype), tree.kind != LEAF)
+    parent = xp.astype(tree.parent, xp.int64)
+    parent = xp.where(parent < 0, t, parent)
+    rest = _Rest(node, parent, xp.astype(risk, dtype), ~tree.is_leaf)
     found: list[tuple[Array, Array]] = []  # per round: nodes cut, and their rows of `steps`
     while rest.node.shape[0] > 1:
         jumps = _double_jumps(xp, rest.parent, n_levels)
