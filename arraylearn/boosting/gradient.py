@@ -366,7 +366,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         k = model.start.shape[0]
         scores, packed = model.start[:, None], self._packed_at(batch.place)
         for i in range(self.n_iter_):
-            trees = packed._replace(root=packed.root[i * k : (i + 1) * k])
+            trees = packed._replace(roots=packed.roots[i * k : (i + 1) * k])
             scores = scores + sum_scores(xp, bins, trees, model.trees.value, k)
             yield self._deliver(probabilities(xp, scores, batch.float_dtype), batch)
 

@@ -240,7 +240,7 @@ class RandomForestClassifier(ArrayClassifier):
             own, generators = generators[:n_trees], generators[n_trees:]
             for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
                 bags = draw_bags(own[batch], n, weights, self.bootstrap)
-                some = packed._replace(root=packed.root[batch])
+                some = packed._replace(roots=packed.roots[batch])
                 leaves = to_host(find_leaves(place.xp, bins, some))
                 ends = np.cumulative_sum(bags.sizes).tolist()
                 for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):

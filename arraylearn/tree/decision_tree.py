@@ -114,7 +114,7 @@ class DecisionTreeClassifier(FittedTree):
     Attributes
     ----------
     tree_ : Trees
-        The tree, a struct of arrays.
+        The tree, a record of arrays: feature, threshold, first_child, counts, ... of each node.
     classes_ : array (c,)
         The class labels.
     clouds_report_ : CloudsReport

@@ -35,7 +35,7 @@ def choose_body(xp: Namespace, trees: PackedTrees, n_rows: int, n_columns: int) 
         return "not on a CPU of NumPy"
     if get_compiled() == "never":
         return "compiled bodies are switched off"
-    n_steps = n_rows * trees.root.shape[0] * max(1, trees.depth)
+    n_steps = n_rows * trees.roots.shape[0] * max(1, trees.height)
     if not is_worth_compiling(n_steps, LEAST_STEPS):
         return "less work than 100,000 steps" if n_steps < LEAST_STEPS else "Numba is not installed"
     from arraylearn.walk import leaves_cpu, planes_cpu
@@ -87,7 +87,7 @@ def sum_leaves(xp: Namespace, rows: Array, trees: PackedTrees, table: Array, n_o
         Exact sums, whatever the order.
     """
     n, width = _count_rows(rows, trees), int(table.shape[1])
-    n_rounds = int(trees.root.shape[0]) // n_outputs
+    n_rounds = int(trees.roots.shape[0]) // n_outputs
     body = choose_body(xp, trees, n, width)
     if not isinstance(body, str):
         return body(rows, trees, table, n_outputs)
@@ -107,7 +107,7 @@ def _count_rows(rows: Array, trees: PackedTrees) -> int:
 
 def _chunks(rows: Array, trees: PackedTrees, width: int) -> Iterator[slice]:
     """Cut the rows so that temporaries fit the budget, and on the host the cache; one empty chunk of none."""
-    n, n_trees = _count_rows(rows, trees), max(1, int(trees.root.shape[0]))
+    n, n_trees = _count_rows(rows, trees), max(1, int(trees.roots.shape[0]))
     most = max(1, _STEPS_IN_CACHE // n_trees) if is_on_host(locate(rows)) else None
     return row_chunks(n, n_trees * (64 + 12 * width), most=most) if n else iter([slice(0, 0)])
 
@@ -115,8 +115,8 @@ def _chunks(rows: Array, trees: PackedTrees, width: int) -> Iterator[slice]:
 def _walk(xp: Namespace, rows: Array, trees: PackedTrees, chunk: slice) -> Array:
     """Return the leaves (t, rows) of a chunk of rows."""
     device = array_api_compat.device(rows)
-    shape = (int(trees.root.shape[0]), chunk.stop - chunk.start)
-    node = xp.reshape(xp.broadcast_to(trees.root[:, None], shape), (-1,))
+    shape = (int(trees.roots.shape[0]), chunk.stop - chunk.start)
+    node = xp.reshape(xp.broadcast_to(trees.roots[:, None], shape), (-1,))
     flat = xp.reshape(rows, (-1,))
     if not flat.shape[0]:
         return xp.reshape(node, shape)
@@ -125,7 +125,7 @@ def _walk(xp: Namespace, rows: Array, trees: PackedTrees, chunk: slice) -> Array
     if trees.cut is not None:  # values lie row by row
         start, per_feature = start * per_feature, 1
     start = xp.reshape(xp.broadcast_to(start[None, :], shape), (-1,))
-    for _ in range(trees.depth):
+    for _ in range(trees.height):
         record = xp.take(trees.record, node, axis=0)
         feature = record & trees.feature_mask
         at = start + (feature if per_feature == 1 else feature * per_feature)

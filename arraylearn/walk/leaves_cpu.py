@@ -32,7 +32,7 @@ class NodeFields(NamedTuple):
     """The integers of nodes, and where their fields lie: see `PackedTrees`."""
 
     record: Host  # (m,) int64 over bins; over values (2 m,): each integer with its cut beside it
-    root: Host  # (t,) int64
+    roots: Host  # (t,) int64
     n_features: int
     n_common: int  # levels that most rows walk
     feature_bits: int
@@ -51,7 +51,7 @@ class Lanes(NamedTuple):
 def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: int) -> Host:
     """Return leaves, or the sums of what they hold: see `arraylearn.walk.leaves`."""
     over_bins = trees.cut is None
-    n, n_trees = rows.shape[1 if over_bins else 0], trees.root.shape[0]
+    n, n_trees = rows.shape[1 if over_bins else 0], trees.roots.shape[0]
     n_columns = 0 if table is None else table.shape[1]
     leaves = np.empty((n_trees, n if table is None else 0), dtype=np.int64)
     sums = np.zeros((n, n_outputs * n_columns), dtype=np.int64)
@@ -59,9 +59,9 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
     record, cuts, subsets = _choose_loops(rows, trees)
     nodes = NodeFields(
         record,
-        trees.root,
+        trees.roots,
         rows.shape[0 if over_bins else 1],
-        min(trees.depth, (trees.record.shape[0] // max(1, n_trees)).bit_length()),
+        min(trees.height, (trees.record.shape[0] // max(1, n_trees)).bit_length()),
         trees.feature_bits,
         trees.cut_shift,
         trees.child_shift,
@@ -80,7 +80,7 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
         arrays = WalkBlock(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
         _walk(arrays, nodes, cuts, subsets)
 
-    portions = even_portions(n, get_tuning().walk_thread_steps // max(1, n_trees * trees.depth))
+    portions = even_portions(n, get_tuning().walk_thread_steps // max(1, n_trees * trees.height))
     parallel_map(walk, [block for portion in portions for block in _blocks(*portion)])
     return leaves if table is None else sums.T
 
@@ -131,13 +131,13 @@ def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host 
     table, sums = block.table, block.sums
     m, width = sums.shape[0], table.shape[1]
     n_outputs = sums.shape[1] // max(1, width)
-    for tree in range(nodes.root.shape[0]):
+    for tree in range(nodes.roots.shape[0]):
         reached = block.leaves[tree % block.leaves.shape[0]][block.first : block.first + m]
         for first in range(0, m, _LANES):
             last = min(first + _LANES, m)
             d = nodes.n_features
             lines = block.lines[first * d : last * d]
-            _go_down(lines, nodes, cuts, subsets, nodes.root[tree], block.lanes, reached[first:last])
+            _go_down(lines, nodes, cuts, subsets, nodes.roots[tree], block.lanes, reached[first:last])
         if width:
             column = tree % n_outputs * width
             for i in range(m):

@@ -28,9 +28,9 @@ class PackedTrees(NamedTuple):
 
     record: Array  # (m,) int64
     cut: Array | None  # (m,) float over values, inf at a leaf; None over bins
-    root: Array  # (t,) int64
+    roots: Array  # (t,) int64
     goes_right: Array | None  # (s, n_bins) bool; None without subsets
-    depth: int
+    height: int  # the depth of the deepest leaf
     feature_bits: int
     cut_bits: int  # 0 over values
     missing_bin: int | None  # None over values, or where no node flips
@@ -112,5 +112,5 @@ def pack_trees(xp: Namespace, trees: Trees, n_features: int, n_bins: int | None 
 
 def packed_at(place: Place, trees: PackedTrees) -> PackedTrees:
     """Bring packed trees to a place."""
-    record, cut, root, goes_right = (part if part is None else move(part, place) for part in trees[:4])
-    return PackedTrees(record, cut, root, goes_right, *trees[4:])
+    record, cut, roots, goes_right = (part if part is None else move(part, place) for part in trees[:4])
+    return PackedTrees(record, cut, roots, goes_right, *trees[4:])

@@ -58,7 +58,7 @@ class PlaneScratch(NamedTuple):
 def pays_for(trees: PackedTrees, n_rows: int, n_columns: int) -> bool:
     """Whether planes serve these trees, and are faster than walks."""
     fits = n_columns == 1 and trees.missing_bin is not None and trees.missing_bin < _MOST_BINS
-    return fits and 0 < trees.depth <= _DEEPEST and n_rows >= _LEAST_ROWS
+    return fits and 0 < trees.height <= _DEEPEST and n_rows >= _LEAST_ROWS
 
 
 def walk_trees(rows: Host, trees: PackedTrees, table: Host, n_outputs: int) -> Host:
@@ -79,7 +79,8 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host, n_outputs: int) -> H
         )
         _sum_rows(rows, planes, scratch, *portion, sums)
 
-    parallel_map(run, even_portions(n, get_tuning().walk_thread_steps // (trees.root.shape[0] * trees.depth)))
+    steps_per_row = trees.roots.shape[0] * trees.height
+    parallel_map(run, even_portions(n, get_tuning().walk_thread_steps // steps_per_row))
     return sums.astype(np.int64)
 
 
@@ -95,9 +96,9 @@ def _compile(trees: PackedTrees, table: Host, has_missing: Host) -> Planes:
     cut = np.where(is_leaf | by_subset, n_bins, top - field)
     detail = np.where(by_subset, 2 * (n_bins + 1) + field, 2 * cut + flips)
     code = feature * (2 * (n_bins + 1) + top + 1) + detail
-    heap = trees.root[:, None]
+    heap = trees.roots[:, None]
     levels = []
-    for _ in range(trees.depth):
+    for _ in range(trees.height):
         levels.append(heap)
         first = child[heap]
         heap = np.stack((first, first + ~is_leaf[heap]), axis=2).reshape(heap.shape[0], -1)
@@ -111,7 +112,7 @@ def _compile(trees: PackedTrees, table: Host, has_missing: Host) -> Planes:
         np.ascontiguousarray(goes_right),
         of_node.reshape(inner.shape).astype(np.int64),
         np.ascontiguousarray(table[:, 0][heap], dtype=np.int32),
-        trees.depth,
+        trees.height,
     )
 
 

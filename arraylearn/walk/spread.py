@@ -47,20 +47,20 @@ class BranchingTree(NamedTuple):
     category_branch: Array  # (v,) int32: branch of each category, one run per nominal split
     child: Array  # (t,) int64: first child; of a leaf: itself
     n_branches: Array  # (t,) int32: 0 for a leaf
-    default: Array  # (t,) int32: branch of a missing value; -1: all branches, by their weight
+    default_branch: Array  # (t,) int32: branch of a missing value; -1: all branches, by their weight
     weight: Array  # (t,) float: of the training rows
     surrogates: tuple[
         tuple[Questions, Array], ...
     ]  # best first, each with whether it flips its branches (t,)
-    depth: int  # of the deepest leaf
+    height: int  # the depth of the deepest leaf
 
 
 def follow_branches(xp: Namespace, tree: BranchingTree, table: Table) -> Array:
     """Return the leaf (n,) of each row; missing values take the default branch, or the first; no sync."""
     rows = xp.arange(table.n_rows, dtype=xp.int64, device=tree.child.device)
     node = xp.zeros_like(rows)
-    default = xp.astype(xp.maximum(tree.default, 0), xp.int64)
-    for _ in range(tree.depth):
+    default = xp.astype(xp.maximum(tree.default_branch, 0), xp.int64)
+    for _ in range(tree.height):
         branch, is_missing = _answer(xp, tree.asks, tree.category_branch, table, node, rows)
         branch = xp.where(is_missing, xp.take(default, node, axis=0), branch)
         node = xp.take(tree.child, node, axis=0) + branch
@@ -84,7 +84,7 @@ def spread_rows(place: Place, tree: BranchingTree, table: Table, rows: Any) -> t
     entry, rows_on = np.arange(rows.shape[0]), from_host(rows, place)
     node = xp.zeros(rows.shape[0], dtype=xp.int64, device=place.device)
     share = xp.ones(rows.shape[0], dtype=accumulator_dtype(place), device=place.device)
-    for _ in range(tree.depth):
+    for _ in range(tree.height):
         here = xp.take(rows_on, from_host(entry, place), axis=0)
         target, spreads = route(xp, tree, table, node, here)
         n_branches = xp.astype(xp.take(tree.n_branches, node, axis=0), xp.int64)
@@ -107,7 +107,7 @@ def route(xp: Namespace, tree: BranchingTree, table: Table, node: Array, rows: A
         helps = is_missing & (xp.take(asks.kind, node, axis=0) != NOTHING) & ~is_unknown
         branch = xp.where(helps, found, branch)
         is_missing = is_missing & ~helps
-    default = xp.astype(xp.take(tree.default, node, axis=0), xp.int64)
+    default = xp.astype(xp.take(tree.default_branch, node, axis=0), xp.int64)
     branch = xp.where(is_missing, xp.maximum(default, 0), branch)
     return xp.take(tree.child, node, axis=0) + branch, is_missing & (default < 0)
 

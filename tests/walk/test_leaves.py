@@ -179,7 +179,7 @@ def test_the_choice_of_a_body(monkeypatch):
         if is_numba_installed():
             assert choose_body(xp, shallow, n - 1, 1) == "less work than 100,000 steps"
             assert choose_body(xp, shallow, n, 1).__module__ == "arraylearn.walk.planes_cpu"
-            for trees, width in ((shallow, 0), (shallow, 2), (shallow._replace(depth=9), 1)):
+            for trees, width in ((shallow, 0), (shallow, 2), (shallow._replace(height=9), 1)):
                 assert choose_body(xp, trees, n, width).__module__ == "arraylearn.walk.leaves_cpu"
         monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
         monkeypatch.setattr(dispatch, "_has_warned", True)  # once is enough

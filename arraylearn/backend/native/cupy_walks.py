@@ -50,7 +50,7 @@ _walk = cupy.ElementwiseKernel(
 
 def walk_trees(rows: Gpu, trees: Any, table: Gpu | None, n_outputs: int) -> Gpu:
     over_bins = trees.cut is None
-    n, n_trees = rows.shape[1 if over_bins else 0], trees.root.shape[0]
+    n, n_trees = rows.shape[1 if over_bins else 0], trees.roots.shape[0]
     width = 0 if table is None else table.shape[1]
     # a part takes every n_parts-th tree, all of one output
     n_parts = n_outputs * max(1, min(n_trees // n_outputs, _THREADS // max(1, n * n_outputs)))
@@ -64,7 +64,7 @@ def walk_trees(rows: Gpu, trees: Any, table: Gpu | None, n_outputs: int) -> Gpu:
             trees.record if over_bins else trees.cut,
             cupy.zeros((1, 1), dtype=bool) if subsets is None else cupy.ascontiguousarray(subsets),
             cupy.zeros((1, 1), dtype=cupy.int32) if table is None else cupy.ascontiguousarray(table),
-            trees.root,
+            trees.roots,
             n,
             *((1, n) if over_bins else (rows.shape[1], 1)),
             n_trees,
