@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import Place, from_host, read_together
+from arraylearn.backend.arrays.order import number_values
+from arraylearn.backend.namespace import Place, from_host
 from arraylearn.grow.finder import ClassFinder
 from arraylearn.grow.histograms.bin_finder import BinnedFinder, cut_at_quantiles
 from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
-from arraylearn.grow.histograms.distinct_finder import DistinctFinder, find_distinct
+from arraylearn.grow.histograms.distinct_finder import MOST_VALUES, DistinctFinder
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Rows
 from arraylearn.grow.sorted_lists.list_finder import ExactFinder, presort
@@ -38,7 +38,7 @@ def grow_exact(
     `find_order` may know the stable order of every numeric column, so that nothing need be sorted.
     """
     if rows.columns.shape[0] and not rule.penalize_thresholds:
-        distinct = find_distinct(place, rows)
+        distinct = number_values(place.xp, rows.columns, MOST_VALUES)
         if distinct is not None:
             counting = DistinctFinder(place, rows, rule, limits, generator, *distinct)
             return _grow(counting, counting.lists)
@@ -74,18 +74,10 @@ def grow_clouds(
 
 def _grow(finder: ClassFinder, lists: Array) -> Trees:
     """Grow a tree on all rows; `lists` (d, n) hold them in the order in which the finder wants them."""
-    place, rows = finder.place, finder.rows
-    counts = _class_weights(place, rows)
+    rows = finder.rows
+    counts = rows.class_weights
     is_spread = finder.rule.missing == "fractional" and rows.has_missing
     is_integral = counts.dtype.kind == "i" and not is_spread
-    finder.rule = prepare_rule(place, finder.rule, counts, is_integral=is_integral)
+    finder.rule = prepare_rule(finder.place, finder.rule, counts, is_integral=is_integral)
     entries = Entries(rows.labels, rows.weights)
-    return grow(finder, lists, entries, counts[None, :], np.asarray([rows.n_rows])).finish(place)
-
-
-def _class_weights(place: Place, rows: Rows) -> Any:
-    """Sum the weights (c,) of the classes, on the host: integers where rows have integers."""
-    counts = histogram(place.xp, rows.labels, rows.n_classes, rows.weights)
-    (on_host,) = read_together(place, counts)
-    is_float = rows.weights is not None and "float" in str(rows.weights.dtype)
-    return np.astype(on_host, np.float64 if is_float else np.int64)
+    return grow(finder, lists, entries, counts[None, :], np.asarray([rows.n_rows])).finish(finder.place)

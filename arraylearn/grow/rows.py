@@ -37,7 +37,8 @@ class Rows(NamedTuple):
     column_order: tuple[int, ...]  # numeric, then nominal columns -> position of each column of the table
     has_missing_numbers: bool
     has_missing_codes: bool
-    order: Any  # (n,) host: the row of the table that each row was
+    order: Any = None  # (n,) host: the row of the table that each row was
+    class_weights: Any = None  # (c,) host: of all rows; integers where weights are
     edges: Any | None = (
         None  # (d_numeric, b) host: where `columns` are bins; bin i holds values up to edges[i]
     )
@@ -129,6 +130,9 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
             if bool(np.all(weights == 1)):
                 weights = None
     labels = np.take(codes, order)
+    class_weights = np.bincount(labels, weights, minlength=n_classes)
+    if weights is None or weights.dtype.kind == "i":
+        class_weights = np.astype(class_weights, np.int64)
     ends = np.searchsorted(labels, np.arange(n_classes), side="right")
     xp, order_on = place.xp, from_host(order, place)
     numeric = xp.take(table.numeric, order_on, axis=0)
@@ -148,6 +152,7 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
         has_missing_numbers,
         has_missing_codes,
         order,
+        class_weights,
     )
 
 

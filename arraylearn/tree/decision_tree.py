@@ -17,7 +17,7 @@ from arraylearn.grow.split import SplitRule, is_scale_free
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.formulas import Measure
 from arraylearn.tree.fitted import FittedTree
-from arraylearn.tree.pruning.apply import Pruning, check_pruning, grow_and_prune
+from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_settings
 from arraylearn.weights import grid_weights, join_weights
@@ -231,8 +231,8 @@ class DecisionTreeClassifier(FittedTree):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
         """Fit as `fit`, by a function that may use what it knows of the rows from fits before."""
-        check_settings(self)
-        pruning = self._pruning(validation)
+        check_settings(self, validation)
+        pruning = self._pruning()
         with self._fitting():
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
@@ -288,9 +288,11 @@ class DecisionTreeClassifier(FittedTree):
         if pruned.choice is not None:
             self.alpha_choice_ = pruned.choice
 
-    def _pruning(self, validation: Any) -> Pruning | None:
-        """Check how to prune; None where there is nothing to do."""
-        pruning = Pruning(
+    def _pruning(self) -> Pruning | None:
+        """Return how to prune; None where there is nothing to do."""
+        if self.pruning is None and self.significance is None:
+            return None
+        return Pruning(
             self.pruning,
             self.raise_subtrees,
             self.confidence,
@@ -303,8 +305,6 @@ class DecisionTreeClassifier(FittedTree):
             self.validation_fraction,
             self.significance,
         )
-        check_pruning(pruning, validation)
-        return None if self.pruning is None and self.significance is None else pruning
 
     def _rule(self, total: float) -> SplitRule:
         return SplitRule(

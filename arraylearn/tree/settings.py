@@ -6,6 +6,8 @@ from typing import Any
 
 from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.measures import MEASURES
+from arraylearn.tree.pruning.apply import PRUNINGS, RAISING
+from arraylearn.tree.pruning.confidence import LIMITS
 
 __all__ = ["check_settings"]
 
@@ -17,8 +19,17 @@ _CHOICES = {
 }
 
 
-def check_settings(estimator: Any) -> None:
-    """Raise for a parameter that a tree cannot work with."""
+def check_settings(estimator: Any, validation: Any) -> None:
+    """Raise for a parameter, or held-out rows, that a tree cannot work with."""
+    _check_growth(estimator)
+    _check_pruning(estimator)
+    if validation is not None and estimator.pruning != "reduced_error":
+        raise refuse("validation", "needs `pruning` to be 'reduced_error'", repr(estimator.pruning))
+    if validation is not None and (not isinstance(validation, tuple) or len(validation) != 2):
+        raise refuse("validation", "must be a tuple (X, y)", type(validation).__name__)
+
+
+def _check_growth(estimator: Any) -> None:
     measure = estimator.measure
     if not callable(measure) and not (isinstance(measure, str) and measure in MEASURES):
         listed = ", ".join(map(repr, MEASURES))
@@ -43,3 +54,21 @@ def check_settings(estimator: Any) -> None:
     check_number("min_samples_split", estimator.min_samples_split, 0, closed="neither")
     check_number("min_samples_leaf", estimator.min_samples_leaf, 0, closed="neither")
     check_number("min_gain", estimator.min_gain)
+
+
+def _check_pruning(estimator: Any) -> None:
+    check_choice("pruning", estimator.pruning, (None, *PRUNINGS))
+    check_choice("confidence_limit", estimator.confidence_limit, LIMITS)
+    is_c45 = estimator.confidence_limit == "c45"
+    closed: Any = "right" if is_c45 else "neither"
+    check_number("confidence", estimator.confidence, 0, 0.5 if is_c45 else 1, closed=closed)
+    check_number("penalty", estimator.penalty, 0)
+    check_number("alpha", estimator.alpha, 0, optional=True)
+    check_choice("alpha_risk", estimator.alpha_risk, ("impurity", "error"))
+    check_integer("alpha_folds", estimator.alpha_folds, 2)
+    check_number("alpha_standard_errors", estimator.alpha_standard_errors, 0)
+    check_number("validation_fraction", estimator.validation_fraction, 0, 1, closed="neither")
+    check_number("significance", estimator.significance, 0, 1, closed="neither", optional=True)
+    if estimator.raise_subtrees and estimator.pruning not in RAISING:
+        listed = ", ".join(map(repr, RAISING))
+        raise refuse("raise_subtrees", f"needs `pruning` to be one of {listed}", repr(estimator.pruning))

@@ -157,7 +157,7 @@ class _DrawnFinder(ClassFinder):
         xp, (d, n) = place.xp, bins.shape
         no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
         ends = (n,) * plan.n_classes
-        table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False, None)
+        table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False)
         super().__init__(place, table, SplitRule(nominal="binary", missing="known_fraction"), plan.limits)
         self.seeds, self.plan, self.rules = bags.seeds, plan, rows.rules
         self.packed = from_host(rows.entries, place)

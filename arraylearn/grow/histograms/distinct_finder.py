@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.order import number_values
 from arraylearn.backend.namespace import Place
 from arraylearn.grow.finder import Finder
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
@@ -14,14 +13,10 @@ from arraylearn.grow.sorted_lists.list_finder import sort_values
 from arraylearn.grow.split import SplitCandidates, SplitRule, midpoint
 from arraylearn.grow.trees import Limits
 
-__all__ = ["DistinctFinder", "find_distinct"]
+__all__ = ["MOST_VALUES", "DistinctFinder"]
 
-_MOST_VALUES = 128
-
-
-def find_distinct(place: Place, rows: Rows) -> tuple[Array, Array] | None:
-    """Find the distinct values of the numeric columns, where all of them have few: `number_values`."""
-    return number_values(place.xp, rows.columns, _MOST_VALUES)
+# Of each column, where counting them is faster than sorting rows.
+MOST_VALUES = 128
 
 
 class DistinctFinder(BinnedFinder):

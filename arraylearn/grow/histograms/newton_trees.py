@@ -257,7 +257,7 @@ def _as_rows(place: Place, columns: Columns, gradients: PackedGradients) -> Rows
     """Return rows without classes, whose weights are packed gradients."""
     d, n = columns.bins.shape
     no_codes = place.xp.zeros((0, n), dtype=place.xp.int32, device=place.device)
-    return Rows(columns.bins, no_codes, None, gradients.packed, (n,), (), tuple(range(d)), False, False, None)
+    return Rows(columns.bins, no_codes, None, gradients.packed, (n,), (), tuple(range(d)), False, False)
 
 
 def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> Any:

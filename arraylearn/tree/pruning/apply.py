@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
-from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.pruning.confidence import (
-    LIMITS,
     SLACK,
     Limit,
-    check_confidence,
     confidence_cuts,
     limited_errors,
     prune_confidence,
@@ -37,7 +34,7 @@ from arraylearn.tree.pruning.pruning_report import PruningReport, pruning_report
 from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
 from arraylearn.tree.pruning.reduced_error import prune_reduced_error, reduced_error_cuts
 
-__all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "check_pruning", "grow_and_prune"]
+__all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "grow_and_prune"]
 
 PRUNINGS = {
     "confidence": prune_confidence,
@@ -72,27 +69,6 @@ class Pruned(NamedTuple):
     tree: Trees
     report: PruningReport
     choice: AlphaChoice | None = None  # where cross-validation chose `alpha`
-
-
-def check_pruning(pruning: Pruning, validation: Any = None) -> None:
-    """Raise for settings, or held-out rows, that pruning cannot work with."""
-    check_choice("pruning", pruning.method, (None, *PRUNINGS))
-    check_choice("confidence_limit", pruning.confidence_limit, LIMITS)
-    check_confidence(pruning.confidence, pruning.confidence_limit)
-    check_number("penalty", pruning.penalty, 0)
-    check_number("alpha", pruning.alpha, 0, optional=True)
-    check_choice("alpha_risk", pruning.alpha_risk, ("impurity", "error"))
-    check_integer("alpha_folds", pruning.alpha_folds, 2)
-    check_number("alpha_standard_errors", pruning.alpha_standard_errors, 0)
-    check_number("validation_fraction", pruning.validation_fraction, 0, 1, closed="neither")
-    check_number("significance", pruning.significance, 0, 1, closed="neither", optional=True)
-    if pruning.raise_subtrees and pruning.method not in RAISING:
-        listed = ", ".join(map(repr, RAISING))
-        raise refuse("raise_subtrees", f"needs `pruning` to be one of {listed}", repr(pruning.method))
-    if validation is not None and pruning.method != "reduced_error":
-        raise refuse("validation", "needs `pruning` to be 'reduced_error'", repr(pruning.method))
-    if validation is not None and (not isinstance(validation, tuple) or len(validation) != 2):
-        raise refuse("validation", "must be a tuple (X, y)", type(validation).__name__)
 
 
 def grow_and_prune(
