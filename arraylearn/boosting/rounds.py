@@ -191,9 +191,9 @@ def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array
     given = columns.bins, grown.order, grown.splits, grown.steps
     if why_not_compiled(place, math.prod(columns.bins.shape)) is not None:
         return add_to_sides(place.xp, scores, *given)
-    from arraylearn.grow.histograms import node_blocks_cpu
+    from arraylearn.boosting import log_loss_cpu
 
-    return node_blocks_cpu.add_to_sides(scores, *given)
+    return log_loss_cpu.add_to_sides(scores, *given)
 
 
 def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:

@@ -20,7 +20,6 @@ from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 pytest.importorskip("numba")
 
 from arraylearn.boosting import log_loss_cpu
-from arraylearn.grow.histograms import node_blocks_cpu
 
 
 @pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
@@ -68,7 +67,7 @@ def test_steps_of_blocks(n_threads, blocks, d):
     scores = rng.integers(-9, 9, n).astype(np.int32)
 
     expected = add_to_sides(np, scores, columns, order, moves, values)
-    assert_close(node_blocks_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
+    assert_close(log_loss_cpu.add_to_sides(scores.copy(), columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
