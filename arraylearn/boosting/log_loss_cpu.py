@@ -1,13 +1,17 @@
-"""Gradients of the log loss in compiled loops: rows in chunks that stay in the first-level cache."""
+"""What a round does with the scores of rows, in compiled loops: gradients of the log loss, and steps.
+
+Gradients are derived in chunks of rows that stay in the first-level cache.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import compiled, compiled_part
+from arraylearn.backend.cpu.jit import compiled, compiled_part, entry
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.log_loss import (
     CELL_BITS,
@@ -18,14 +22,17 @@ from arraylearn.boosting.log_loss import (
     sigmoid_units,
 )
 from arraylearn.grow.formulas import GRADIENT_BITS
+from arraylearn.grow.histograms.node_blocks import BlockSplits
 
 Host = np.ndarray[Any, Any]
 
-__all__ = ["log_loss_gradients"]
+__all__ = ["add_to_sides", "log_loss_gradients"]
 
 # Gradients that a thread must have, or it costs more than it brings: to be derived, and to be scaled.
 _LEAST_GRADIENTS = 100_000
 _LEAST_SCALED = 400_000
+# Rows whose scores a thread must change, likewise.
+_LEAST_STEPPED = 150_000
 _CHUNK = 256
 # Gradients wait for their scale with this much added, so that nothing is borrowed from the hessian above.
 _ONE = 1 << GRADIENT_BITS
@@ -150,3 +157,51 @@ def _scale(packed: Host, shifts: Host, first: int, last: int) -> None:
             hessian = ((packed[c, row] >> 32) + half) >> shift
             gradient = ((packed[c, row] & _LOWER_HALF) - _ONE + half) >> shift
             packed[c, row] = (hessian << 32) + gradient
+
+
+# ---- steps
+
+
+def add_to_sides(
+    scores: Host, bins: Host, order: Host, splits: BlockSplits, values: Sequence[Sequence[int]]
+) -> Host:
+    """Add to the scores (n,), in place, what the side of its block adds for each row of `order`.
+
+    Threads share the positions of all blocks, one block after the other; a block may belong to two of them.
+    """
+    starts, sizes, features, thresholds, goes_right = splits
+    blocks = np.array((starts, sizes, features, thresholds, *values), dtype=np.int64)
+    sets = np.empty((0, 1), dtype=np.bool_) if goes_right is None else np.ascontiguousarray(goes_right)
+
+    def step(positions: tuple[int, int]) -> None:
+        steps = np.empty(256, dtype=np.int32)
+        _step_rows(scores, bins, order, blocks, sets, steps, *positions)
+
+    parallel_map(step, even_portions(sum(sizes), _LEAST_STEPPED))
+    return scores
+
+
+@entry
+def _step_rows(
+    scores: Host, bins: Host, order: Host, blocks: Host, sets: Host, steps: Host, first: int, last: int
+) -> None:
+    """Step the rows at some positions; `steps` takes that of each bin."""
+    before = 0
+    for j in range(blocks.shape[1]):
+        size, offset, threshold = blocks[1, j], blocks[0, j], blocks[3, j]
+        start, stop = max(first - before, 0), min(last - before, size)
+        low, high = blocks[4, j], blocks[5, j]
+        before += size
+        if low == high:
+            for position in range(offset + start, offset + stop):
+                scores[np.uint64(order[position])] += np.int32(low)
+            continue
+        is_set = threshold < 0 and j < sets.shape[0]
+        for b in range(256):
+            steps[b] = high if b > threshold else low
+        for b in range(sets.shape[1] if is_set else 0):
+            steps[b] = high if sets[j, b] else low
+        column = bins[blocks[2, j]]
+        for position in range(offset + start, offset + stop):
+            row = np.uint64(order[position])
+            scores[row] += steps[column[row]]

@@ -188,9 +188,9 @@ def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: 
 
 def _step(columns: Columns, blocks: LeafBlocks, scores: Array) -> Array:
     """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
-    from arraylearn.grow.histograms import node_blocks_cpu
+    from arraylearn.boosting import log_loss_cpu
 
-    return node_blocks_cpu.add_to_sides(scores, columns.bins, *blocks)
+    return log_loss_cpu.add_to_sides(scores, columns.bins, *blocks)
 
 
 def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:

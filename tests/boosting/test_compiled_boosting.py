@@ -20,7 +20,6 @@ from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 pytest.importorskip("numba")
 
 from arraylearn.boosting import log_loss_cpu
-from arraylearn.grow.histograms import node_blocks_cpu
 
 
 @pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
@@ -73,7 +72,7 @@ def test_steps_of_blocks(n_threads, blocks, d):
             bin_at = columns[features[j], row]
             right = goes_right[j, bin_at] if thresholds[j] < 0 else bin_at > thresholds[j]
             expected[row] += values[int(right)][j]
-    assert_close(node_blocks_cpu.add_to_sides(scores, columns, order, moves, values), expected)
+    assert_close(log_loss_cpu.add_to_sides(scores, columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])

@@ -8,6 +8,7 @@ sources.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -93,7 +94,29 @@ class CompileNotice(event.Listener):
             self._left -= time.perf_counter() - self._began
 
 
+class _NoCollection(event.Listener):
+    """Look for no cyclic garbage while functions are compiled: that takes a tenth of the time."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._was_on = False
+
+    def on_start(self, event: Any) -> None:
+        """Switch the collector off with the outermost function."""
+        self._depth += 1
+        if self._depth == 1:
+            self._was_on = gc.isenabled()
+            gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        """Switch it on again, where it was on."""
+        self._depth -= 1
+        if self._depth == 0 and self._was_on:
+            gc.enable()
+
+
 event.register("numba:compile", CompileNotice())
+event.register("numba:compile", _NoCollection())
 
 
 def digest_sources(package: Path = _PACKAGE) -> str:

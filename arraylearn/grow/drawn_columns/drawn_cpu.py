@@ -26,7 +26,7 @@ from arraylearn.backend.namespace import Place
 from arraylearn.grow import formulas
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, pack_rows, with_gains
 from arraylearn.grow.trees import LEAF, Trees
-from arraylearn.grow.trees_cpu import in_level_order
+from arraylearn.grow.trees_cpu import number_nodes
 
 __all__ = ["grow_trees"]
 
@@ -82,6 +82,7 @@ class _Nodes(NamedTuple):
     sums: Host  # (2 m, c) int64: class weights; (2 m, 1): pairs
     stack: Host  # (pending, 4) int64: node, first entry, number of entries, depth
     seeds: Host  # (pending,) uint64
+    places: Host  # (5, 2 m) int32: see `number_nodes`
 
 
 class _Scratch(NamedTuple):
@@ -120,6 +121,7 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
         np.empty((2 * most, roots.shape[1]), dtype=np.int64),
         np.empty((_PENDING, 4), dtype=np.int64),
         np.empty(_PENDING, dtype=np.uint64),
+        np.empty((5, 2 * most), dtype=np.int32),
     )
     scratch = _make_scratch(most, plan.n_bins, roots.shape[1])
     left = None if is_pair else np.empty(plan.n_classes, dtype=np.int64)
@@ -128,7 +130,7 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
         nodes.ints.fill(LEAF)
         nodes.sums[0] = root
         n_nodes = _grow_tree(task, rows.entries[start : start + size].copy(), seed, nodes, scratch, left)
-        where, child, depth = in_level_order(nodes.ints[_CHILD], n_nodes)
+        where, child, depth = nodes.places[:3, :n_nodes].copy()
         child[child != LEAF] += first
         feature, cut, sums = (np.take(field, where, axis=0) for field in (*nodes.ints[:_CHILD], nodes.sums))
         parts.append((feature, cut, child, depth, sums))
@@ -166,7 +168,7 @@ def _make_scratch(m: int, n_bins: int, n_words: int) -> _Scratch:
 def _grow_tree(
     task: _Task, entries: Host, seed: Any, nodes: _Nodes, scratch: _Scratch, left: Host | None
 ) -> Int:
-    """Grow a tree from the root, whose sums are known; return the number of its nodes.
+    """Grow a tree from the root, whose sums are known; number its nodes, and return how many they are.
 
     The split of a node is searched among the columns of the draw of its seed; where none of them can be cut,
     among all.
@@ -244,7 +246,7 @@ def _grow_tree(
                 stack[n_pending, _SIZE] = n_left if is_left else size - n_left
                 seeds[n_pending] = _mix(seed + np.uint64(1 if is_left else 2))
                 n_pending += 1
-    return n_nodes
+    return number_nodes(1, ints[_CHILD], nodes.places)
 
 
 @part

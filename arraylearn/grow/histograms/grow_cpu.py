@@ -1,65 +1,79 @@
-"""Grow trees by the compiled loop: buffers, threads, and the record that comes of it.
+"""Trees grown on histograms of all columns, in compiled loops: single trees and boosted ones.
 
-With several threads a tree begins in slices: each thread keeps its own slice of the rows of a node, divides
-it and counts it into a table of its own; one thread adds these up and searches. As soon as a node has no more
-than its share of the rows, it is a job for one thread, which hands the largest nodes below back as further
-jobs::
-
-    slices      | thread 0     | thread 1     |      rows of the root
-                | left | right | left | right |      after its cut
-    gathered    | left, a job         | right, a job  |
+A tree grows depth first, the smaller child first: its rows stay in the cache, and few tables are in use. See
+`loop_cpu` for what happens to a node, `slices_cpu` for several threads.
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host
+from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map, run_jobs
+from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map
 from arraylearn.grow.criteria import Criterion
-from arraylearn.grow.formulas import GRADIENT_BITS
-from arraylearn.grow.histograms import records_cpu as records
-from arraylearn.grow.histograms import rows_cpu
-from arraylearn.grow.histograms.best_cut_cpu import pass_bounds
-from arraylearn.grow.histograms.loop_cpu import grow
+from arraylearn.grow.formulas import GINI, GRADIENT_BITS
+from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
+from arraylearn.grow.histograms.class_cut_cpu import find_class_cut
+from arraylearn.grow.histograms.loop_cpu import (
+    begin_leaf,
+    free_table,
+    split_node,
+    take_best,
+    take_table,
+    write_job,
+)
 from arraylearn.grow.histograms.newton_trees import Columns, NewtonRule, NewtonTree, PackedGradients
 from arraylearn.grow.histograms.records_cpu import (
+    CHILD,
+    CUT,
+    DEPTH,
+    FEATURE,
+    FIRST,
+    GROW,
+    HIGH,
+    LEFT,
+    LOW,
+    MISSING_RIGHT,
     NEWTON,
     NEWTON_BOUNDED,
+    NODE,
     NONE,
+    NUMBER,
+    SIZE,
+    START,
+    STOP,
+    TABLE,
+    TASK,
+    TREE,
+    Buffers,
+    CutScores,
     GrowthPlan,
     GrowthScratch,
     Newton,
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.histograms.rows_cpu import count
+from arraylearn.grow.histograms.slices_cpu import grow_in_slices, lay_out
 from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
-from arraylearn.grow.trees_cpu import in_level_order
+from arraylearn.grow.trees_cpu import number_nodes
 
-__all__ = ["Buffers", "grow_class_tree", "grow_newton_tree", "grow_tree", "make_buffers"]
+__all__ = ["Buffers", "grow_class_tree", "grow_newton_tree", "make_buffers"]
 
-# A job of more than this share of a thread's rows hands the children of its nodes back.
-_SHARE_OF_A_JOB = 4
 # Numbers of all tables of a thread: beyond that fewer are kept, and more is counted.
 _MOST_CELLS = 1 << 24
 _DEEPEST = 64
+# A job of more than this share of a thread's rows hands the children of its nodes back.
+_SHARE_OF_A_JOB = 4
 _SPARE_ROWS = 64
-
-
-class Buffers(NamedTuple):
-    """What grows trees of one size on one table: kept from tree to tree."""
-
-    rows: RowOrder
-    gathered: RowOrder  # the same rows after the slices, where there are several threads
-    nodes: NodeSlots
-    scratch: list[GrowthScratch]  # of each thread
-    slices: Host  # (threads, cells) int64: tables of the slices
+_ANY_SIZE = 1 << 62
+# Rows that are turned at once.
+_TURNED = 128
 
 
 def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buffers:
@@ -69,7 +83,7 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     cells = np.empty((n, d), dtype=bins.dtype)
     # rows of a tree for two threads; each further one wants half as many
     least = get_tuning().growth_thread_cells // d
-    parallel_map(lambda rows: rows_cpu.turn(bins, cells, *rows), even_portions(n, least))
+    parallel_map(lambda rows: _turn(bins, cells, *rows), even_portions(n, least))
     n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
     n_cells = d * n_bins * n_words
     per_thread = max(2, min(_DEEPEST, _MOST_CELLS // n_cells))
@@ -79,11 +93,12 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     rows, gathered = (_make_rows(flat, bins, n_rows) for _ in range(2))
     slots = 2 * n_rows + 1
     nodes = NodeSlots(
-        np.empty((records.SIZE + 1, slots), dtype=np.int32),
+        np.empty((SIZE + 1, slots), dtype=np.int32),
         np.empty(slots, dtype=np.float32),
         np.empty((slots, n_words), dtype=np.int64),
         np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
         np.empty((slots if plan.n_numeric < d else 1, n_bins), dtype=np.uint8),
+        np.empty((5, slots), dtype=np.int32),
     )
     scratch = [_make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
     return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=np.int64))
@@ -118,28 +133,54 @@ def _make_scratch(
         np.empty(most, dtype=np.float32),
         np.empty((2, plan.n_bins), dtype=np.uint8),
         np.empty(2, dtype=np.int64),
+        np.empty(TASK + 1, dtype=np.int64),
         np.empty((2, n_words), dtype=np.int64),
+        np.empty(2, dtype=np.bool_),
+        np.empty(2, dtype=np.int64),
+        None if n_words == 1 else np.empty(n_words, dtype=np.int64),
     )
 
 
-def grow_tree(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host, sums: Host) -> tuple[Trees, Host]:
+def _grow_tree(
+    buffers: Buffers, plan: GrowthPlan, scores: CutScores, ids: Host, loads: Host, sums: Host
+) -> tuple[Trees, Host]:
     """Grow a tree on the rows `ids` (m,), of which each carries ``loads[id]``; `sums` (w,) are those of all.
 
     Return the tree and the row ids in the order of its nodes, which the next tree overwrites.
     """
-    m, nodes = ids.shape[0], buffers.nodes
-    _begin(nodes, 0, 0, m, sums)
-    nodes.bounds[0] = -np.inf, np.inf
-    n_threads = len(buffers.scratch)
+    m, nodes, n_threads = ids.shape[0], buffers.nodes, len(buffers.scratch)
+    nodes.sums[0], nodes.bounds[0] = sums, (-np.inf, np.inf)
+    nodes.gain[0], nodes.ints[:, 0] = 0, (NONE, NONE, NONE, NONE, 0, 0, m)
+
+    def run(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, job: Any, task: int) -> int:
+        scratch.job[:TASK], scratch.job[TASK] = job, task
+        pairs = scratch.scores if scores.newton is None and scratch.here is None else None
+        return int(_grow(rows, plan, nodes, scratch, *scores, scratch.here, pairs))
+
+    rows = buffers.rows
     if n_threads == 1 or plan.max_leaves:
-        rows_cpu.fill(buffers.rows, ids, loads, 0, m)
-        root = np.asarray([0, 0, m, 0, NONE, 0])
-        grow(buffers.rows, plan, nodes, buffers.scratch[0], root, 1 << 62, False)
-        order = buffers.rows.order
+        lay_out(rows, ids, loads, 0, m)
+        n_nodes = run(rows, plan, buffers.scratch[0], (0, 0, m, 0, NONE, 0), TREE)
     else:
-        _grow_in_threads(buffers, plan, ids, loads)
-        order = buffers.gathered.order
-    return _as_trees(nodes, plan, 2 * m + 1), order[:m]
+        rows, plan = buffers.gathered, plan._replace(largest=m // (_SHARE_OF_A_JOB * n_threads))
+        n_nodes = grow_in_slices(buffers, plan, scores.newton, ids, loads, run)
+    where, first_child, depth = nodes.places[:3, :n_nodes]
+    ints = nodes.ints.take(where, axis=1)
+    trees = Trees(
+        roots=np.zeros(1, dtype=np.int64),
+        feature=ints[FEATURE],
+        threshold=ints[LOW],
+        high=ints[HIGH],
+        first_child=first_child.copy(),
+        depth=depth.copy(),
+        gain=nodes.gain[where],
+        sums=nodes.sums.take(where, axis=0),
+        default_branch=ints[MISSING_RIGHT] > 0,
+        rows=ints[START : SIZE + 1],
+        bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
+        sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
+    )
+    return trees, rows.order[:m]
 
 
 def grow_class_tree(
@@ -147,10 +188,12 @@ def grow_class_tree(
 ) -> Trees:
     """Grow a classification tree on all rows of bins (d, n): two classes as packed pairs, more as vectors.
 
-    The limits are those of integer weights; of missing values there are none.
+    The limits are those of integer weights. The side of missing values, in the last bin, is learned.
     """
-    d, n = bins.shape
-    c = rows.n_classes
+    (d, n), c = bins.shape, rows.n_classes
+    use_missing = np.zeros(d, dtype=bool)
+    if rows.has_missing_numbers:
+        use_missing = bins.max(axis=1) == n_bins - 1
     is_pair = c <= 2
     # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
     small = 20 if is_pair else max(64, n_bins * c // 8)
@@ -162,22 +205,23 @@ def grow_class_tree(
         max_leaves=0,
         small=small,
         keeps_rows=False,
-        has_missing=False,
+        has_missing=bool(use_missing.any()),
         least_rows=2,
         least_weight=float(limits.min_samples_split),
         least_side=float(limits.min_samples_leaf),
         min_gain=limits.min_gain - 1e-12,
-        newton=Newton(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        largest=_ANY_SIZE,
         is_used=np.ones(d, dtype=bool),
-        use_missing=np.zeros(d, dtype=bool),
-        logs=np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs,
+        use_missing=use_missing,
         log_unit=criterion.unit,
         trend=np.zeros(d, dtype=np.int8),
     )
     loads, sums = _pack_classes(rows, level, is_pair)
     buffers = make_buffers(bins, n, sums.shape[0], plan)
-    trees: Trees = grow_tree(buffers, plan, np.arange(n), loads, sums)[0]
-    trees = trees._replace(default_branch=None)  # no value is missing: later ones follow the heavier child
+    logs = None
+    if criterion.number != GINI:
+        logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
+    trees = _grow_tree(buffers, plan, CutScores(None, logs), np.arange(n), loads, sums)[0]
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
@@ -224,163 +268,120 @@ def grow_newton_tree(
         least_weight=2.0 * rule.min_child_hessian,
         least_side=least_side,
         min_gain=0.0,
-        newton=Newton(
-            unit=unit,
-            ridge=ridge,
-            smoothing=smoothing,
-            l2=float(rule.l2),
-            least_hessian=float(rule.min_child_hessian),
-            least_leaf=float(limits.min_samples_leaf),
-        ),
+        largest=_ANY_SIZE,
         is_used=used,
         use_missing=use_missing,
-        logs=np.zeros(1, dtype=np.int64),
         log_unit=1.0,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
+    )
+    newton = Newton(
+        unit=unit,
+        ridge=ridge,
+        smoothing=smoothing,
+        l2=float(rule.l2),
+        least_hessian=float(rule.min_child_hessian),
+        least_leaf=float(limits.min_samples_leaf),
     )
     buffers = columns.buffers.get((m, get_num_threads()), lambda: make_buffers(columns.bins, m, 1, plan))
     packed = gradients.packed
     total = packed.sum() if m == n else packed.take(rows).sum()
-    nodes, order = grow_tree(buffers, plan, rows, packed, total)
+    nodes, order = _grow_tree(buffers, plan, CutScores(newton, None), rows, packed, total)
     return NewtonTree(nodes, order, unit)
 
 
-def _begin(nodes: NodeSlots, node: int, first: int, size: int, sums: Host) -> None:
-    """Begin a node as a leaf."""
-    nodes.ints[:, node] = NONE, NONE, NONE, NONE, 0, first, size
-    nodes.gain[node], nodes.sums[node] = 0, sums
+# ---- the loop
 
 
-def _as_trees(nodes: NodeSlots, plan: GrowthPlan, n_slots: int) -> Trees:
-    where, first_child, depth = in_level_order(nodes.ints[records.CHILD], n_slots)
-    ints = nodes.ints.take(where, axis=1)
-    return Trees(
-        roots=np.zeros(1, dtype=np.int64),
-        feature=ints[records.FEATURE],
-        threshold=ints[records.LOW],
-        high=ints[records.HIGH],
-        first_child=first_child,
-        depth=depth,
-        gain=nodes.gain[where],
-        sums=nodes.sums.take(where, axis=0),
-        default_branch=ints[records.MISSING_RIGHT] > 0,
-        rows=ints[records.START : records.SIZE + 1],
-        bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
-        sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
-    )
+@entry
+def _turn(bins: Host, cells: Host, first: Int, stop: Int) -> None:
+    """Write the bins (d, n) of some rows side by side; what is turned at once stays in the cache."""
+    for start in range(first, stop, _TURNED):
+        end = start + _TURNED if start + _TURNED < stop else stop
+        for j in range(bins.shape[0]):
+            for row in range(start, end):
+                cells[row, j] = bins[j, row]
 
 
-# ---- threads
+@entry
+def _grow(
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    newton: Newton | None,
+    logs: Host | None,
+    here: Host | None,
+    pairs: Host | None,
+) -> Int:
+    """Do the task of the job; return how many jobs are handed back, or the number of nodes.
 
+    One of `newton`, `here` and `pairs` is not None: cuts are searched by Newton's gain, by class vectors, or
+    by pairs of class weights. Each guards its own code: only "is not None" leaves code out.
 
-class _Sliced(NamedTuple):
-    """A node whose rows lie in slices."""
-
-    node: int
-    first: int  # of its rows, once they are gathered
-    depth: int
-    table: int
-    bounds: list[tuple[int, int]]  # of its rows in each slice
-
-    @property
-    def size(self) -> int:
-        return sum(stop - first for first, stop in self.bounds)
-
-
-def _grow_in_threads(buffers: Buffers, plan: GrowthPlan, ids: Host, loads: Host) -> None:
-    m, n_threads, scratch = ids.shape[0], len(buffers.scratch), buffers.scratch[0]
-    for t, own in enumerate(buffers.scratch):  # tables that were handed over are whose they were at first
-        n_tables = own.tables.shape[0]
-        own.n_free[0] = n_tables // n_threads
-        own.free[:] = (np.arange(n_tables) + t * own.n_free[0]) % n_tables
-    bounds = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
-    parallel_map(lambda slice_: rows_cpu.fill(buffers.rows, ids, loads, *slice_), bounds)
-    table = _take_table(scratch)
-    _count_slices(buffers, plan, NONE, bounds, False)
-    rows_cpu.join(
-        buffers.slices, scratch.tables[table], np.empty(0, dtype=np.int64), plan.n_bins, _is_pair(buffers)
-    )
-    large, jobs = [_Sliced(0, 0, 0, table, bounds)], []
-    while large:
-        node = large.pop()
-        if node.size > m // n_threads and scratch.n_free[0] > 1:
-            large += _split_sliced(buffers, plan, node)
+    With CUT the node gets its cut, its left sums stay in ``side[1]``, its rows stay where they are, and 1 is
+    returned if it has one.
+    """
+    job, stack, cuts, cut_gains = scratch.job, scratch.stack, scratch.cuts, scratch.cut_gains
+    heights, free, n_free, side = scratch.heights, scratch.free, scratch.n_free, scratch.side
+    ints = nodes.ints
+    task, n_cuts, n_leaves = job[TASK], np.int64(0), np.int64(1)
+    is_growing = task != NUMBER
+    heights[0], heights[1] = 0, 0
+    if is_growing and may_split(
+        plan, newton, here, nodes.sums[job[NODE]], job[STOP] - job[FIRST], job[DEPTH]
+    ):
+        write_job(stack, 0, job[NODE], job[FIRST], job[STOP], job[DEPTH], job[TABLE])
+        heights[0] = 1
+    elif task == GROW:
+        free_table(free, n_free, job[TABLE])
+    while is_growing:
+        if heights[0] > 0:
+            heights[0] -= 1
+            for i in range(LEFT):
+                job[i] = stack[heights[0], i]
+            if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
+                job[TABLE] = take_table(free, n_free)
+                count(rows, plan, job[FIRST], job[STOP], scratch.tables[job[TABLE]], here)
+            if newton is not None:
+                feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
+            if pairs is not None:
+                feature, low, high, gain, goes_right = find_pair_cut(
+                    rows, plan, nodes, scratch, newton, logs, False, False
+                )
+            if here is not None:
+                feature, low, high, gain, goes_right = find_class_cut(rows, plan, nodes, scratch, logs, here)
+            gained = -1.0
+            if low != NONE:
+                gained = judge(plan, nodes, newton, job, feature, side[1, 0], gain)
+            if task == CUT and gained < 0:
+                return np.int64(0)
+            if gained < 0:
+                free_table(free, n_free, job[TABLE])
+                continue
+            node = job[NODE]
+            ints[FEATURE, node], ints[LOW, node], ints[HIGH, node] = feature, low, high
+            ints[MISSING_RIGHT, node], nodes.gain[node] = goes_right, gain
+            if task == CUT:
+                return np.int64(1)
+            if plan.max_leaves > 0:
+                if n_free[0] == 0:  # one must be left
+                    free_table(free, n_free, job[TABLE])
+                    job[TABLE] = NONE
+                job[LEFT], cut_gains[n_cuts] = side[1, 0], gained
+                for i in range(LEFT + 1):
+                    cuts[n_cuts, i] = job[i]
+                n_cuts += 1
+                continue
         else:
-            jobs.append(node)
-    jobs.sort(key=lambda job: -job.size)
-    most = m // (_SHARE_OF_A_JOB * n_threads)
-    run_jobs([partial(_run_sliced, buffers, plan, job, most) for job in jobs], n_threads)
-
-
-def _is_pair(buffers: Buffers) -> bool:
-    return bool(buffers.nodes.sums.shape[1] == 1)
-
-
-def _take_table(scratch: GrowthScratch) -> int:
-    scratch.n_free[0] -= 1
-    return int(scratch.free[scratch.n_free[0]])
-
-
-def _count_slices(
-    buffers: Buffers, plan: GrowthPlan, node: int, bounds: list[tuple[int, int]], counts_left: bool
-) -> list[int]:
-    """Divide the slices of a node, count those of one child; return how many rows of each go left."""
-
-    def run(t: int) -> int:
-        given = buffers.rows, plan, buffers.nodes, node, *bounds[t], counts_left, buffers.slices[t]
-        return int(rows_cpu.advance(*given))
-
-    return parallel_map(run, range(len(bounds)))
-
-
-def _split_sliced(buffers: Buffers, plan: GrowthPlan, given: _Sliced) -> list[_Sliced]:
-    """Split a node whose rows lie in slices; return its children, none if it stays a leaf."""
-    nodes, scratch, (node, first, depth, table, bounds) = buffers.nodes, buffers.scratch[0], given
-    job = np.asarray([node, first, first + given.size, depth, table, 0])
-    if not grow(buffers.rows, plan, nodes, scratch, job, 0, True):
-        _gather(buffers, given)
-        scratch.free[scratch.n_free[0]] = table
-        scratch.n_free[0] += 1
-        return []
-    left = scratch.side[1].copy()
-    right = nodes.sums[node] - left
-    counts_left = bool(left.sum() < right.sum())
-    n_left = _count_slices(buffers, plan, node, bounds, counts_left)
-    small = _take_table(scratch)
-    tables = scratch.tables
-    rows_cpu.join(buffers.slices, tables[small], tables[table], plan.n_bins, _is_pair(buffers))
-    middle = first + sum(n_left)
-    child = 2 * middle - 1
-    nodes.ints[records.CHILD, node] = child
-    both = []
-    for side, (own, begin, sums) in enumerate(((child, first, left), (child + 1, middle, right))):
-        halves = [(a + n, b) if side else (a, a + n) for (a, b), n in zip(bounds, n_left, strict=True)]
-        own_table = small if counts_left == (side == 0) else table
-        both.append(_Sliced(own, begin, depth + 1, own_table, halves))
-        _begin(nodes, own, begin, both[-1].size, sums)
-    if plan.criterion == NEWTON_BOUNDED:
-        pass_bounds(plan, nodes, node, child)
-    return both
-
-
-def _gather(buffers: Buffers, given: _Sliced) -> None:
-    """Put the rows of a node side by side."""
-    at = given.first
-    for begin, end in given.bounds:
-        target = slice(at, at + end - begin)
-        buffers.gathered.order[target] = buffers.rows.order[begin:end]
-        buffers.gathered.carry[target] = buffers.rows.carry[begin:end]
-        at += end - begin
-
-
-def _run_sliced(buffers: Buffers, plan: GrowthPlan, given: _Sliced, most: int, thread: int) -> list[Any]:
-    _gather(buffers, given)
-    job = np.asarray([given.node, given.first, given.first + given.size, given.depth, given.table, 0])
-    return _run_job(buffers, plan, job, most, thread)
-
-
-def _run_job(buffers: Buffers, plan: GrowthPlan, job: Host, most: int, thread: int) -> list[Any]:
-    """Grow what is below a node; return the jobs that follow."""
-    scratch = buffers.scratch[thread]
-    n_jobs = grow(buffers.gathered, plan, buffers.nodes, scratch, job, most, False)
-    return [partial(_run_job, buffers, plan, row.copy(), most) for row in scratch.jobs[:n_jobs]]
+            is_growing = n_leaves < plan.max_leaves and take_best(cuts, cut_gains, n_cuts, job)
+            if not is_growing:
+                break
+            side[1, 0] = job[LEFT]
+            n_leaves += 1
+        split_node(rows, plan, nodes, scratch, newton, here)
+    for i in range(n_cuts):  # those that were not chosen are leaves
+        if cut_gains[i] > 0:
+            node = cuts[i, NODE]
+            begin_leaf(ints, nodes.gain, node, ints[START, node], ints[SIZE, node])
+            free_table(free, n_free, cuts[i, TABLE])
+    return heights[1] if task < TREE else number_nodes(1, ints[CHILD], nodes.places)

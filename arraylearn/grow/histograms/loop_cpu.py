@@ -1,15 +1,16 @@
-"""Trees grown on histograms of all columns, in compiled loops: single trees and boosted ones.
+"""Nodes of compiled growth on histograms: searched, and split.
 
-A tree grows depth first, the smaller child first: its rows stay in the cache, and few tables are in use. A
-node has a table of sums by column and bin. Its smaller child is counted, the larger one is what remains::
+A node has a table of sums by column and bin. Its smaller child is counted, the larger one is what remains::
 
     order of the rows   |  left child   |      right child        |
                         first         middle                    stop
     table of the node - table of the smaller child = table of the larger child
 
-A row carries one integer. Two families share the loop: a *pair* (two classes, or hessian and gradient) is one
+A row carries one integer. Two families share the code: a *pair* (two classes, or hessian and gradient) is one
 packed integer per cell, ``(first << 32) + second``, kept as running sums over the bins; *class vectors* have
-one count per cell and class.
+one count per cell and class. Three arguments name what is grown, and are None where they have no meaning:
+`newton` for Newton's gain, `logs` for the other criteria than Gini's, `here` for class vectors. None is a
+type of its own: what it excludes is not compiled.
 """
 
 from __future__ import annotations
@@ -18,20 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, entry, part
-from arraylearn.grow.histograms.best_cut_cpu import (
-    find_class_cut,
-    find_pair_cut,
-    judge,
-    may_split,
-    pass_bounds,
-)
+from arraylearn.backend.cpu.jit import Host, Int, part
+from arraylearn.grow.histograms.best_cut_cpu import may_split, pass_bounds
 from arraylearn.grow.histograms.records_cpu import (
     CHILD,
     DEPTH,
     FEATURE,
     FIRST,
-    GINI,
     HIGH,
     LEFT,
     LOW,
@@ -45,30 +39,33 @@ from arraylearn.grow.histograms.records_cpu import (
     TABLE,
     GrowthPlan,
     GrowthScratch,
+    Newton,
     NodeSlots,
     RowOrder,
 )
-from arraylearn.grow.histograms.rows_cpu import add_up, count, divide
-from arraylearn.grow.histograms.score_cut_cpu import find_score_cut
+from arraylearn.grow.histograms.rows_cpu import count, divide
 
-__all__ = ["grow"]
-
-
-@part
-def _take_table(scratch: GrowthScratch) -> Int:
-    scratch.n_free[0] -= 1
-    return scratch.free[scratch.n_free[0]]
+__all__ = ["begin_leaf", "free_table", "split_node", "take_best", "take_table", "write_job"]
 
 
 @part
-def _free_table(scratch: GrowthScratch, table: Int) -> None:
-    scratch.free[scratch.n_free[0]] = table
-    scratch.n_free[0] += 1
+def take_table(free: Host, n_free: Host) -> Int:
+    """Return a table that is free."""
+    n_free[0] -= 1
+    return free[n_free[0]]
 
 
 @part
-def _write(jobs: Host, n: Int, node: Int, first: Int, stop: Int, depth: Int, table: Int) -> Int:
-    """Write a node behind `n` others; return their number then."""
+def free_table(free: Host, n_free: Host, table: Int) -> None:
+    """Give a table back, if it is one."""
+    if table != NONE:
+        free[n_free[0]] = table
+        n_free[0] += 1
+
+
+@part
+def write_job(jobs: Host, n: Int, node: Int, first: Int, stop: Int, depth: Int, table: Int) -> None:
+    """Write a node behind `n` others."""
     jobs[n, NODE], jobs[n, FIRST], jobs[n, STOP], jobs[n, DEPTH], jobs[n, TABLE] = (
         node,
         first,
@@ -76,181 +73,93 @@ def _write(jobs: Host, n: Int, node: Int, first: Int, stop: Int, depth: Int, tab
         depth,
         table,
     )
-    return n + 1
 
 
 @part
-def _begin(nodes: NodeSlots, node: Int, first: Int, size: Int) -> None:
+def begin_leaf(ints: Host, gain: Host, node: Int, first: Int, size: Int) -> None:
     """Begin a node as a leaf."""
-    ints = nodes.ints
-    ints[FEATURE, node], ints[CHILD, node], nodes.gain[node] = NONE, NONE, 0
+    ints[FEATURE, node], ints[CHILD, node], gain[node] = NONE, NONE, 0
     ints[LOW, node], ints[HIGH, node], ints[MISSING_RIGHT, node] = NONE, NONE, 0
     ints[START, node], ints[SIZE, node] = first, size
 
 
 @part
-def _find_cut(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, job: Host) -> Any:
-    """Write the best cut of a node; return what it gains, a negative number if it stays a leaf.
-
-    The left sums stay in ``side[1]``, and the table that was counted in the job.
-    """
-    size = job[STOP] - job[FIRST]
-    if job[TABLE] == NONE and size > plan.small:
-        job[TABLE] = _take_table(scratch)
-        table = scratch.tables[job[TABLE]]
-        count(rows, plan.is_used.shape[0], job[FIRST], job[STOP], plan.n_bins, nodes.sums.shape[1], table)
-        if nodes.sums.shape[1] == 1:
-            add_up(table, plan.n_bins)
-    if nodes.sums.shape[1] == 1:
-        feature, low, high, gain, missing_right = find_pair_cut(rows, plan, nodes, scratch, job)
-    elif plan.criterion == GINI:
-        feature, low, high, gain, missing_right = find_class_cut(rows, plan, nodes, scratch, job)
-    else:
-        feature, low, high, gain, missing_right = find_score_cut(rows, plan, nodes, scratch, job)
-    if low == NONE:
-        return -1.0
-    gained = judge(plan, nodes, job, feature, scratch.side[1, 0], gain)
-    if gained >= 0:
-        ints, node = nodes.ints, job[NODE]
-        ints[FEATURE, node], ints[LOW, node], ints[HIGH, node] = feature, low, high
-        ints[MISSING_RIGHT, node], nodes.gain[node] = missing_right, gain
-    return gained
+def take_best(cuts: Host, gains: Host, n_cuts: Int, job: Host) -> Any:
+    """Make the cut that gains the most the job; return whether there is one."""
+    best, chosen = 0.0, np.int64(NONE)
+    for i in range(n_cuts):
+        if gains[i] > best:
+            best, chosen = gains[i], np.int64(i)
+    if chosen == NONE:
+        return False
+    gains[chosen] = 0.0
+    for i in range(LEFT + 1):
+        job[i] = cuts[chosen, i]
+    return True
 
 
 @part
-def _split(
+def split_node(
     rows: RowOrder,
     plan: GrowthPlan,
     nodes: NodeSlots,
     scratch: GrowthScratch,
-    job: Host,
-    largest: Int,
-    heights: Host,
+    newton: Newton | None,
+    here: Host | None,
 ) -> None:
-    """Split a node that has a cut, and write its children to the stack, or to the jobs.
-
-    `heights` has the numbers of both.
-    """
+    """Split a node that has a cut, and write its children to the stack, or to the jobs."""
+    job, side, sums, heights = scratch.job, scratch.side, nodes.sums, scratch.heights
     node, first, stop, table, below = job[NODE], job[FIRST], job[STOP], job[TABLE], job[DEPTH] + 1
-    size, side, sums = stop - first, scratch.side, nodes.sums
-    n_words, n_features, n_bins = sums.shape[1], plan.is_used.shape[0], plan.n_bins
+    size, n_words, tables = stop - first, nodes.sums.shape[1], scratch.tables
     for c in range(n_words):
         side[0, c] = sums[node, c] - side[1, c]
-    open_left, open_right = may_split(plan, side[1], size, below), may_split(plan, side[0], size, below)
+    is_open = scratch.is_open
+    for right in range(2):
+        is_open[right] = may_split(plan, newton, here, side[1 - right], size, below)
     n_left, child = np.int64(NONE), 2 * first + 1
-    if open_left or open_right or (plan.keeps_rows and below != plan.max_depth):
+    if is_open[0] or is_open[1] or (plan.keeps_rows and below != plan.max_depth):
         n_left = divide(rows, plan, nodes, node, first, stop)
         child = 2 * (first + n_left) - 1
-    middle, n_right = first + n_left, size - n_left
     nodes.ints[CHILD, node] = child
-    for c in range(n_words):
-        sums[child, c], sums[child + 1, c] = side[1, c], side[0, c]
-    if plan.criterion == NEWTON_BOUNDED:
-        pass_bounds(plan, nodes, node, child)
-    if n_left == NONE:
-        _begin(nodes, child, np.int64(NONE), np.int64(NONE))
-        _begin(nodes, child + 1, np.int64(NONE), np.int64(NONE))
-    else:
-        _begin(nodes, child, first, n_left)
-        _begin(nodes, child + 1, middle, n_right)
-        open_left, open_right = (
-            open_left and n_left >= plan.least_rows,
-            open_right and n_right >= plan.least_rows,
-        )
-    is_left_small = n_left <= n_right
-    n_small = n_left if is_left_small else n_right
-    small_open, large_open = (open_left, open_right) if is_left_small else (open_right, open_left)
-    small_table, large_table = np.int64(NONE), np.int64(NONE)
-    if table != NONE and large_open and size - n_small > plan.small and scratch.n_free[0] > 0:
-        small_table, large_table = _take_table(scratch), table
-        begin = first if is_left_small else middle
-        counted, rest = scratch.tables[small_table], scratch.tables[table]
-        count(rows, n_features, begin, begin + n_small, n_bins, n_words, counted)
-        if n_words == 1:
-            add_up(counted, n_bins)
+    for right in range(2):
+        for c in range(n_words):
+            sums[child + right, c] = side[1 - right, c]
+        begin, own_size = first + (n_left if right else 0), size - n_left if right else n_left
+        if n_left == NONE:
+            begin, own_size = np.int64(NONE), np.int64(NONE)
+        begin_leaf(nodes.ints, nodes.gain, child + right, begin, own_size)
+        is_open[right] = is_open[right] and own_size >= plan.least_rows
+    if newton is not None and plan.criterion == NEWTON_BOUNDED:
+        pass_bounds(plan, newton, nodes, node, child)
+    middle, small = first + n_left, 0 if 2 * n_left <= size else 1
+    n_small, large = size - n_left if small else n_left, 1 - small
+    own_table = scratch.own_table
+    own_table[0], own_table[1] = NONE, NONE
+    if table != NONE and is_open[large] and size - n_small > plan.small and scratch.n_free[0] > 0:
+        own_table[small], own_table[large] = take_table(scratch.free, scratch.n_free), table
+        begin = middle if small else first
+        counted, rest = tables[own_table[small]], tables[table]
+        count(rows, plan, begin, begin + n_small, counted, here)
         for i in range(rest.shape[0]):
             rest[i] -= counted[i]
-        if not small_open or n_small <= plan.small:
-            _free_table(scratch, small_table)
-            small_table = np.int64(NONE)
-    elif table != NONE:
-        _free_table(scratch, table)
+        if not is_open[small] or n_small <= plan.small:
+            free_table(scratch.free, scratch.n_free, own_table[small])
+            own_table[small] = NONE
+    else:
+        free_table(scratch.free, scratch.n_free, table)
     # what is written last is looked at first: the smaller one, or, where gains are compared, the left one
-    is_left_last = is_left_small or plan.max_leaves > 0
+    last = 0 if plan.max_leaves > 0 else small
     for turn in range(2):
-        is_left = (turn == 1) == is_left_last
-        if not (open_left if is_left else open_right):
+        right = last if turn == 1 else 1 - last
+        if not is_open[right]:
             continue
-        own_table = small_table if is_left == is_left_small else large_table
-        own, begin, end = (child, first, middle) if is_left else (child + 1, middle, stop)
-        if size > largest:
-            if own_table != NONE and scratch.n_free[0] == 0:
-                _free_table(scratch, own_table)  # one must be left
-                own_table = np.int64(NONE)
-            heights[1] = _write(scratch.jobs, heights[1], own, begin, end, below, own_table)
+        begin, end = middle if right else first, stop if right else middle
+        if plan.largest < size:
+            if scratch.n_free[0] == 0:  # one must be left
+                free_table(scratch.free, scratch.n_free, own_table[right])
+                own_table[right] = NONE
+            write_job(scratch.jobs, heights[1], child + right, begin, end, below, own_table[right])
+            heights[1] += 1
         else:
-            heights[0] = _write(scratch.stack, heights[0], own, begin, end, below, own_table)
-
-
-@entry
-def grow(
-    rows: RowOrder,
-    plan: GrowthPlan,
-    nodes: NodeSlots,
-    scratch: GrowthScratch,
-    job: Host,
-    largest: Int,
-    only_cut: bool,
-) -> Int:
-    """Grow all that is below the node of a job; return how many jobs are handed back.
-
-    The children of nodes of more than `largest` rows are handed back. With `only_cut` the node gets its cut,
-    its left sums stay in ``side[1]``, its rows stay where they are, and 1 is returned if it has one.
-    """
-    heights, n_cuts, n_leaves = scratch.heights, np.int64(0), np.int64(1)
-    heights[0], heights[1] = 0, 0
-    if may_split(plan, nodes.sums[job[NODE]], job[STOP] - job[FIRST], job[DEPTH]):
-        heights[0] = _write(scratch.stack, 0, job[NODE], job[FIRST], job[STOP], job[DEPTH], job[TABLE])
-    elif job[TABLE] != NONE and not only_cut:
-        _free_table(scratch, job[TABLE])
-    while True:
-        while heights[0] > 0:
-            heights[0] -= 1
-            for i in range(LEFT):
-                job[i] = scratch.stack[heights[0], i]
-            gained = _find_cut(rows, plan, nodes, scratch, job)
-            if only_cut:
-                return np.int64(1 if gained >= 0 else 0)
-            if gained < 0:
-                if job[TABLE] != NONE:
-                    _free_table(scratch, job[TABLE])
-            elif plan.max_leaves == 0:
-                _split(rows, plan, nodes, scratch, job, largest, heights)
-            else:
-                if job[TABLE] != NONE and scratch.n_free[0] == 0:
-                    _free_table(scratch, job[TABLE])  # one must be left
-                    job[TABLE] = NONE
-                job[LEFT] = scratch.side[1, 0]
-                for i in range(LEFT + 1):
-                    scratch.cuts[n_cuts, i] = job[i]
-                scratch.cut_gains[n_cuts] = gained
-                n_cuts += 1
-        best, chosen = 0.0, np.int64(NONE)
-        if n_leaves < plan.max_leaves:
-            for i in range(n_cuts):
-                if scratch.cut_gains[i] > best:
-                    best, chosen = scratch.cut_gains[i], np.int64(i)
-        if chosen == NONE:
-            break
-        for i in range(LEFT + 1):
-            job[i] = scratch.cuts[chosen, i]
-        scratch.cut_gains[chosen], scratch.side[1, 0] = 0.0, job[LEFT]
-        n_leaves += 1
-        _split(rows, plan, nodes, scratch, job, largest, heights)
-    for i in range(n_cuts):  # those that were not chosen are leaves
-        if scratch.cut_gains[i] > 0:
-            node = scratch.cuts[i, NODE]
-            _begin(nodes, node, nodes.ints[START, node], nodes.ints[SIZE, node])
-            if scratch.cuts[i, TABLE] != NONE:
-                _free_table(scratch, scratch.cuts[i, TABLE])
-    return heights[1]
+            write_job(scratch.stack, heights[0], child + right, begin, end, below, own_table[right])
+            heights[0] += 1

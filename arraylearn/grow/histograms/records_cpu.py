@@ -9,10 +9,12 @@ from arraylearn.grow.formulas import GINI, NEWTON, NEWTON_BOUNDED
 
 __all__ = [
     "CHILD",
+    "CUT",
     "DEPTH",
     "FEATURE",
     "FIRST",
     "GINI",
+    "GROW",
     "HIGH",
     "LEFT",
     "LOW",
@@ -22,11 +24,16 @@ __all__ = [
     "NEWTON_BOUNDED",
     "NODE",
     "NONE",
+    "NUMBER",
     "SIZE",
     "START",
     "STOP",
     "TABLE",
+    "TASK",
+    "TREE",
+    "Buffers",
     "ColumnSums",
+    "CutScores",
     "GrowthPlan",
     "GrowthScratch",
     "Newton",
@@ -36,9 +43,11 @@ __all__ = [
 
 # Lines of `NodeSlots.ints`.
 FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
-# Columns of `GrowthScratch.stack`, `jobs` and `cuts`; the last has the left sum of a cut, too.
-NODE, FIRST, STOP, DEPTH, TABLE, LEFT = range(6)
+# Columns of `GrowthScratch.stack`, `jobs` and `cuts`; cuts have the left sum, too, and the job the task.
+NODE, FIRST, STOP, DEPTH, TABLE, LEFT, TASK = range(7)
 NONE = -1
+# What is done with a job: its cut is searched; all below it is grown, and numbered afterwards, or only that.
+CUT, GROW, TREE, NUMBER = range(4)
 
 # The lower half of a packed number.
 LOWER = (1 << 32) - 1
@@ -56,7 +65,7 @@ class RowOrder(NamedTuple):
 
 
 class Newton(NamedTuple):
-    """What NEWTON needs besides."""
+    """What NEWTON needs besides: where it is None, which is a type of its own, Numba leaves out its code."""
 
     unit: float
     ridge: float  # added to hessians, in units
@@ -83,11 +92,10 @@ class GrowthPlan(NamedTuple):
     least_weight: float  # of a node that may be split: weight, or hessian
     least_side: float  # of a side: weight, or hessian in units
     min_gain: float
-    newton: Newton
+    largest: int  # the children of nodes of more rows are handed back
     is_used: Host  # (d,) bool: the columns that may be split
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
-    logs: Host  # (w,) int64: `LogTable`, where the criterion takes logarithms
-    log_unit: float
+    log_unit: float  # of the logarithms, see `LogTable`
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 
 
@@ -103,6 +111,7 @@ class NodeSlots(NamedTuple):
     sums: Host  # (s, w) int64
     bounds: Host  # (s, 2) float64: least and greatest value, for NEWTON_BOUNDED
     sets: Host  # (s, b) uint8: bins that go right, where a column is nominal
+    places: Host  # (5, s) int32: see `number_nodes`
 
 
 class GrowthScratch(NamedTuple):
@@ -122,7 +131,11 @@ class GrowthScratch(NamedTuple):
     ratios: Host  # (b,) float32
     sets: Host  # (2, n_bins) uint8: bins of a nominal column that go right, with missing values right or left
     heights: Host  # (2,) int64: how many nodes are on the stack, and how many jobs
-    side: Host  # (2, w) int64: sums of the left side of a cut, and of the best one
+    job: Host  # (7,) int64: the node that is worked on, and the task
+    side: Host  # (2, w) int64: sums of the right side of a cut, and of the left one
+    is_open: Host  # (2,) bool: whether the children may be split
+    own_table: Host  # (2,) int64: their tables
+    here: Host | None  # (c,) int64: class weights up to a row or bin; None where sums are pairs
 
 
 class ColumnSums(NamedTuple):
@@ -137,3 +150,20 @@ class ColumnSums(NamedTuple):
     trend: Int
     low: Any  # float32 bounds of values
     high: Any
+
+
+class CutScores(NamedTuple):
+    """By what cuts are scored; None is a type of its own: its code is not compiled."""
+
+    newton: Newton | None
+    logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
+
+
+class Buffers(NamedTuple):
+    """What grows trees of one size on one table: kept from tree to tree."""
+
+    rows: RowOrder
+    gathered: RowOrder  # the same rows after the slices, where there are several threads
+    nodes: NodeSlots
+    scratch: list[GrowthScratch]  # of each thread
+    slices: Host  # (threads, cells) int64: tables of the slices

@@ -39,7 +39,7 @@ from arraylearn.grow.sorted_lists.scan_cpu import (
 )
 from arraylearn.grow.sorted_lists.score_scan_cpu import scan_scores
 from arraylearn.grow.trees import LEAF, Limits, Trees
-from arraylearn.grow.trees_cpu import in_level_order
+from arraylearn.grow.trees_cpu import number_nodes
 
 __all__ = ["grow_lists", "search_lists"]
 
@@ -50,8 +50,8 @@ _JOBS_PER_THREAD = 8
 _MOST_TOGETHER = 64
 
 # What the entry does with the jobs.
-_SEARCH, _SPLIT, _DIVIDE, _GROW = range(4)
-# Columns of a job, and of the stack.
+_SEARCH, _SPLIT, _DIVIDE, _GROW, _NUMBER = range(5)
+# Columns of a job.
 _NODE, _START, _STOP, _LEVELS = range(4)
 # Columns of `_Slots.ints`.
 _FEATURE, _LOW, _HIGH, _CHILD, _RIGHT = range(5)
@@ -64,25 +64,19 @@ _surplus_gain = part(formulas.surplus_gain)
 _squares_gain = part(formulas.squares_gain)
 
 
-class _Plan(NamedTuple):
-    first: int  # the first of the lists to search and divide
-    end: int  # after the last of them
-    least: int  # weight of a side, at least
-    least_to_split: int  # weight of a node that may be split, at least
-    min_gain: float
-
-
 class _Slots(NamedTuple):
     """Nodes where they were found: the given ones first, siblings side by side, with gaps."""
 
     ints: Host  # (5, s) int32
     gain: Host  # (s,) float32
     sums: Host  # (s, c) int64
+    places: Host  # (5, s) int32: see `number_nodes`
 
 
 class _ListFound(NamedTuple):
-    """The best split of each job."""
+    """Nodes that are searched, and the best split of each."""
 
+    jobs: Host  # (k, 4) int64: see `_NODE`
     ints: Host  # (k, 5) int64: see `_LIST`
     gain: Host  # (k,) float32
     score: Host  # (k,) float64, -1: there is none
@@ -107,15 +101,17 @@ def _count_known(rows: Host, values: Host, start: Int, stop: Int) -> Any:
 
 @part
 def _search(
-    plan: _Plan,
     data: ListData,
     job: Int,
-    jobs: Host,
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,
+    logs: Host | None,
+    borders: Host | None,
+    class_of: Host | None,
 ) -> None:
     """Find the best split of a job; the gains of lists are compared in float32."""
+    jobs = found.jobs
     node, start, stop = jobs[job, _NODE], jobs[job, _START], jobs[job, _STOP]
     counts, sums = slots.sums[node], buffers.sums
     n_classes, is_weighted = counts.shape[0], data.weights.shape[0] > 0
@@ -124,10 +120,11 @@ def _search(
         total += counts[k]
         squares += counts[k] * counts[k]
         sums[BEFORE, k] = 0
-    size, is_gini = float(total), data.criterion == GINI
-    terms = describe_node(data.criterion, data.logs, data.unit, counts)
+    size = float(total)
+    if logs is not None:
+        terms = describe_node(data.criterion, logs, data.unit, counts)
     feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), -1.0
-    for f in range(plan.first, plan.end):
+    for f in range(data.first, data.end):
         if data.allowed.shape[0] > 0 and not data.allowed[f, job]:
             continue
         rows, values = data.lists[f], data.columns[f]
@@ -139,19 +136,19 @@ def _search(
                 for i in range(index(known), index(stop)):
                     row = rows[i]
                     own = np.int64(0)
-                    if n_classes > MOST_IN_ORDER or not is_gini:
+                    if data.class_of.shape[0] > 0:
                         own = np.int64(data.class_of[row])
                     else:
                         for k in range(n_classes - 1):
                             own += row >= data.borders[k]
                     sums[BEFORE, own] += data.weights[row] if is_weighted else 1
-            span = Span(start, known, total, plan.least, turn == 0 and known < stop, top)
-            if not is_gini:
+            span = Span(start, known, total, data.least, turn == 0 and known < stop, top)
+            if logs is not None:
                 reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
-            elif n_classes <= MOST_IN_ORDER:
-                reached, at = scan_borders(rows, values, data.borders, data.weights, span, counts, buffers)
-            else:
-                reached, at = scan_classes(rows, values, data.class_of, data.weights, span, counts, buffers)
+            if borders is not None:
+                reached, at = scan_borders(rows, values, borders, data.weights, span, counts, buffers)
+            if class_of is not None:
+                reached, at = scan_classes(rows, values, class_of, data.weights, span, counts, buffers)
             if at >= 0:
                 top, place, side = reached, at, turn
         if known < stop:
@@ -159,13 +156,10 @@ def _search(
                 sums[BEFORE, k] = 0
         if place < 0:
             continue
-        if not is_gini:
-            reached = top
-        elif n_classes == 2:
-            reached = _pair_gain(top, size)
-        elif n_classes <= MOST_IN_ORDER:
-            reached = _surplus_gain(top, size)
-        else:
+        reached = top
+        if borders is not None:
+            reached = _pair_gain(top, size) if n_classes == 2 else _surplus_gain(top, size)
+        if class_of is not None:
             reached = _squares_gain(top, float(squares), size)
         gained = np.float32(reached if reached > 0.0 else 0.0)
         if gained > gain:
@@ -187,16 +181,10 @@ def _search(
 
 @part
 def _split(
-    plan: _Plan,
-    data: ListData,
-    job: Int,
-    jobs: Host,
-    child: Int,
-    slots: _Slots,
-    found: _ListFound,
-    buffers: ScanBuffers,
+    data: ListData, job: Int, child: Int, slots: _Slots, found: _ListFound, buffers: ScanBuffers
 ) -> None:
     """Write the split of a job and its children, and mark the rows that go right."""
+    jobs = found.jobs
     node, start, stop, levels = jobs[job, _NODE], jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
     feature, position = found.ints[job, _LIST], found.ints[job, _POSITION]
     rows, values, ints, sums = data.lists[feature], data.columns[feature], slots.ints, slots.sums
@@ -217,8 +205,8 @@ def _split(
     ints[_RIGHT, node] = (0 if goes_left else 1) if known < stop else (1 if n_right > n_left else 0)
     slots.gain[node] = found.gain[job]
     is_deep = levels == 1
-    opens = 1 if top_left < n_left and n_left >= plan.least_to_split and not is_deep else 0
-    opens += 2 if top_right < n_right and n_right >= plan.least_to_split and not is_deep else 0
+    opens = 1 if top_left < n_left and n_left >= data.least_to_split and not is_deep else 0
+    opens += 2 if top_right < n_right and n_right >= data.least_to_split and not is_deep else 0
     found.ints[job, _MIDDLE] = position + 1 + (stop - known if goes_left else 0)
     found.ints[job, _OPEN] = opens
     if opens > 0:
@@ -232,14 +220,12 @@ def _split(
 
 
 @part
-def _divide(
-    plan: _Plan, data: ListData, job: Int, jobs: Host, found: _ListFound, buffers: ScanBuffers
-) -> None:
+def _divide(data: ListData, job: Int, found: _ListFound, buffers: ScanBuffers) -> None:
     """Put the left rows of each list before the right ones, as far as the sides go on."""
-    is_right, spare, ints = buffers.is_right, buffers.spare, found.ints
+    is_right, spare, ints, jobs = buffers.is_right, buffers.spare, found.ints, found.jobs
     one, first, end = index(1), index(jobs[job, _START]), index(jobs[job, _STOP])
     middle, opens = index(ints[job, _MIDDLE]), ints[job, _OPEN]
-    for f in range(plan.first, plan.end):
+    for f in range(data.first, data.end):
         if f == ints[job, _LIST] and ints[job, _GOES_LEFT] == 0:
             continue  # divided by its order
         rows = data.lists[f]
@@ -272,10 +258,11 @@ def _divide(
 
 
 @part
-def _push(job: Int, jobs: Host, child: Int, found: _ListFound, stack: Host, height: Int) -> Any:
-    """Put the children that may be split on the stack, the smaller one on top; return its height."""
+def _push(job: Int, child: Int, found: _ListFound, stack: Host, height: Int) -> Any:
+    """Put the children of a job that may be split on the stack, the smaller one on top; return its height."""
+    jobs, ints = found.jobs, found.ints
     start, stop, levels = jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
-    middle, opens = found.ints[job, _MIDDLE], found.ints[job, _OPEN]
+    middle, opens = ints[job, _MIDDLE], ints[job, _OPEN]
     is_left_smaller = middle - start < stop - middle
     for turn in range(2):
         is_left = (turn == 1) == is_left_smaller
@@ -290,68 +277,97 @@ def _push(job: Int, jobs: Host, child: Int, found: _ListFound, stack: Host, heig
 
 @entry
 def _run(
-    task: Int,
-    plan: _Plan,
     data: ListData,
-    jobs: Host,
-    child: Int,
+    roots: Host,
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,
+    logs: Host | None,
+    borders: Host | None,
+    class_of: Host | None,
 ) -> Any:
-    """Search all jobs, split or divide the first one, or grow all that is below them.
+    """Search all jobs of `found`, split or divide the first one, or grow all that is below the `roots`.
 
-    New nodes stand from `child` on; those below a job that is grown, twice its start later.
+    New nodes stand from `data.child` on; those below a root that is grown, twice its start later. What is
+    open is left on the stack, which holds the jobs where there are roots. One of the last three arguments is
+    not None: by it lists are scanned: Numba leaves out the code of the others. Nodes of `data.child`
+    roots are numbered in a task of its own.
     """
     # each part is called in one place: it is compiled into every one
-    stack, height, is_growing = buffers.stack, 0, task == _GROW
-    nodes = stack if is_growing else jobs
-    for b in range(jobs.shape[0]):
-        free, height = child + (2 * jobs[b, _START] if is_growing else 0), 1
+    task, stack, height, is_growing = data.task, buffers.stack, 0, data.task == _GROW
+    for b in range(0 if task == _NUMBER else (roots if is_growing else found.jobs).shape[0]):
+        free, height = data.child + (2 * roots[b, _START] if is_growing else 0), 1
         for k in range(4 if is_growing else 0):  # an assignment of arrays would take seconds to compile
-            stack[0, k] = jobs[b, k]
+            stack[0, k] = roots[b, k]
         while height > 0:
             height -= 1
             at = height if is_growing else b
             if is_growing or task == _SEARCH:
-                _search(plan, data, at, nodes, slots, found, buffers)
-                if found.score[at] < 0 or found.gain[at] < plan.min_gain or not is_growing:
+                _search(data, at, slots, found, buffers, logs, borders, class_of)
+                if found.score[at] < 0 or found.gain[at] < data.min_gain or not is_growing:
                     continue
             if task != _DIVIDE:
-                _split(plan, data, at, nodes, free, slots, found, buffers)
+                _split(data, at, free, slots, found, buffers)
             if task != _SPLIT and found.ints[at, _OPEN] > 0:
-                _divide(plan, data, at, nodes, found, buffers)
+                _divide(data, at, found, buffers)
             if task == _DIVIDE:
                 continue
-            height = _push(at, nodes, free, found, stack, height)
+            height = _push(at, free, found, stack, height)
             free += 2
             if task == _SPLIT:
                 break
-    return height
+    return number_nodes(data.child, slots.ints[_CHILD], slots.places) if task == _NUMBER else height
 
 
 # ---- threads
 
 
-def _as_arrays(rows: SortedRows, criterion: Criterion, allowed: Host | None = None) -> ListData:
+def _do(
+    task: int,
+    child: int,
+    data: ListData,
+    slots: _Slots,
+    found: _ListFound,
+    buffers: ScanBuffers,
+    roots: Host | None = None,
+) -> int:
+    """Run a task; see `_run`."""
+    in_order = data.logs is None and data.class_of.shape[0] == 0
+    borders, class_of = (data.borders, None) if in_order else (None, data.class_of)
+    given = data._replace(task=task, child=child), found.jobs if roots is None else roots, slots, found
+    return int(_run(*given, buffers, data.logs, borders, class_of if data.logs is None else None))
+
+
+def _as_arrays(
+    rows: SortedRows, criterion: Criterion, limits: Limits, allowed: Host | None = None
+) -> ListData:
     ends, c = rows.class_ends, len(rows.class_ends)
     borders = np.full(BORDERS, ends[-1], dtype=np.uint32)
     borders[: c - 1] = ends[: min(c - 1, BORDERS)]
     kind = np.uint8 if c <= 256 else np.int32
-    class_of = np.empty(0, dtype=kind)
+    class_of, logs = np.empty(0, dtype=kind), criterion.logs
     if c > MOST_IN_ORDER or criterion.number != GINI:
         class_of = np.arange(c, dtype=kind).repeat(np.diff(ends, prepend=0))
+    if logs is None and criterion.number != GINI:
+        logs = np.zeros(1, dtype=np.int64)
     return ListData(
-        np.ascontiguousarray(rows.lists).view(np.uint32),
-        np.ascontiguousarray(rows.columns),
-        borders,
-        class_of,
-        np.empty(0, dtype=np.int64) if rows.weights is None else np.ascontiguousarray(rows.weights),
-        rows.has_missing,
-        np.ones((0, 0), dtype=np.bool_) if allowed is None else np.ascontiguousarray(allowed),
-        criterion.number,
-        np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs,
-        criterion.unit,
+        lists=np.ascontiguousarray(rows.lists).view(np.uint32),
+        columns=np.ascontiguousarray(rows.columns),
+        borders=borders,
+        class_of=class_of,
+        weights=np.empty(0, dtype=np.int64) if rows.weights is None else np.ascontiguousarray(rows.weights),
+        has_missing=rows.has_missing,
+        allowed=np.ones((0, 0), dtype=np.bool_) if allowed is None else np.ascontiguousarray(allowed),
+        criterion=criterion.number,
+        logs=logs,
+        unit=criterion.unit,
+        first=0,
+        end=rows.lists.shape[0],
+        least=max(1, int(limits.min_samples_leaf)),
+        least_to_split=int(limits.min_samples_split),
+        min_gain=limits.min_gain - 1e-12,
+        task=_SEARCH,
+        child=0,
     )
 
 
@@ -377,41 +393,53 @@ def grow_lists(rows: SortedRows, starts: Host, counts: Host, limits: Limits, cri
         k of them, with their levels side by side: all roots, the children of all roots, and so on. `low` and
         `high` are the rows on both sides of a cut.
     """
-    data = _as_arrays(rows, criterion)
+    data = _as_arrays(rows, criterion, limits)
     (d, m), (k, c) = data.lists.shape, counts.shape
     n_top = k + 2 * _MOST_TOGETHER
     slots = _Slots(
         np.empty((_RIGHT + 1, n_top + 2 * m), dtype=np.int32),
         np.empty(n_top + 2 * m, dtype=np.float32),
         np.empty((n_top + 2 * m, c), dtype=np.int64),
+        np.empty((5, n_top + 2 * m), dtype=np.int32),
     )
     slots.ints[:, :k], slots.sums[:k] = LEAF, counts
     jobs = _jobs(starts, m, -1 if limits.max_depth is None else limits.max_depth)
-    least, least_to_split = max(1, int(limits.min_samples_leaf)), int(limits.min_samples_split)
-    plan = _Plan(0, d, least, least_to_split, limits.min_gain - 1e-12)
-    jobs = _split_large(plan, data, jobs, slots, n_top)
+    jobs = _split_large(data, jobs, slots, n_top)
 
     def grow(some: Host) -> None:
         largest = int((some[:, _STOP] - some[:, _START]).max())
-        buffers, found = _make_buffers(data, c, largest), _make_found(_STACK, c)
-        _run(_GROW, plan, data, some, n_top, slots, found, buffers)
+        buffers = _make_buffers(data, c, largest)
+        _do(_GROW, n_top, data, slots, _make_found(buffers.stack, c), buffers, some)
 
     parallel_map(grow, _share(jobs, d))
-    return _as_trees(slots, k, data.has_missing)
+    n_nodes = _do(_NUMBER, k, data, slots, _make_found(jobs[:0], c), _make_buffers(data, c, 0))
+    where, first, depth = slots.places[:3, :n_nodes].copy()
+    feature, low, high, _, right = slots.ints.take(where, axis=1)
+    return Trees(
+        roots=np.arange(k),
+        feature=feature,
+        threshold=low,
+        high=high,
+        first_child=first,
+        depth=depth,
+        gain=slots.gain.take(where),
+        sums=slots.sums.take(where, axis=0),
+        default_branch=right > 0 if data.has_missing else None,
+    )
 
 
 def search_lists(
     rows: SortedRows, starts: Host, counts: Host, least: int, allowed: Host | None
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best split of each node: the fields of `ListSplits`."""
-    (d, m), data = rows.lists.shape, _as_arrays(rows, Criterion(GINI, None, 1.0), allowed)
-    counts = np.ascontiguousarray(counts)
-    slots = _Slots(np.empty((_RIGHT + 1, 0), np.int32), np.empty(0, np.float32), counts)
-    plan, jobs = _Plan(0, d, max(1, least), 0, 0.0), _jobs(starts, m, -1)
-    found = _search_together(plan, data, jobs, slots)
+    data = _as_arrays(rows, Criterion(GINI, None, 1.0), Limits(min_samples_leaf=least), allowed)
+    counts, jobs = np.ascontiguousarray(counts), _jobs(starts, rows.lists.shape[1], -1)
+    none = np.empty((_RIGHT + 1, 0), np.int32)
+    slots = _Slots(none, np.empty(0, np.float32), counts, none)
+    found = _search_together(data, jobs, slots)
     if allowed is not None and (is_none := found.score < 0).any():
         # where none of the allowed lists has a split, all may
-        found = _search_together(plan, data._replace(allowed=data.allowed | is_none), jobs, slots)
+        found = _search_together(data._replace(allowed=data.allowed | is_none), jobs, slots)
     return found.ints[:, _LIST], found.score, found.ints[:, _POSITION], found.left
 
 
@@ -436,36 +464,37 @@ def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
     )
 
 
-def _make_found(k: int, n_classes: int) -> _ListFound:
+def _make_found(jobs: Host, n_classes: int) -> _ListFound:
+    k = jobs.shape[0]
     ints, left = np.zeros((k, _OPEN + 1), dtype=np.int64), np.zeros((k, n_classes), dtype=np.int64)
-    return _ListFound(ints, np.empty(k, dtype=np.float32), np.empty(k), left)
+    return _ListFound(jobs, ints, np.empty(k, dtype=np.float32), np.empty(k), left)
 
 
-def _groups(plan: _Plan, m: int) -> list[_Plan]:
+def _groups(data: ListData, m: int) -> list[ListData]:
     """Give each thread that pays some of the lists."""
-    d = plan.end
+    d = data.end
     n_groups = min(d, get_num_threads()) if d * m >= get_tuning().list_thread_values else 1
     bounds = [round(d * g / n_groups) for g in range(n_groups + 1)]
-    return [plan._replace(first=first, end=end) for first, end in pairwise(bounds)]
+    return [data._replace(first=first, end=end) for first, end in pairwise(bounds)]
 
 
-def _search_together(plan: _Plan, data: ListData, jobs: Host, slots: _Slots) -> _ListFound:
+def _search_together(data: ListData, jobs: Host, slots: _Slots) -> _ListFound:
     """Search each job with all threads, some lists each."""
     k, c = jobs.shape[0], slots.sums.shape[1]
 
-    def search(part_of: _Plan) -> _ListFound:
-        found = _make_found(k, c)
-        _run(_SEARCH, part_of, data, jobs, 0, slots, found, _make_buffers(data, c, 0))
+    def search(part_of: ListData) -> _ListFound:
+        found = _make_found(jobs, c)
+        _do(_SEARCH, 0, part_of, slots, found, _make_buffers(data, c, 0))
         return found
 
-    parts = parallel_map(search, _groups(plan, int((jobs[:, _STOP] - jobs[:, _START]).sum())))
+    parts = parallel_map(search, _groups(data, int((jobs[:, _STOP] - jobs[:, _START]).sum())))
     if len(parts) == 1:
         return parts[0]
     best = np.stack([found.gain for found in parts]).argmax(axis=0)  # the first list among equals
     return _ListFound(*(np.stack(field)[best, np.arange(k)] for field in zip(*parts, strict=True)))
 
 
-def _split_large(plan: _Plan, data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
+def _split_large(data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
     """Split nodes that are too large for one thread; return what is left to grow, by position."""
     n_threads, child, (d, m) = get_num_threads(), n_top - 2 * _MOST_TOGETHER, data.lists.shape
     limit = max(get_tuning().list_thread_values // d, m // (2 * n_threads))
@@ -475,21 +504,18 @@ def _split_large(plan: _Plan, data: ListData, jobs: Host, slots: _Slots, n_top: 
         if sizes[largest] <= limit:
             break
         job, jobs = jobs[largest : largest + 1], np.delete(jobs, largest, axis=0)
-        found = _search_together(plan, data, job, slots)
-        if found.score[0] < 0 or found.gain[0] < plan.min_gain:
+        found = _search_together(data, job, slots)
+        if found.score[0] < 0 or found.gain[0] < data.min_gain:
             continue
         buffers = _make_buffers(data, slots.sums.shape[1], int(sizes[largest]))
-        n_open = _run(_SPLIT, plan, data, job, child, slots, found, buffers)
+        n_open = _do(_SPLIT, child, data, slots, found, buffers)
         child += 2
 
-        def divide(
-            part_of: _Plan, job: Host = job, found: _ListFound = found, shared: ScanBuffers = buffers
-        ) -> None:
-            own = shared._replace(spare=np.empty_like(shared.spare))
-            _run(_DIVIDE, part_of, data, job, 0, slots, found, own)
+        def divide(part_of: ListData, found: _ListFound = found, shared: ScanBuffers = buffers) -> None:
+            _do(_DIVIDE, 0, part_of, slots, found, shared._replace(spare=np.empty_like(shared.spare)))
 
         if n_open:
-            parallel_map(divide, _groups(plan, int(sizes[largest])))
+            parallel_map(divide, _groups(data, int(sizes[largest])))
             jobs = np.concatenate((jobs, buffers.stack[:n_open]))
     return jobs[jobs[:, _START].argsort()]
 
@@ -506,19 +532,3 @@ def _share(jobs: Host, d: int) -> list[Host]:
     number = (np.cumsum(sizes) - sizes) // share
     shares = np.split(jobs, np.flatnonzero(np.diff(number)) + 1)
     return sorted(shares, key=lambda some: -int((some[:, _STOP] - some[:, _START]).sum()))
-
-
-def _as_trees(slots: _Slots, k: int, has_missing: bool) -> Trees:
-    where, first, depth = in_level_order(slots.ints[_CHILD], slots.gain.shape[0], k)
-    feature, low, high, _, right = slots.ints.take(where, axis=1)
-    return Trees(
-        roots=np.arange(k),
-        feature=feature,
-        threshold=low,
-        high=high,
-        first_child=first,
-        depth=depth,
-        gain=slots.gain.take(where),
-        sums=slots.sums.take(where, axis=0),
-        default_branch=right > 0 if has_missing else None,
-    )

@@ -45,7 +45,7 @@ _gini_squares = part(formulas.gini_squares)
 
 
 class ListData(NamedTuple):
-    """`SortedRows` as plain arrays: d lists of m rows."""
+    """`SortedRows` as plain arrays, d lists of m rows, and what is done with them."""
 
     lists: Host  # (d, m) uint32 row ids, divided in place
     columns: Host  # (d, n) float
@@ -55,14 +55,21 @@ class ListData(NamedTuple):
     has_missing: bool  # then the side of the missing values is learned
     allowed: Host  # (d, k) bool: the lists that may split each job; nothing: all may
     criterion: int  # see `formulas.GINI`
-    logs: Host  # (w,) int64: `LogTable`, where the criterion takes logarithms
-    unit: float  # of `logs`
+    logs: Any  # (w,) int64: `LogTable`, zeros where the criterion takes none; None for Gini's
+    unit: float  # of the logarithms
+    first: int  # the first of the lists to search and divide
+    end: int  # after the last of them
+    least: int  # weight of a side, at least
+    least_to_split: int  # weight of a node that may be split, at least
+    min_gain: float
+    task: int  # see `lists_cpu`
+    child: int  # where new nodes begin
 
 
 class ScanBuffers(NamedTuple):
     """Scratch of one thread."""
 
-    stack: Host  # (s, 4) int64
+    stack: Host  # (s, 4) int64: the jobs of `lists_cpu`
     is_right: Host  # (n,) uint8
     spare: Host  # uint32: the rows of the right side, and one more
     running: Host  # (5, STRIDE or more) float64: 0, the weight below each border, the weight of all

@@ -1,0 +1,208 @@
+"""The best cut of a node by class vectors, in compiled growth on histograms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arraylearn.backend.cpu.jit import Host, Int, index, part
+from arraylearn.grow import formulas
+from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
+from arraylearn.grow.formulas import ENTROPY
+from arraylearn.grow.histograms.records_cpu import (
+    FIRST,
+    LOWER,
+    NODE,
+    NONE,
+    STOP,
+    TABLE,
+    GrowthPlan,
+    GrowthScratch,
+    NodeSlots,
+    RowOrder,
+)
+
+__all__ = ["find_class_cut"]
+
+# Up to so many rows are sorted by insertion.
+_INSERTED = 32
+# Up to here the Gini score sums the surplus of each class, beyond it the squared counts.
+_SURPLUS_CLASSES = 4
+
+_gini_surplus = part(formulas.gini_surplus)
+_gini_squares = part(formulas.gini_squares)
+_surplus_gain = part(formulas.surplus_gain)
+_squares_gain = part(formulas.squares_gain)
+
+
+@part
+def find_class_cut(
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    logs: Host | None,
+    here: Host,
+) -> tuple[Int, Int, Int, Any, Any]:
+    """Do what `find_pair_cut` does for class vectors; `here` takes those up to a row or bin.
+
+    By other criteria than Gini's, which come with `logs`, scores are compared in float32.
+    """
+    job, keys, least, chosen = scratch.job, scratch.running, plan.least_side, scratch.side[1]
+    sums, table, first, size = nodes.sums[job[NODE]], job[TABLE], job[FIRST], job[STOP] - job[FIRST]
+    n_classes, n_bins, criterion = sums.shape[0], plan.n_bins, plan.criterion
+    counts, is_small, n_all, squares = scratch.tables[table], table == NONE, np.int64(0), np.int64(0)
+    for c in range(n_classes):
+        n_all += sums[c]
+        squares += sums[c] * sums[c]
+    weight = np.float64(n_all)
+    if logs is not None:
+        terms = describe_node(criterion, logs, plan.log_unit, sums)
+    best, gain, goes_left, is_learned = -1.0, np.float32(-np.inf), False, False
+    feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
+    for j in range(plan.is_used.shape[0]):
+        if is_small:
+            _sort_small(rows, plan, j, first, size, scratch.found, keys)
+        column_best, is_own, n_steps = best, False, size if is_small else n_bins
+        for turn in range(2 if plan.use_missing[j] else 1):
+            for c in range(n_classes):
+                here[c] = 0
+            if turn == 1:  # missing values on the left of all cuts
+                n_known = _add_missing(rows, plan, scratch, j, n_steps, here)
+                if n_known == n_steps:
+                    break
+                n_steps, is_learned = n_known, is_learned or is_own
+            # squares, or n log2(n), of the classes of both sides
+            n_left, on_left, on_right, cells, is_best = (
+                np.int64(0),
+                np.int64(0),
+                np.int64(0),
+                np.int64(0),
+                False,
+            )
+            for c in range(n_classes):
+                held, rest = here[c], sums[c] - here[c]
+                n_left += held
+                if logs is None:
+                    on_left += held * held
+                    on_right += rest * rest
+                elif criterion >= ENTROPY:
+                    cells += logs[index(held)] + logs[index(rest)]
+            at_cell, start, stop = index(j * n_bins * n_classes), index(0), index(n_classes)
+            for step in range(n_steps):
+                # a row, or a bin with its classes, moves to the left side
+                added, load = np.int64(0), np.int64(0)
+                if is_small:
+                    load = rows.carry[first + (keys[step] & LOWER)]
+                    start = index(load & LOWER)
+                    stop = start + index(1)
+                for c in range(start, stop):
+                    more, held = load >> 32 if is_small else counts[at_cell + c], here[c]
+                    rest = sums[c] - held
+                    if logs is None:
+                        on_left += more * (2 * held + more)
+                        on_right += more * (more - 2 * rest)
+                    elif more > 0 and criterion >= ENTROPY:
+                        cells += logs[index(held + more)] - logs[index(held)]
+                        cells += logs[index(rest - more)] - logs[index(rest)]
+                    here[c] = held + more
+                    added += more
+                at_cell += index(n_classes)
+                if added == 0:
+                    continue
+                if is_best and high == NONE:
+                    high = (keys[step] >> 32) if is_small else np.int64(step)
+                n_left += added
+                if is_small and step + 1 < size and keys[step] >> 32 == keys[step + 1] >> 32:
+                    continue
+                n_right = n_all - n_left
+                if n_left < least or n_right < least:
+                    continue
+                left_size, right_size = np.float64(n_left), np.float64(n_right)
+                if logs is not None:
+                    if criterion >= ENTROPY:
+                        branches = logs[index(n_left)] + logs[index(n_right)]
+                        score = score_by_logs(criterion, terms, cells, branches)
+                    else:
+                        score = score_sides(criterion, terms, here, sums, n_left)
+                elif n_classes > _SURPLUS_CLASSES:
+                    score = _gini_squares(np.float64(on_left), left_size, np.float64(on_right), right_size)
+                else:
+                    score = 0.0
+                    for c in range(n_classes):
+                        surplus = np.float64(here[c]) * right_size - np.float64(sums[c] - here[c]) * left_size
+                        score += surplus * surplus
+                    score = _gini_surplus(score, left_size, right_size)
+                if score <= column_best:
+                    continue
+                column_best = score
+                reached = np.float32(score)
+                if logs is None:
+                    if n_classes > _SURPLUS_CLASSES:
+                        reached = np.float32(_squares_gain(score, np.float64(squares), weight))
+                    else:
+                        reached = np.float32(_surplus_gain(score, weight))
+                    reached = reached if reached > 0 else np.float32(0)
+                if reached > gain or is_own:
+                    best, gain, feature, is_best, is_own = score, reached, np.int64(j), True, True
+                    low, high = (keys[step] >> 32) if is_small else np.int64(step), np.int64(NONE)
+                    goes_left = is_learned = turn == 1
+                    for c in range(n_classes):
+                        chosen[c] = here[c]
+    n_left = np.int64(0)
+    for c in range(n_classes):
+        n_left += chosen[c]
+    # where nothing is missing, later rows go where most of the weight is
+    return feature, low, high, gain, not goes_left if is_learned else n_all - n_left > n_left
+
+
+@part
+def _add_missing(
+    rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, j: Int, n_steps: Int, here: Host
+) -> Int:
+    """Add the class weights of the missing values of a column, which come last; return where they begin."""
+    job, keys, n_classes, n_known = scratch.job, scratch.running, here.shape[0], n_steps
+    if job[TABLE] == NONE:
+        while n_known > 0 and keys[n_known - 1] >> 32 == plan.n_bins - 1:
+            n_known -= 1
+            load = rows.carry[job[FIRST] + (keys[n_known] & LOWER)]
+            here[load & LOWER] += load >> 32
+        return n_known
+    counts, last = scratch.tables[job[TABLE]], (j * plan.n_bins + plan.n_bins - 1) * n_classes
+    for c in range(n_classes):
+        here[c] = counts[last + c]
+        n_known = plan.n_bins - 1 if here[c] > 0 else n_known
+    return n_known
+
+
+@part
+def _sort_small(
+    rows: RowOrder, plan: GrowthPlan, j: Int, first: Int, size: Int, found: Host, keys: Host
+) -> None:
+    """Sort few rows by their bins: keys hold the bin and, in the lower half, the position."""
+    width, column, n_bins = index(plan.is_used.shape[0]), index(j), plan.n_bins
+    if size <= _INSERTED:
+        for i in range(size):
+            key = (np.int64(rows.cells[index(rows.order[first + i]) * width + column]) << 32) + i
+            at = i
+            while at > 0 and keys[at - 1] > key:
+                keys[at] = keys[at - 1]
+                at -= 1
+            keys[at] = key
+        return
+    # `found` counts the rows of each bin, and then says where the next one goes
+    for i in range(n_bins):
+        found[i] = 0
+    for i in range(size):
+        found[index(rows.cells[index(rows.order[first + i]) * width + column])] += 1
+    before = np.int32(0)
+    for i in range(n_bins):
+        n_here = found[i]
+        found[i] = before
+        before += n_here
+    for i in range(size):
+        own = index(rows.cells[index(rows.order[first + i]) * width + column])
+        at = found[own]
+        found[own] = at + np.int32(1)
+        keys[at] = (np.int64(own) << 32) + i
