@@ -9,7 +9,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
-from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.count_measures import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "SLACK",

@@ -199,11 +199,14 @@ def _fill_by_product(
     if is_near:  # centring would cost a pass and bring nothing
         mean = mean + center
     constant = precision * mean * mean + offset
-    square_map, line_map = np.ascontiguousarray(precision.T), np.ascontiguousarray((-2 * precision * mean).T)
+    square_map, linear_map = (
+        np.ascontiguousarray(precision.T),
+        np.ascontiguousarray((-2 * precision * mean).T),
+    )
     total = constant.sum(axis=1)
     size = _chunk_rows(x, x.shape[1])
     buffer = np.empty((1 if is_near else 2, size, x.shape[1]), dtype=x.dtype)
-    line = np.empty((size, out.shape[1]), dtype=x.dtype)
+    linear = np.empty((size, out.shape[1]), dtype=x.dtype)
     for start in range(0, x.shape[0], size):
         values, result = x[start : start + size], out[start : start + size]
         m = values.shape[0]
@@ -218,7 +221,7 @@ def _fill_by_product(
             result += is_present.astype(x.dtype) @ constant.T
         else:
             result += total
-        result += np.matmul(values, line_map, out=line[:m])
+        result += np.matmul(values, linear_map, out=linear[:m])
 
 
 def _is_near_zero(mean: Host, precision: Host) -> bool:

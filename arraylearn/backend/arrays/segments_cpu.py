@@ -66,11 +66,11 @@ def split_lists(lists: Host, branch: Host, sizes: Sequence[int]) -> Host:
 
 @compiled
 def split_by_branch(
-    first_line: int, stop_line: int, lists: Host, branch: Host, first_of_branch: Host, result: Host
+    first_list: int, stop_list: int, lists: Host, branch: Host, first_of_branch: Host, result: Host
 ) -> None:
     """Sort some lists by the branch of their rows."""
     filled, n_branches, one = np.empty_like(first_of_branch), first_of_branch.shape[0] - 1, index(1)
-    for f in range(first_line, stop_line):
+    for f in range(first_list, stop_list):
         for j in range(filled.shape[0]):  # an assignment of arrays would take seconds to compile
             filled[j] = first_of_branch[j]
         source, target = lists[f], result[f]
