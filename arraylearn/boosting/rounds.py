@@ -34,7 +34,7 @@ from arraylearn.grow.histograms.newton_trees import (
 from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
 from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
-__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost"]
+__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost", "choose_body"]
 
 # One step of a tree moves a score by no more than this, in units of the log odds.
 _LONGEST_STEP = 16.0
@@ -67,9 +67,19 @@ class BoostingRows(NamedTuple):
     weights: Array | None  # (n,) float32 in [0, 1]
 
 
-class Tables(NamedTuple):
-    """What is looked up in every round."""
+class Body(NamedTuple):
+    """The compiled loops of a round."""
 
+    derive: Callable[
+        ..., tuple[Array, Array]
+    ]  # fields of `Gradients`, from what `log_loss_gradients` is given
+    step: Callable[..., Array]  # as `add_to_sides`
+
+
+class Tools(NamedTuple):
+    """What every round uses."""
+
+    body: Body | str  # or why the array program serves
     gradients: GradientTables
     units: Array  # of `NewtonRule.in_units`
 
@@ -88,6 +98,16 @@ class Boosting(NamedTuple):
     start: list[int]
     trees: list[Trees]  # round after round
     losses: list[float]  # on the held-out rows after each round, that before the first in front
+
+
+def choose_body(place: Place, n_cells: int) -> Body | str:
+    """Return the loops of a round for a table of so many bins, or why the array program serves."""
+    if (reason := why_not_compiled(place, n_cells)) is not None:
+        return reason
+    from arraylearn.boosting import log_loss_cpu
+    from arraylearn.grow.histograms import node_blocks_cpu
+
+    return Body(log_loss_cpu.log_loss_gradients, node_blocks_cpu.add_to_sides)
 
 
 def boost(
@@ -114,9 +134,13 @@ def boost(
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[Trees] = []
-    tables = Tables(gradient_tables(xp, place.device, len(start)), plan.rule.newton.in_units(place))
+    tools = Tools(
+        choose_body(place, math.prod(columns.bins.shape)),
+        gradient_tables(xp, place.device, len(start)),
+        plan.rule.newton.in_units(place),
+    )
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, sample, tables, scores, plan, generator)
+        grown, scores = _add_round(place, sample, tools, scores, plan, generator)
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -150,11 +174,11 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 
 
 def _add_round(
-    place: Place, sample: BoostingRows, tables: Tables, scores: Array, plan: Plan, generator: Any
+    place: Place, sample: BoostingRows, tools: Tools, scores: Array, plan: Plan, generator: Any
 ) -> tuple[list[Trees], Array]:
     """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
     xp, columns = place.xp, sample.columns
-    gradients = _derive(place, sample, tables.gradients, scores)
+    gradients = _derive(place, sample, tools, scores)
     d, n = columns.bins.shape
     rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
@@ -168,32 +192,26 @@ def _add_round(
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
     trees = []
-    for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
+    for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tools.units, is_used)):
         trees.append(grown.tree)
         if rows.shape[0] == n:
-            scores[c, :] = _step(place, columns, grown, scores[c, :])
+            scores[c, :] = _step(place, columns, grown, tools.body, scores[c, :])
     if rows.shape[0] < n:
         scores = scores + _score(place, columns, trees, columns.bins)
     return trees, scores
 
 
-def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: Array) -> Gradients:
+def _derive(place: Place, sample: BoostingRows, tools: Tools, scores: Array) -> Gradients:
     """Return the gradients of all rows."""
-    if why_not_compiled(place, math.prod(sample.columns.bins.shape)) is not None:
-        return log_loss_gradients(place.xp, tables, scores, sample.codes, sample.weights)
-    from arraylearn.boosting import log_loss_cpu
-
-    return Gradients(*log_loss_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
+    if isinstance(tools.body, str):
+        return log_loss_gradients(place.xp, tools.gradients, scores, sample.codes, sample.weights)
+    return Gradients(*tools.body.derive(*tools.gradients, scores, sample.codes, sample.weights))
 
 
-def _step(place: Place, columns: Columns, grown: Growth, scores: Array) -> Array:
+def _step(place: Place, columns: Columns, grown: Growth, body: Body | str, scores: Array) -> Array:
     """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
     given = columns.bins, grown.order, grown.splits, grown.steps
-    if why_not_compiled(place, math.prod(columns.bins.shape)) is not None:
-        return add_to_sides(place.xp, scores, *given)
-    from arraylearn.grow.histograms import node_blocks_cpu
-
-    return node_blocks_cpu.add_to_sides(scores, *given)
+    return add_to_sides(place.xp, scores, *given) if isinstance(body, str) else body.step(scores, *given)
 
 
 def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import array_api_strict
 import numpy as np
 import pytest
 
 import arraylearn as al
 from arraylearn.backend.arrays.order import bin_columns
-from arraylearn.backend.dispatch import portable_only, tuned
+from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
+from arraylearn.backend.namespace import HOST
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
+from arraylearn.boosting.rounds import choose_body
 from arraylearn.grow.histograms.node_blocks import BlockSplits, add_to_sides
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
@@ -32,6 +35,19 @@ def n_threads(request):
         yield request.param
     al.set_num_threads(None)
     al.set_compiled(None)
+
+
+def test_which_body_derives_and_steps():
+    with use_compiled("auto"):
+        assert choose_body(HOST, 19_999) == "less work than 20,000 values"
+        assert choose_body(HOST, 20_000).derive is log_loss_cpu.log_loss_gradients
+        assert choose_body(HOST._replace(xp=array_api_strict), 10**6) == (
+            "the rows are computed with by array_api_strict"
+        )
+    with use_compiled("never"):
+        assert choose_body(HOST, 10**6) == "compiled bodies are switched off"
+    with use_compiled("always"):
+        assert choose_body(HOST, 1).step is node_blocks_cpu.add_to_sides
 
 
 def check(function):
