@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.cpu.jit import compiled, compiled_part
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.log_loss import (
@@ -18,8 +18,6 @@ from arraylearn.boosting.log_loss import (
     sigmoid_units,
 )
 from arraylearn.grow.formulas import GRADIENT_BITS
-
-Host = np.ndarray[Any, Any]
 
 __all__ = ["log_loss_gradients"]
 
@@ -33,8 +31,8 @@ _LOWER_HALF = (1 << 32) - 1
 
 
 def log_loss_gradients(
-    first: Host, second: Host, scores: Host, codes: Host, weights: Host | None
-) -> tuple[Host, Host]:
+    first: HostArray, second: HostArray, scores: HostArray, codes: HostArray, weights: HostArray | None
+) -> tuple[HostArray, HostArray]:
     """Return the fields of `Gradients`: see `arraylearn.boosting.log_loss.log_loss_gradients`."""
     k, n = scores.shape
     packed = np.empty((k, n), dtype=np.int64)
@@ -56,17 +54,24 @@ def log_loss_gradients(
 
 
 @cache
-def _class_zero() -> Host:
+def _class_zero() -> HostArray:
     """Return hessian and waiting gradient by score; class 1 has one less of the latter."""
     gradient, hessian = sigmoid_units()
     half = gradient.shape[0] // 2
-    units: Host = (hessian[:half] << 32) + (gradient[:half] + _ONE)
+    units: HostArray = (hessian[:half] << 32) + (gradient[:half] + _ONE)
     return units
 
 
 @compiled
 def _two_classes(
-    units: Host, scores: Host, codes: Host, weights: Host, first: int, last: int, packed: Host, total: Host
+    units: HostArray,
+    scores: HostArray,
+    codes: HostArray,
+    weights: HostArray,
+    first: int,
+    last: int,
+    packed: HostArray,
+    total: HostArray,
 ) -> None:
     """Look gradient and hessian up together; add to the sum of absolute gradients."""
     end, bits = LAST_SCORE << SCORE_BITS, SCORE_BITS - CELL_BITS
@@ -86,14 +91,14 @@ def _two_classes(
 
 @compiled
 def _softmax(
-    exponentials: tuple[Host, Host],
-    scores: Host,
-    codes: Host,
-    weights: Host,
+    exponentials: tuple[HostArray, HostArray],
+    scores: HostArray,
+    codes: HostArray,
+    weights: HostArray,
     first: int,
     last: int,
-    packed: Host,
-    totals: Host,
+    packed: HostArray,
+    totals: HostArray,
 ) -> None:
     """Derive the softmax; add to the sums of absolute gradients of the classes."""
     k, (values, slopes) = scores.shape[0], exponentials
@@ -121,7 +126,14 @@ def _softmax(
 
 @compiled_part
 def _exponentials(
-    values: Host, slopes: Host, scores: Host, start: int, m: int, highest: Host, sums: Host, power: Host
+    values: HostArray,
+    slopes: HostArray,
+    scores: HostArray,
+    start: int,
+    m: int,
+    highest: HostArray,
+    sums: HostArray,
+    power: HostArray,
 ) -> None:
     """Write the exponentials of some rows' scores, against the highest of each row, and their sums."""
     end, bits = TABLE_END << SCORE_BITS, SCORE_BITS - STEP_BITS
@@ -141,7 +153,7 @@ def _exponentials(
 
 
 @compiled
-def _scale(packed: Host, shifts: Host, first: int, last: int) -> None:
+def _scale(packed: HostArray, shifts: HostArray, first: int, last: int) -> None:
     """Divide both halves by 2**shift, rounded, and pack them for good."""
     for c in range(packed.shape[0]):
         shift = shifts[c]

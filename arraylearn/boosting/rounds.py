@@ -67,7 +67,7 @@ class BoostingRows(NamedTuple):
     weights: Array | None  # (n,) float32 in [0, 1]
 
 
-class Body(NamedTuple):
+class RoundBody(NamedTuple):
     """The compiled loops of a round."""
 
     derive: Callable[
@@ -79,7 +79,7 @@ class Body(NamedTuple):
 class Tools(NamedTuple):
     """What every round uses."""
 
-    body: Body | str  # or why the array program serves
+    body: RoundBody | str  # or why the array program serves
     gradients: GradientTables
     units: Array  # of `NewtonRule.in_units`
 
@@ -100,14 +100,14 @@ class Boosting(NamedTuple):
     losses: list[float]  # on the held-out rows after each round, that before the first in front
 
 
-def choose_body(place: Place, n_cells: int) -> Body | str:
+def choose_body(place: Place, n_cells: int) -> RoundBody | str:
     """Return the loops of a round for a table of so many bins, or why the array program serves."""
     if (reason := why_not_compiled(place, n_cells)) is not None:
         return reason
     from arraylearn.boosting import log_loss_cpu
     from arraylearn.grow.histograms import node_blocks_cpu
 
-    return Body(log_loss_cpu.log_loss_gradients, node_blocks_cpu.add_to_sides)
+    return RoundBody(log_loss_cpu.log_loss_gradients, node_blocks_cpu.add_to_sides)
 
 
 def boost(
@@ -208,7 +208,7 @@ def _derive(place: Place, sample: BoostingRows, tools: Tools, scores: Array) -> 
     return Gradients(*tools.body.derive(*tools.gradients, scores, sample.codes, sample.weights))
 
 
-def _step(place: Place, columns: Columns, grown: Growth, body: Body | str, scores: Array) -> Array:
+def _step(place: Place, columns: Columns, grown: Growth, body: RoundBody | str, scores: Array) -> Array:
     """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
     given = columns.bins, grown.order, grown.splits, grown.steps
     return add_to_sides(place.xp, scores, *given) if isinstance(body, str) else body.step(scores, *given)
