@@ -50,7 +50,7 @@ def test_which_body_derives_and_steps():
         assert choose_body(HOST, 1).step is node_blocks_cpu.add_to_sides
 
 
-def check(function):
+def assert_equals_portable(function):
     """The results of compiled bodies, which are those of the portable ones."""
     found = function()
     with portable_only():
@@ -128,8 +128,8 @@ def test_bins(n_threads, dtype, kind, order):
     x = np.stack((near, rng.permutation(near)), axis=1).astype(dtype)
     x = np.asarray(np.concatenate((x, rng.normal(size=(300, 2)).astype(dtype) * 50)), order=order)
     for missing in (mine.shape[0] + 1, 300):
-        check(lambda m=missing: (bin_columns(np, x, edges, missing_bin=m),))
-    check(lambda: (bin_columns(np, x[:0], edges, missing_bin=9),))
+        assert_equals_portable(lambda m=missing: (bin_columns(np, x, edges, missing_bin=m),))
+    assert_equals_portable(lambda: (bin_columns(np, x[:0], edges, missing_bin=9),))
 
 
 # ---- whole trees
