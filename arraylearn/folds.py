@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.table import Labels, encode_labels
 from arraylearn.table.subsets import count_rows, take_columns, take_rows
@@ -33,7 +34,6 @@ __all__ = [
     "shallow_copy",
 ]
 
-Host = Any  # a NumPy array
 Candidate = dict[str, Any]  # values of parameters to try
 RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
@@ -41,8 +41,8 @@ RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function
 class Fold(NamedTuple):
     """Row numbers, on the host."""
 
-    train: Host
-    test: Host
+    train: HostArray
+    test: HostArray
 
 
 class LabelledRows(NamedTuple):
@@ -51,32 +51,32 @@ class LabelledRows(NamedTuple):
     X: Any
     y: Any
     labels: Labels  # of y, on the host
-    sample_weight: Host | None
+    sample_weight: HostArray | None
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.labels.codes.shape[0])
 
-    def fit(self, estimator: Any, rows: Host | None = None) -> Any:
+    def fit(self, estimator: Any, rows: HostArray | None = None) -> Any:
         """Fit an estimator on some of the rows (default: all) and return it."""
         X, y, weight = self.X, self.y, self.sample_weight
         if rows is not None:
             X, y, weight = self.training_rows(estimator, rows)
         return estimator.fit(X, y) if weight is None else estimator.fit(X, y, sample_weight=weight)
 
-    def training_rows(self, estimator: Any, rows: Host) -> tuple[Any, Any, Host | None]:
+    def training_rows(self, estimator: Any, rows: HostArray) -> tuple[Any, Any, HostArray | None]:
         """Return X, y and the weights of some rows, as the estimator's `fit` takes them."""
         weight = None if self.sample_weight is None else self.sample_weight.take(rows)
         return self.rows(estimator, rows, rows), take_rows(self.y, rows), weight
 
-    def rows(self, estimator: Any, rows: Host, train: Host) -> Any:
+    def rows(self, estimator: Any, rows: HostArray, train: HostArray) -> Any:
         """Return X of some rows, as an estimator fitted on the rows `train` takes it."""
         some = take_rows(self.X, rows)
         # a kernel matrix has a column per training row
         return take_columns(some, train) if get_tags(estimator).input_tags.pairwise else some
 
-    def host_labels(self, rows: Host) -> Host:
+    def host_labels(self, rows: HostArray) -> HostArray:
         """Return the labels of some rows on the host."""
         return self.labels.classes.take(self.labels.codes.take(rows))
 
@@ -127,7 +127,7 @@ def shallow_copy(estimator: Any) -> Any:
 # ---- answers
 
 
-def _answered(name: str) -> Callable[[Callable[..., Host]], Callable[..., Host]]:
+def _answered(name: str) -> Callable[[Callable[..., HostArray]], Callable[..., HostArray]]:
     """Give a method to the objects that know its answer."""
     return available_if(lambda self: name in self.responses)  # type: ignore[no-any-return]
 
@@ -137,18 +137,18 @@ class Answers(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    classes : array (k,)
-        The classes it knows.
+    classes : array (k,) or None
+        The classes it knows; None for an estimator without `classes_`.
     responses : mapping
         From names of methods ("predict", "predict_proba", ...) to functions that compute the result; each is
         called at most once.
     """
 
-    def __init__(self, classes: Host, responses: Mapping[str, Callable[[], Host]]) -> None:
+    def __init__(self, classes: HostArray | None, responses: Mapping[str, Callable[[], HostArray]]) -> None:
         self.classes = classes
         self.responses = responses
         self.classes_ = classes
-        self._known: dict[str, Host] = {}
+        self._known: dict[str, HostArray] = {}
 
     @classmethod
     def of(cls, estimator: Any, X: Any) -> Answers:
@@ -159,7 +159,7 @@ class Answers(ClassifierMixin, BaseEstimator):
             {name: lambda name=name: getattr(estimator, name)(X) for name in known},  # type: ignore[misc]
         )
 
-    def answer(self, name: str) -> Host:
+    def answer(self, name: str) -> HostArray:
         """Return what a method returns, as a NumPy array."""
         if name not in self._known:
             value = self.responses[name]()
@@ -167,21 +167,21 @@ class Answers(ClassifierMixin, BaseEstimator):
         return self._known[name]
 
     @_answered("predict")
-    def predict(self, X: Any = None) -> Host:
+    def predict(self, X: Any = None) -> HostArray:
         """Return the known result; `X` is not read."""
         return self.answer("predict")
 
     @_answered("predict_proba")
-    def predict_proba(self, X: Any = None) -> Host:
+    def predict_proba(self, X: Any = None) -> HostArray:
         """Return the known result; `X` is not read."""
         return self.answer("predict_proba")
 
     @_answered("predict_log_proba")
-    def predict_log_proba(self, X: Any = None) -> Host:
+    def predict_log_proba(self, X: Any = None) -> HostArray:
         """Return the known result; `X` is not read."""
         return self.answer("predict_log_proba")
 
     @_answered("decision_function")
-    def decision_function(self, X: Any = None) -> Host:
+    def decision_function(self, X: Any = None) -> HostArray:
         """Return the known result; `X` is not read."""
         return self.answer("decision_function")

@@ -71,23 +71,19 @@ def large_rooms() -> dict[str, int]:
 
 
 def module_names() -> dict[str, int]:
-    """Return names of several modules. Cases of the benchmark and pictures are named after what they show.
-
-    The formulas of a room, which programs and bodies share, stand in its ``formulas.py``.
-    """
-    own = [path for path in modules() if not path.startswith(("bench/cases/", "plot/"))]
-    counts = Counter(Path(path).stem for path in own if not path.endswith(("__init__.py", "formulas.py")))
+    """Return names of several modules."""
+    counts = Counter(Path(path).stem for path in modules() if not path.endswith("__init__.py"))
     return {name: n for name, n in counts.items() if n > 1}
 
 
 def class_names() -> dict[str, int]:
     found = {
-        (node.name, path)
+        (node.name, path, node.lineno)
         for path in modules()
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     }
-    counts = Counter(name for name, _ in found)
+    counts = Counter(name for name, *_ in found)
     return {name: n for name, n in counts.items() if n > 1}
 
 
@@ -199,7 +195,7 @@ def test_figures_only_fall(name):
 def test_a_rise_is_seen(monkeypatch, tmp_path):
     """The figures count what they are said to count."""
     source = (
-        "class Twice: ...\n"
+        "class Twice: ...\nclass Own: ...\nclass Own: ...\n"
         "def wide(a, b, c, d, *, e, f, g, h, i): ...\n"
         "def narrow(self, a, b, c, d, e, f, g, h): ...  # who is told\n"
         "few_rows = 'a team takes down what WhoKnows'\n"
@@ -213,7 +209,7 @@ def test_a_rise_is_seen(monkeypatch, tmp_path):
     monkeypatch.setattr(sys.modules[__name__], "tree_of", lambda path: ast.parse(invented[path]))
     assert large_rooms() == {"big": 16}
     assert module_names() == {"a": 2}
-    assert class_names() == {"Twice": 2}
+    assert class_names() == {"Own": 2, "Twice": 2}
     assert long_signatures() == {"one": 1}
     assert vocabulary() == {"few (in a name)": 1, "takes down": 1, "team": 1, "tell": 1, "who": 2}
 

@@ -74,7 +74,7 @@ def _torch_mode(counts: OperationCounts) -> Any:
     def tensors(tree: Any) -> list[Any]:
         return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
-    class Counter(dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
+    class OperationCounter(dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
         def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             result = operation(*args, **kwargs)
@@ -92,14 +92,14 @@ def _torch_mode(counts: OperationCounts) -> Any:
                 counts.n_flops += work
             return result
 
-    return Counter()
+    return OperationCounter()
 
 
 @contextmanager
 def _cupy_hooks(counts: OperationCounts) -> Iterator[None]:
     cupy = importlib.import_module("cupy")
 
-    class Counter(cupy.cuda.MemoryHook):  # type: ignore[misc,name-defined]
+    class AllocationCounter(cupy.cuda.MemoryHook):  # type: ignore[misc,name-defined]
         name = "arraylearn counter"
 
         def malloc_preprocess(self, **event: Any) -> None:
@@ -114,7 +114,7 @@ def _cupy_hooks(counts: OperationCounts) -> Iterator[None]:
 
     cupy.ndarray.get = counting_fetch  # float(x), bool(x), masks and copies all pass through here
     try:
-        with Counter():
+        with AllocationCounter():
             yield
     finally:
         cupy.ndarray.get = fetch

@@ -51,13 +51,10 @@ CompiledMode = Literal["auto", "always", "never"]
 COMPILED = {
     "argsort_rows": "order_cpu",
     "bin_columns": "order_cpu",
-    "gather_block": "gather_cpu",
     "number_values": "order_cpu",
     "paired_histogram": "segments_cpu",
     "split_lists": "segments_cpu",
 }
-# Values of a call from which on it runs the compiled body, where that is not `Tuning.compiled_values`.
-_LEAST_VALUES = {"gather_block": 100_000}
 # primitive -> its body for NumPy, which stands beside the portable one
 _NUMPY: dict[str, Callable[..., Any]] = {}
 _portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
@@ -75,7 +72,7 @@ def native(xp: Namespace, name: str, *counted: Array) -> Callable[..., Any] | No
     library = library_name(xp)
     if library == "numpy" and name in COMPILED:
         n_values = sum(array.size for array in counted)
-        if is_worth_compiling(n_values, _LEAST_VALUES.get(name)):
+        if is_worth_compiling(n_values):
             return _load_compiled(name)
     if library == "numpy":
         return _NUMPY.get(name)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from arraylearn._typing import Array, Device, Namespace
+from arraylearn._typing import Array, Device, HostArray, Namespace
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import library_name
 
@@ -27,7 +27,6 @@ __all__ = [
     "with_smaller_chunks",
 ]
 
-Host = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _DEFAULT_BUDGET = 1 << 30
@@ -155,10 +154,10 @@ class _Buffer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._memory: Host = np.empty(0, dtype=np.uint8)
-        self._is_lent: weakref.ref[Host] | None = None
+        self._memory: HostArray = np.empty(0, dtype=np.uint8)
+        self._is_lent: weakref.ref[HostArray] | None = None
 
-    def lend(self, n_bytes: int) -> Host | None:
+    def lend(self, n_bytes: int) -> HostArray | None:
         """Return `n_bytes` of the buffer, which grows if need be, or None while it is in use."""
         with self._lock:
             if self._is_lent is not None and self._is_lent() is not None:
@@ -167,7 +166,7 @@ class _Buffer:
                 self._memory = np.empty(n_bytes, dtype=np.uint8)
             # Not a view of the array: NumPy's views would refer to `_memory`. Views of what comes from a
             # memoryview refer to `lent`, which so lives as long as the last of them.
-            lent: Host = np.frombuffer(self._memory.data[:n_bytes], dtype=np.uint8)
+            lent: HostArray = np.frombuffer(self._memory.data[:n_bytes], dtype=np.uint8)
             self._is_lent = weakref.ref(lent)
             return lent
 

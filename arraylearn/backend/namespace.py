@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import array_api_compat
@@ -51,6 +52,7 @@ class Place(NamedTuple):
 HOST = Place(numpy_namespace, "cpu")
 
 
+@cache
 def library_name(xp: Namespace) -> str:
     """Name the array library behind a namespace."""
     return cast(str, xp.__name__).removeprefix("array_api_compat.").split(".")[0]

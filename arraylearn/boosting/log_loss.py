@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Device, Namespace
+from arraylearn._typing import Array, Device, HostArray, Namespace
 from arraylearn.backend.arrays.linear import logsumexp
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
@@ -38,7 +38,6 @@ __all__ = [
     "start_scores",
 ]
 
-Host = np.ndarray[Any, Any]
 
 # Scores are integers in units of 2**-SCORE_BITS.
 SCORE_BITS = 20
@@ -53,8 +52,8 @@ CELL_BITS = 12
 class ExponentialTable(NamedTuple):
     """The exponential of scores up to 0."""
 
-    values: Host  # float32 at each step from -TABLE_END on
-    slopes: Host  # float32 per unit of the score, after each step
+    values: HostArray  # float32 at each step from -TABLE_END on
+    slopes: HostArray  # float32 per unit of the score, after each step
 
 
 @cache
@@ -70,7 +69,7 @@ def exponential_table() -> ExponentialTable:
 
 
 @cache
-def sigmoid_units() -> Host:
+def sigmoid_units() -> HostArray:
     """Return int64 (2, 2 m): gradient and hessian of the m scores for class 0, then for class 1.
 
     In units of ``2**-GRADIENT_BITS``; entry i belongs to the score ``i * 2**-CELL_BITS - LAST_SCORE``.

@@ -30,10 +30,9 @@ from arraylearn.grow.histograms.newton_trees import (
     grow_newton_tree,
     side_values,
 )
-from arraylearn.grow.histograms.node_blocks import BlockSplits, divide_as
 from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
-__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost"]
+__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost", "choose_body"]
 
 # One step of a tree moves a score by no more than this, in units of the log odds.
 _LONGEST_STEP = 16.0
@@ -66,9 +65,17 @@ class BoostingRows(NamedTuple):
     weights: Array | None  # (n,) float32 in [0, 1]
 
 
-class Tables(NamedTuple):
-    """What is looked up in every round."""
+class RoundBody(NamedTuple):
+    """The compiled loops of a round."""
 
+    derive: Callable[..., tuple[Array, Array]]  # `log_loss_gradients`: the fields of `Gradients`
+    step: Callable[..., Array]  # `add_steps`: adds to scores what the leaves of a tree add
+
+
+class Tools(NamedTuple):
+    """What every round uses."""
+
+    body: RoundBody | str  # or why the array program serves
     gradients: GradientTables
     units: Array  # of `NewtonRule.in_units`
 
@@ -87,6 +94,15 @@ class Boosting(NamedTuple):
     start: list[int]
     trees: list[Trees]  # round after round
     losses: list[float]  # on the held-out rows after each round, that before the first in front
+
+
+def choose_body(place: Place, n_cells: int) -> RoundBody | str:
+    """Return the loops of a round for a table of so many bins, or why the array program serves."""
+    if (reason := why_not_compiled(place, n_cells)) is not None:
+        return reason
+    from arraylearn.boosting import rounds_cpu
+
+    return RoundBody(rounds_cpu.log_loss_gradients, rounds_cpu.add_steps)
 
 
 def boost(
@@ -113,9 +129,13 @@ def boost(
         held = _first_scores(place, start, int(holdout.codes.shape[0]))
         losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
     trees: list[Trees] = []
-    tables = Tables(gradient_tables(xp, place.device, len(start)), plan.rule.newton.in_units(place))
+    tools = Tools(
+        choose_body(place, math.prod(columns.bins.shape)),
+        gradient_tables(xp, place.device, len(start)),
+        plan.rule.newton.in_units(place),
+    )
     for generator in generators[: plan.n_rounds]:
-        grown, scores = _add_round(place, sample, tables, scores, plan, generator)
+        grown, scores = _add_round(place, sample, tools, scores, plan, generator)
         trees += grown
         loss = None
         if holdout is not None and held is not None:
@@ -149,11 +169,11 @@ def _first_scores(place: Place, start: list[int], n: int) -> Array:
 
 
 def _add_round(
-    place: Place, sample: BoostingRows, tables: Tables, scores: Array, plan: Plan, generator: Any
+    place: Place, sample: BoostingRows, tools: Tools, scores: Array, plan: Plan, generator: Any
 ) -> tuple[list[Trees], Array]:
     """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
     xp, columns = place.xp, sample.columns
-    gradients = _derive(place, sample, tables.gradients, scores)
+    gradients = _derive(place, sample, tools, scores)
     d, n = columns.bins.shape
     rows = xp.arange(n, dtype=xp.int64, device=place.device)
     if plan.subsample < 1:
@@ -166,31 +186,21 @@ def _add_round(
         is_used = [
             xp.asarray([j in used for j in range(d)], dtype=xp.bool, device=place.device) for used in draws
         ]
-    trees, has_stepped = [], False
-    for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tables.units, is_used)):
+    trees, has_order = [], rows.shape[0] == n and not isinstance(tools.body, str)
+    for c, grown in enumerate(_grow_trees(place, columns, gradients, rows, plan.rule, tools.units, is_used)):
         trees.append(grown.tree)
-        if rows.shape[0] == n and grown.blocks is not None:
-            has_stepped = True
-            scores[c, :] = _step(columns, grown.blocks, scores[c, :])
-    if not has_stepped:
+        if has_order and not isinstance(tools.body, str):
+            scores[c, :] = tools.body.step(scores[c, :], columns, grown.nodes, grown.order, grown.step)
+    if not has_order:
         scores = scores + _score(place, columns, trees, columns.bins)
     return trees, scores
 
 
-def _derive(place: Place, sample: BoostingRows, tables: GradientTables, scores: Array) -> Gradients:
+def _derive(place: Place, sample: BoostingRows, tools: Tools, scores: Array) -> Gradients:
     """Return the gradients of all rows."""
-    if why_not_compiled(place, math.prod(sample.columns.bins.shape)) is not None:
-        return log_loss_gradients(place.xp, tables, scores, sample.codes, sample.weights)
-    from arraylearn.boosting import log_loss_cpu
-
-    return Gradients(*log_loss_cpu.log_loss_gradients(*tables, scores, sample.codes, sample.weights))
-
-
-def _step(columns: Columns, blocks: LeafBlocks, scores: Array) -> Array:
-    """Add to the scores (n,) what the leaf of each row adds; they belong to this function from now on."""
-    from arraylearn.boosting import log_loss_cpu
-
-    return log_loss_cpu.add_to_sides(scores, columns.bins, *blocks)
+    if isinstance(tools.body, str):
+        return log_loss_gradients(place.xp, tools.gradients, scores, sample.codes, sample.weights)
+    return Gradients(*tools.body.derive(*tools.gradients, scores, sample.codes, sample.weights))
 
 
 def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> Array:
@@ -202,19 +212,13 @@ def _score(place: Place, columns: Columns, trees: list[Trees], bins: Array) -> A
 # ---- the trees of a round
 
 
-class LeafBlocks(NamedTuple):
-    """Where the training rows ended."""
-
-    order: Array  # (m,) row ids
-    splits: BlockSplits  # blocks of `order`; the last level is described here and not sorted
-    steps: tuple[list[int], list[int]]  # of the left and the right side of each block
-
-
 class Growth(NamedTuple):
     """A grown tree."""
 
     tree: Trees  # with the steps of its leaves as values
-    blocks: LeafBlocks | None  # None: rows must walk down the tree
+    nodes: Trees  # the same before it was cut back
+    order: Array | None  # (m,) row ids in the order of `nodes`; None: rows must walk down the tree
+    step: Any  # (nodes,) what each of `nodes` adds to the scores of its rows
 
 
 def _grow_trees(
@@ -235,25 +239,7 @@ def _grow_trees(
         grown = grow_newton_tree(place, columns, given, rows, rule.limits, rule.newton, used)
         nodes = _step_nodes(grown, rule)
         tree, leaf = _cut_back(nodes, rule.limits.max_leaf_nodes)
-        blocks = None if grown.order is None else _describe(columns, nodes, grown.order, tree.value[leaf])
-        yield Growth(tree, blocks)
-
-
-def _describe(columns: Columns, nodes: Trees, order: Array, step: Any) -> LeafBlocks:
-    """Describe what each row adds to its score, given the steps of all nodes."""
-    start, size = nodes.rows
-    left = nodes.first_child
-    inner = np.nonzero(left != LEAF)[0]
-    parents = inner[start[left[inner]] < 0]
-    ends = np.nonzero((left == LEAF) & (start >= 0))[0]
-    below = left[parents]
-    steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
-    split = divide_as(columns, nodes, parents)
-    # blocks of leaves come after those that are split; no bin is above such a threshold
-    kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
-    starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split[:4], kept, strict=True))
-    blocks = BlockSplits(starts, sizes, features, thresholds, split.goes_right)
-    return LeafBlocks(order, blocks, (steps_left, steps_right))
+        yield Growth(tree, nodes, grown.order, tree.value[leaf])
 
 
 def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:

@@ -15,7 +15,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow import formulas
-from arraylearn.measures.formulas import MEASURES
+from arraylearn.measures.count_measures import MEASURES
 
 __all__ = [
     "CRITERIA",

@@ -10,7 +10,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
 from arraylearn.grow.sorted_lists.lists import ListSplits
-from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.count_measures import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "SLACK",

@@ -23,7 +23,7 @@ from arraylearn.measures.coding import (
     sequential_code_lengths,
     shannon_fano_code_lengths,
 )
-from arraylearn.measures.formulas import IMPURITIES, MEASURES, Measure
+from arraylearn.measures.count_measures import IMPURITIES, MEASURES, Measure
 
 __all__ = [
     "IMPURITIES",

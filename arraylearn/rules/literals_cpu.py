@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import parallel_map
 from arraylearn.rules.find_literal import Scoring
@@ -22,7 +23,6 @@ __all__ = [
     "search_together",
 ]
 
-Host = np.ndarray[Any, Any]
 # Up to so many numbers, calls of NumPy cost more than the work: all columns are handled together.
 SMALL = 20_000
 _WORTH_A_THREAD = 100_000
@@ -41,13 +41,13 @@ _NOTHING = (-np.inf, 0.0, 0.0, 0)
 class Packed(NamedTuple):
     """Columns, and the same as bits where that pays."""
 
-    cells: Host  # (d, n)
-    bits: Host | None  # (l, n_words) uint64: one row for each value that occurs
-    present: Host  # (l,) which of the d * n_cells values these are
-    ones: Host  # (n_words,) float32
+    cells: HostArray  # (d, n)
+    bits: HostArray | None  # (l, n_words) uint64: one row for each value that occurs
+    present: HostArray  # (l,) which of the d * n_cells values these are
+    ones: HostArray  # (n_words,) float32
 
 
-def pack_cells(cells: Host, n_cells: int) -> Packed:
+def pack_cells(cells: HostArray, n_cells: int) -> Packed:
     """Pack each value of each column into one bit per row, where there are few values."""
     d, n = cells.shape
     if n_cells > _MOST_PACKED or n >= 1 << 24:  # float32 counts up to there
@@ -61,7 +61,7 @@ def pack_cells(cells: Host, n_cells: int) -> Packed:
     return Packed(cells, words[present], present, np.ones(words.shape[1], dtype=np.float32))
 
 
-def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Host:
+def _count_bits(bits: HostArray, ones: HostArray, is_live: HostArray, is_positive: HostArray) -> HostArray:
     """Count the positive live rows and the live rows of each row of bits: float32 (2, l), exact."""
     n_words = bits.shape[1]
     masks = np.zeros((2, 64 * n_words), dtype=bool)
@@ -70,7 +70,7 @@ def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Hos
     words = np.packbits(masks, axis=1).view(np.uint64)[:, None, :]
     step = max(1, _BLOCK // max(1, n_words))
     if step >= bits.shape[0]:
-        counts: Host = np.bitwise_count(bits & words).astype(np.float32) @ ones
+        counts: HostArray = np.bitwise_count(bits & words).astype(np.float32) @ ones
         return counts
     parts = [
         np.bitwise_count(bits[start : start + step] & words).astype(np.float32) @ ones
@@ -79,7 +79,9 @@ def _count_bits(bits: Host, ones: Host, is_live: Host, is_positive: Host) -> Hos
     return np.concatenate(parts, axis=1)
 
 
-def count_cells(packed: Packed, n_cells: int, is_live: Host, target: Target) -> tuple[Host, Host]:
+def count_cells(
+    packed: Packed, n_cells: int, is_live: HostArray, target: Target
+) -> tuple[HostArray, HostArray]:
     """Weigh rows by value as the program does."""
     d, (is_positive, weights) = packed.cells.shape[0], target
     if weights is None and packed.bits is not None:
@@ -98,10 +100,12 @@ def count_cells(packed: Packed, n_cells: int, is_live: Host, target: Target) -> 
     return positive, negative + positive
 
 
-def best_cells(packed: Packed, n_cells: int, is_live: Host, target: Target, scoring: Scoring) -> Host:
+def best_cells(
+    packed: Packed, n_cells: int, is_live: HostArray, target: Target, scoring: Scoring
+) -> HostArray:
     """Find the best value as the program does."""
     found = np.full((4, packed.cells.shape[0]), -np.inf)
-    present: Host | None = None
+    present: HostArray | None = None
     if target.weights is None and packed.bits is not None:
         present = packed.present
         p, covered = _count_bits(packed.bits, packed.ones, is_live, target.is_positive).astype(np.float64)
@@ -124,16 +128,16 @@ def best_cells(packed: Packed, n_cells: int, is_live: Host, target: Target, scor
 
 
 def best_thresholds(
-    lists: Host, ranks: Host, target: Target, scoring: Scoring
-) -> tuple[Host, Host, Host, Host]:
+    lists: HostArray, ranks: HostArray, target: Target, scoring: Scoring
+) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     """Find the best side as the program does."""
     search = search_together if lists.size <= SMALL else search_columns
     return search(lists, ranks, target, scoring)
 
 
 def search_columns(
-    lists: Host, ranks: Host, target: Target, scoring: Scoring
-) -> tuple[Host, Host, Host, Host]:
+    lists: HostArray, ranks: HostArray, target: Target, scoring: Scoring
+) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     """Search column by column, only cuts whose sides cannot be bettered by the next value."""
     (d, m), (positive, weights) = lists.shape, target
     flags = positive.view(np.int8)
@@ -161,8 +165,8 @@ def search_columns(
 
 
 def search_together(
-    lists: Host, ranks: Host, target: Target, scoring: Scoring
-) -> tuple[Host, Host, Host, Host]:
+    lists: HostArray, ranks: HostArray, target: Target, scoring: Scoring
+) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     """Score all cuts of all columns at once; only the columns that can be chosen are looked up."""
     (d, m), n, (positive, weights) = lists.shape, ranks.shape[1], target
     result = np.full((3, d), -np.inf), np.zeros(d, dtype=np.int64)
@@ -196,7 +200,7 @@ def search_together(
     return (*result[0], result[1])
 
 
-def _useful_cuts(rank: Host, sign: Host) -> tuple[Host, Host]:
+def _useful_cuts(rank: HostArray, sign: HostArray) -> tuple[HostArray, HostArray]:
     """Return the cuts whose lower, and whose upper side cannot be bettered by moving on by one value."""
     ends = np.flatnonzero(rank[1:] != rank[:-1])
     if ends.shape[0] == 0:
@@ -216,10 +220,10 @@ def _useful_cuts(rank: Host, sign: Host) -> tuple[Host, Host]:
 
 
 def _best(
-    p: Host,
-    covered: Host | None,
-    below: Host,
-    above: Host,
+    p: HostArray,
+    covered: HostArray | None,
+    below: HostArray,
+    above: HostArray,
     m: int,
     scoring: Scoring,
 ) -> tuple[float, float, float, int]:
@@ -245,7 +249,7 @@ def _best(
 # ---- rows that stay live
 
 
-def keep_in_lists(lists: Host, is_live: Host) -> Host:
+def keep_in_lists(lists: HostArray, is_live: HostArray) -> HostArray:
     """Drop the rows that are not live from lists (d, m) of one set of rows; the order stays."""
     kept = lists.ravel().compress(is_live.take(lists).ravel())
     return kept.reshape(lists.shape[0], -1)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import confusion_matrix, get_scorer
 from sklearn.model_selection import LeaveOneOut
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.errors import warn_caller
 from arraylearn.folds import Answers, LabelledRows, open_sample
 from arraylearn.progress import show_progress
@@ -21,8 +22,6 @@ from arraylearn.selection.trials import Trial, TrialPlan, run_trials
 from arraylearn.selection.validation_report import Report
 
 __all__ = ["cross_validate", "leave_one_out"]
-
-Host = Any  # a NumPy array
 
 
 def cross_validate(
@@ -118,7 +117,7 @@ def cross_validate(
         _warn_interrupted(len(trials), len(folds), "folds")
     trials.sort(key=lambda trial: trial.fold)
     tested = [folds[trial.fold].test for trial in trials]
-    predictions = [trial.predictions for trial in trials]
+    predictions = [trial.predictions for trial in trials if trial.predictions is not None]
     truths = [sample.host_labels(rows) for rows in tested]
     return Report(
         name=type(estimator).__name__,
@@ -205,7 +204,7 @@ def _leave_out_in_turn(
     """Fit once per row; `with_more`: keep scores and probabilities, too, for other metrics."""
     n = sample.n_rows
     rows = np.arange(n)
-    found: dict[str, list[Host]] = {}
+    found: dict[str, list[HostArray]] = {}
     n_done = 0
     try:
         with show_progress("rows", n, progress) as advance:
@@ -229,7 +228,9 @@ def _leave_out_in_turn(
     )
 
 
-def _pooled_scores(scorers: Scorers, answers: Answers, truth: Host, errors: Host) -> dict[str, Host]:
+def _pooled_scores(
+    scorers: Scorers, answers: Answers, truth: HostArray, errors: HostArray
+) -> dict[str, HostArray]:
     """Take each metric over all rows; the accuracy row by row, so that it has a standard error."""
     accuracy = get_scorer("accuracy")
     return {
@@ -240,11 +241,11 @@ def _pooled_scores(scorers: Scorers, answers: Answers, truth: Host, errors: Host
     }
 
 
-def _error(truth: Host, predictions: Host) -> float:
+def _error(truth: HostArray, predictions: HostArray) -> float:
     return float((predictions != truth).mean()) if truth.shape[0] else math.nan
 
 
-def _confusion(sample: LabelledRows, truths: list[Host], predictions: list[Host]) -> Host:
+def _confusion(sample: LabelledRows, truths: list[HostArray], predictions: list[HostArray]) -> HostArray:
     k = sample.labels.classes.shape[0]
     total = np.zeros((k, k), dtype=np.int64)
     for truth, predicted in zip(truths, predictions, strict=True):

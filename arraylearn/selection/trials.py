@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.errors import warn_caller
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, set_candidate
 from arraylearn.selection.fast import find_fast_path
@@ -17,8 +18,6 @@ from arraylearn.selection.scoring import Scorers, needs_model
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["Trial", "TrialPlan", "run_trials"]
-
-Host = Any  # a NumPy array
 
 
 class TrialPlan(NamedTuple):
@@ -43,7 +42,7 @@ class Trial(NamedTuple):
     train_scores: dict[str, float] | None  # None: not asked for
     fit_seconds: float
     score_seconds: float
-    predictions: Host | None = None  # of the test rows; None: not kept
+    predictions: HostArray | None = None  # of the test rows; None: not kept
 
 
 def run_trials(
@@ -98,7 +97,9 @@ def _judge(plan: TrialPlan, c: int, f: int, model: Any, fit_seconds: float) -> T
     return Trial(c, f, scores, train_scores, fit_seconds, time.perf_counter() - begin, predictions)
 
 
-def _score(plan: TrialPlan, model: Any, rows: Host, train: Host) -> tuple[dict[str, float], Answers]:
+def _score(
+    plan: TrialPlan, model: Any, rows: HostArray, train: HostArray
+) -> tuple[dict[str, float], Answers]:
     """Take every score of a fitted model, or of known answers, on some rows."""
     sample = plan.sample
     labels = sample.host_labels(rows)
@@ -121,7 +122,7 @@ def _score(plan: TrialPlan, model: Any, rows: Host, train: Host) -> tuple[dict[s
     return scores, answers
 
 
-def _score_weights(plan: TrialPlan, scorer: Any, rows: Host) -> dict[str, Host]:
+def _score_weights(plan: TrialPlan, scorer: Any, rows: HostArray) -> dict[str, HostArray]:
     weight = plan.sample.sample_weight
     if weight is None or not plan.weigh_scores:
         return {}

@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from arraylearn._typing import HostArray
+
 __all__ = ["Report"]
 
-Host = Any  # a NumPy array
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 
 
@@ -43,12 +44,12 @@ class Report:
     """
 
     name: str
-    scores: dict[str, Host]
-    errors: Host
-    confusion: Host
-    classes: Host
-    test_rows: list[Host] = field(repr=False)
-    predictions: list[Host] = field(repr=False)
+    scores: dict[str, HostArray]
+    errors: HostArray
+    confusion: HostArray
+    classes: HostArray
+    test_rows: list[HostArray] = field(repr=False)
+    predictions: list[HostArray] = field(repr=False)
     train_sizes: list[int] = field(repr=False)
     seconds: float = 0.0
     classifier: Any = None
@@ -157,7 +158,7 @@ class Report:
         return table
 
 
-def _standard_error(values: Host) -> float:
+def _standard_error(values: HostArray) -> float:
     n = values.shape[0]
     return float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import MemoryBudgetError, warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, read_flags, to_host
@@ -33,7 +33,6 @@ __all__ = [
     "one_vs_rest_scores",
 ]
 
-Host = Any  # a NumPy array
 
 _log = logging.getLogger("arraylearn.svm")
 _CELLS_AT_ONCE = 2_000_000  # kernel values that are computed at a time, so that they stay in the cache
@@ -66,7 +65,12 @@ class Machine(NamedTuple):
 
 
 def assemble(
-    matrix: KernelMatrix, support: Host, weights: Host, intercept: Host, *, ends: tuple[int, ...] = ()
+    matrix: KernelMatrix,
+    support: HostArray,
+    weights: HostArray,
+    intercept: HostArray,
+    *,
+    ends: tuple[int, ...] = (),
 ) -> Machine:
     """Make a machine from the rows `support` of a kernel matrix, their weights and intercepts."""
     place, x, kernel = matrix
@@ -78,7 +82,7 @@ def assemble(
     return machine._replace(direction=_directions(place.xp, machine)) if matrix.is_linear else machine
 
 
-def host_vectors(machine: Machine) -> Host:
+def host_vectors(machine: Machine) -> HostArray:
     """Return the support vectors as a NumPy array; none for a precomputed kernel."""
     if isinstance(machine.kernel, Precomputed):
         return np.zeros((0, 0))
@@ -239,7 +243,7 @@ class MachineEstimator(ArrayEstimator):
         x = batch.place.xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
         return decide(batch.place.xp, model, x)
 
-    def _column_weights(self, name: str) -> Host:
+    def _column_weights(self, name: str) -> HostArray:
         """Return the column weights (p, d) as the attribute `name`, which the linear kernel alone has."""
         if not isinstance(self.__dict__.get("kernel_", Linear()), Linear):
             raise AttributeError(f"`{name}` exists for the linear kernel only.")

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.checks import check_number, refuse
 from arraylearn.estimator import Batch
@@ -28,13 +28,11 @@ from arraylearn.weights import read_weights
 
 __all__ = ["SVDD", "OneClassSVM"]
 
-Host = Any  # a NumPy array
-
 
 class OneClassEstimator(OutlierMixin, MachineEstimator):
     """Base of `OneClassSVM` and `SVDD`: the dual over one set of rows, and its machine."""
 
-    def _open_weighted(self, X: Any, sample_weight: Any) -> tuple[KernelMatrix, Host]:
+    def _open_weighted(self, X: Any, sample_weight: Any) -> tuple[KernelMatrix, HostArray]:
         """Read the rows; return their kernel matrix and weights, which are 1 where none are given."""
         batch = self._open_rows(X)
         weight = read_weights(sample_weight, batch.table.n_rows, HOST)
@@ -42,7 +40,7 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         return self._make_matrix(batch), weight
 
     def _solve(
-        self, matrix: KernelMatrix, linear: Array | None, bound: Host, total: float
+        self, matrix: KernelMatrix, linear: Array | None, bound: HostArray, total: float
     ) -> tuple[DualProblem, DualSolution]:
         """Solve the dual with multipliers from 0 to `bound` that add up to `total`; `linear` None is 0."""
         dtype = accumulator_dtype(matrix.place)
@@ -284,7 +282,7 @@ class SVDD(OneClassEstimator):
         if self.C is not None:
             check_price(self.C)
 
-    def _fit_sphere(self, matrix: KernelMatrix, bound: Host) -> None:
+    def _fit_sphere(self, matrix: KernelMatrix, bound: HostArray) -> None:
         """Solve the dual and set the fitted attributes."""
         xp = matrix.place.xp
         diagonal = matrix.of_dtype(accumulator_dtype(matrix.place)).diagonal()
@@ -298,7 +296,7 @@ class SVDD(OneClassEstimator):
         self._keep(matrix, problem, solution, scale=-2.0, intercept=square_center)
 
     @property
-    def center_(self) -> Host:
+    def center_(self) -> HostArray:
         """The centre (d,), for the linear kernel."""
         return -0.5 * self._column_weights("center_")[0, :]
 

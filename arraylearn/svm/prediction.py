@@ -7,15 +7,13 @@ from typing import Any, Literal
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import from_host
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.svm.machine import MachineEstimator, one_vs_rest_scores
 from arraylearn.svm.probability import Sigmoids, couple, squash
 
 __all__ = ["PredictingSVC"]
-
-Host = Any  # a NumPy array
 
 
 def _learns_probabilities(estimator: Any) -> bool:
@@ -33,7 +31,7 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
     sigmoids_: Sigmoids
 
     @property
-    def coef_(self) -> Host:
+    def coef_(self) -> HostArray:
         """Column weights (p, d), for the linear kernel."""
         return self._column_weights("coef_")
 

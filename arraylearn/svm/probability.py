@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
@@ -16,7 +16,6 @@ from arraylearn.svm.tasks import Task, solve_tasks
 
 __all__ = ["Sigmoids", "calibrate", "couple", "fit_sigmoids", "squash"]
 
-Host = Any  # a NumPy array
 
 _FOLDS = 5
 _MOST_STEPS = 100  # of Newton's method
@@ -134,7 +133,7 @@ def _coupling_system(xp: Namespace, r: Array, k: int) -> Array:
 
 
 def calibrate(
-    matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings, random_state: RandomState
+    matrix: KernelMatrix, tasks: list[Task], bound: HostArray, settings: Settings, random_state: RandomState
 ) -> Sigmoids:
     """Fit the sigmoid of each task to decision values of five-fold cross-validation.
 
@@ -163,7 +162,7 @@ def calibrate(
     return fit_sigmoids(HOST.xp, decisions, side > 0, used > 0)
 
 
-def _folds(task: Task, bound: Host, rng: Any) -> Host:
+def _folds(task: Task, bound: HostArray, rng: Any) -> HostArray:
     """Return the fold of each row of a task, with the rows of either class spread evenly over the folds."""
     fold = np.zeros(task.rows.shape, dtype=np.int64)
     for side in (-1.0, 1.0):

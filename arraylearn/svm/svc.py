@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import RandomState
 from arraylearn.checks import check_choice, refuse
@@ -30,8 +31,6 @@ from arraylearn.svm.tasks import (
 from arraylearn.weights import read_weights
 
 __all__ = ["SVC"]
-
-Host = Any  # a NumPy array
 
 
 class SVC(PredictingSVC):
@@ -210,12 +209,12 @@ class SVC(PredictingSVC):
     def _settings(self) -> Settings:
         return super()._settings()._replace(solver=self.solver)
 
-    def _bounds(self, codes: Host, sample_weight: Any) -> Host:
+    def _bounds(self, codes: HostArray, sample_weight: Any) -> HostArray:
         """Return the C of each row, on the host."""
         weight = read_weights(sample_weight, codes.shape[0], HOST)
         weight = np.ones(codes.shape[0]) if weight is None else weight
         factor = _class_factors(self.class_weight, self.classes_, codes, weight)
-        bound = factor[codes] * weight
+        bound: HostArray = factor[codes] * weight
         # rows without weight are left out even where C is infinite (inf * 0 is NaN)
         bound[bound > 0] *= float(self.C)
         return bound
@@ -229,7 +228,9 @@ class SVC(PredictingSVC):
 
     # ---- after the solve
 
-    def _keep(self, matrix: KernelMatrix, codes: Host, tasks: list[Task], results: list[TaskResult]) -> None:
+    def _keep(
+        self, matrix: KernelMatrix, codes: HostArray, tasks: list[Task], results: list[TaskResult]
+    ) -> None:
         """Set the fitted attributes."""
         k = self.classes_.shape[0]
         is_pairwise = self.multiclass == "ovo" and k > 2
@@ -251,7 +252,7 @@ class SVC(PredictingSVC):
         self.converged_ = np.asarray([result.is_converged for result in results])
 
 
-def _refuse_one_class(codes: Host, bound: Host, n_classes: int) -> None:
+def _refuse_one_class(codes: HostArray, bound: HostArray, n_classes: int) -> None:
     """Raise unless at least two classes have rows with a positive weight."""
     n_present = sum(bool((bound[codes == c] > 0).any()) for c in range(n_classes))
     if n_present < 2:

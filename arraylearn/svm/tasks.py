@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import to_host
 from arraylearn.svm.solvers.dual import (
     DualProblem,
@@ -32,7 +34,6 @@ __all__ = [
     "solve_tasks",
 ]
 
-Host = Any  # a NumPy array
 
 # A hard margin is a soft one whose bound no multiplier reaches; these bounds are tried, times 1 / mean K_ii.
 _HARD_BOUNDS = (1e3, 1e5, 1e7)
@@ -44,15 +45,15 @@ _LEAST_MARGIN = 1e-5
 class Task(NamedTuple):
     """A two-class problem on some of the rows."""
 
-    rows: Host  # (m,): positions among all rows, int64, ascending
-    sign: Host  # (m,): +1.0 or -1.0
+    rows: HostArray  # (m,): positions among all rows, int64, ascending
+    sign: HostArray  # (m,): +1.0 or -1.0
 
 
 class TaskResult(NamedTuple):
     """A solved task, on the host."""
 
-    beta: Host  # (m,): signed multipliers
-    slack: Host  # (m,): how far each row is beyond its margin, at least 0
+    beta: HostArray  # (m,): signed multipliers
+    slack: HostArray  # (m,): how far each row is beyond its margin, at least 0
     intercept: float
     objective: float  # of the dual
     margin: float  # width 2 / ||w||
@@ -66,14 +67,14 @@ class LastFit(NamedTuple):
     """The solved tasks from which a warm start begins."""
 
     tasks: list[Task]
-    betas: list[Host]  # per task (m,): signed multipliers
-    bound: Host  # (n,): the C of each row
+    betas: list[HostArray]  # per task (m,): signed multipliers
+    bound: HostArray  # (n,): the C of each row
 
 
 # ---- from classes to tasks
 
 
-def make_tasks(multiclass: Literal["ovo", "ova"], codes: Host, n_classes: int) -> list[Task]:
+def make_tasks(multiclass: Literal["ovo", "ova"], codes: HostArray, n_classes: int) -> list[Task]:
     """Make the tasks of several classes; of two classes there is one, in which class 1 is positive.
 
     One against one ("ovo"): a task of every pair i < j, in which class i is positive. One against all
@@ -95,7 +96,7 @@ def make_tasks(multiclass: Literal["ovo", "ova"], codes: Host, n_classes: int) -
 # ---- where a warm start begins
 
 
-def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
+def rescale_start(beta: HostArray, old_bound: HostArray, sign: HostArray, bound: HostArray) -> HostArray:
     """Carry multipliers over to other bounds: each keeps its share of the bound, and the sum stays 0.
 
     A multiplier at its bound is at its new one, too.
@@ -109,7 +110,7 @@ def rescale_start(beta: Host, old_bound: Host, sign: Host, bound: Host) -> Host:
     return start
 
 
-def _take(start: Host, is_giving: Host, bound: Host, surplus: float) -> None:
+def _take(start: HostArray, is_giving: HostArray, bound: HostArray, surplus: float) -> None:
     """Shorten one side's multipliers by `surplus` in all, in place: those inside the box first.
 
     A row at its bound stays exactly there as long as the others can give: one step of rounding away, it would
@@ -120,7 +121,7 @@ def _take(start: Host, is_giving: Host, bound: Host, surplus: float) -> None:
     start[is_giving] *= 1 - surplus / abs(start[is_giving]).sum()
 
 
-def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] | None:
+def restart(last: LastFit | None, tasks: list[Task], bound: HostArray) -> list[HostArray] | None:
     """Return starts from the last fit; None, which is a start at 0, unless its tasks had the same rows."""
     if last is None or math.isinf(bound.max()) or len(last.tasks) != len(tasks):
         return None
@@ -139,9 +140,9 @@ def restart(last: LastFit | None, tasks: list[Task], bound: Host) -> list[Host] 
 def solve_tasks(
     matrix: KernelMatrix,
     tasks: list[Task],
-    bound: Host,
+    bound: HostArray,
     settings: Settings,
-    starts: list[Host] | None = None,
+    starts: list[HostArray] | None = None,
 ) -> list[TaskResult]:
     """Solve every task.
 
@@ -165,11 +166,16 @@ def solve_tasks(
     """
     if math.isinf(bound.max()):
         return _solve_hard(matrix, tasks, bound, settings)
-    return _solve_soft(matrix, tasks, bound, settings, starts or [None] * len(tasks))
+    begin: Sequence[HostArray | None] = starts or [None] * len(tasks)
+    return _solve_soft(matrix, tasks, bound, settings, begin)
 
 
 def _solve_soft(
-    matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings, starts: list[Host | None]
+    matrix: KernelMatrix,
+    tasks: list[Task],
+    bound: HostArray,
+    settings: Settings,
+    starts: Sequence[HostArray | None],
 ) -> list[TaskResult]:
     """Solve tasks with finite bounds."""
     problems = [
@@ -206,13 +212,15 @@ def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) 
     )
 
 
-def _solve_hard(matrix: KernelMatrix, tasks: list[Task], bound: Host, settings: Settings) -> list[TaskResult]:
+def _solve_hard(
+    matrix: KernelMatrix, tasks: list[Task], bound: HostArray, settings: Settings
+) -> list[TaskResult]:
     """Solve with growing finite bounds until no multiplier reaches them; if that never happens, raise."""
     finite = bound.copy()
     is_hard = bound == math.inf
     scale = _mean_diagonal(matrix)
     results: dict[int, TaskResult] = {}
-    starts: list[Host | None] = [None] * len(tasks)
+    starts: list[HostArray | None] = [None] * len(tasks)
     limited = settings if settings.is_limited else settings.at_most(_HARD_STEPS_PER_ROW * matrix.n)
     for limit in _HARD_BOUNDS:
         finite[is_hard] = limit / scale
@@ -264,7 +272,7 @@ def _mean_diagonal(matrix: KernelMatrix) -> float:
 # ---- from results to the weights of a machine
 
 
-def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
+def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> HostArray:
     """Return the slack of every row in every task."""
     table = np.zeros((n, len(tasks)))
     for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
@@ -272,7 +280,7 @@ def slacks(n: int, tasks: list[Task], results: list[TaskResult]) -> Host:
     return table[:, 0] if len(tasks) == 1 else table
 
 
-def lay_out_tasks(codes: Host, tasks: list[Task], results: list[TaskResult]) -> Host:
+def lay_out_tasks(codes: HostArray, tasks: list[Task], results: list[TaskResult]) -> HostArray:
     """Return the multipliers (p, n) of all rows, a row per task; 0 where a row is not part of it."""
     table = np.zeros((len(tasks), codes.shape[0]))
     for p, (task, result) in enumerate(zip(tasks, results, strict=True)):
@@ -280,7 +288,7 @@ def lay_out_tasks(codes: Host, tasks: list[Task], results: list[TaskResult]) -> 
     return table
 
 
-def lay_out_pairs(codes: Host, tasks: list[Task], results: list[TaskResult]) -> Host:
+def lay_out_pairs(codes: HostArray, tasks: list[Task], results: list[TaskResult]) -> HostArray:
     """Return the multipliers (k - 1, n) of all rows in LIBSVM's layout for pairs of k classes.
 
     A row of class i has k - 1 multipliers, those of its pairs with the other classes in ascending order.

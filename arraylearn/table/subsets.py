@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate
 from arraylearn.table.frames import as_frame
 
 __all__ = ["count_rows", "take_columns", "take_rows"]
-
-Host = Any  # a NumPy array
 
 
 def count_rows(X: Any) -> int:
@@ -18,7 +17,7 @@ def count_rows(X: Any) -> int:
     return int(shape[0]) if shape else len(X)
 
 
-def take_rows(X: Any, idx: Host) -> Any:
+def take_rows(X: Any, idx: HostArray) -> Any:
     """Return the rows at the positions `idx` (host integers), as the same kind of object where it lives."""
     if is_array(X):
         place = locate(X)
@@ -30,7 +29,7 @@ def take_rows(X: Any, idx: Host) -> Any:
     return type(X)(X[i] for i in idx) if isinstance(X, list | tuple) else [X[i] for i in idx]
 
 
-def take_columns(X: Any, idx: Host) -> Any:
+def take_columns(X: Any, idx: HostArray) -> Any:
     """Return the columns of an array at the positions `idx` (host integers)."""
     if not is_array(X):
         X = from_host(X, HOST)

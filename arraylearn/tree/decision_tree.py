@@ -15,7 +15,7 @@ from arraylearn.grow.one_tree import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
 from arraylearn.grow.trees import Limits, Trees
-from arraylearn.measures.formulas import Measure
+from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample

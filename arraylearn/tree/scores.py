@@ -11,7 +11,7 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, as_float, bring, find_place
 from arraylearn.checks import refuse
-from arraylearn.measures.formulas import MEASURES
+from arraylearn.measures.count_measures import MEASURES
 
 __all__ = ["score_thresholds", "threshold_scores"]
 

@@ -111,6 +111,31 @@ def test_learners_do_without_numba():
     assert last == "['Numba is not installed'] None"
 
 
+_LOADS = """
+import sys, warnings
+import numpy as np
+import arraylearn as al
+mode, n = sys.argv[1], int(sys.argv[2])
+al.set_compiled(mode)
+warnings.simplefilter("ignore")  # Numba may be missing, few rounds do not converge
+X = np.random.default_rng(0).normal(size=(n, 4))
+y = (X[:, 0] + X[:, 1] > 0).astype(int)
+few = {"n_estimators": 5, "random_state": 0}
+for learner in (al.DecisionTreeClassifier(), al.RandomForestClassifier(**few), al.ExtraTreesClassifier(**few),
+                al.GradientBoostingClassifier(**few), al.AdaBoostClassifier(**few), al.NaiveBayesClassifier(),
+                al.SVC(), al.SVC(kernel="linear"), al.RipperClassifier(random_state=0)):
+    learner.fit(X, y).predict(X)
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("mode", "n"), [("never", 3000), ("auto", 150)])
+def test_numba_is_not_loaded_where_it_is_switched_off_or_there_is_little_work(mode, n):
+    run = [sys.executable, "-c", _LOADS, mode, str(n)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):
     monkeypatch.setattr(dispatch, "is_numba_installed", lambda: True)
     sizes = (0, ENOUGH - 1, ENOUGH)

@@ -11,9 +11,10 @@ from tests.backends.assertions import assert_close
 
 
 @pytest.mark.parametrize("is_portable", [False, True])
-def test_put_gather_combine(rung, xp, dtype, is_portable):
+@pytest.mark.parametrize("width", [11, 300], ids=["narrow", "wide"])
+def test_put_gather_combine(rung, xp, dtype, width, is_portable):
     rng = np.random.default_rng(0)
-    rows, weights = rng.normal(size=(7, 11)), rng.normal(size=3)
+    rows, weights = rng.normal(size=(7, width)), rng.normal(size=3)
     slots, columns = np.array([5, 0, 3]), np.array([10, 2, 2, 7])
     store, some, at = rung.from_host(rows, dtype), rung.from_host(slots), rung.from_host(columns)
     values = rung.from_host(weights, dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -99,6 +100,24 @@ def test_tensors_on_the_cpu_are_computed_with_by_numpy_unless_torch_is_named(mon
     monkeypatch.setattr(selector, "_process", selector._UNSET)
     monkeypatch.setenv("ARRAYLEARN_BACKEND", "torch")
     assert choose_place(torch) == torch
+
+
+@pytest.mark.parametrize("named_by", ["nothing", "estimator", "context", "process", "environment"])
+def test_a_fit_on_tensors_computes_in_torch_where_torch_was_named(named_by, monkeypatch):
+    torch = pytest.importorskip("torch")
+    X = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0]])
+    y = torch.tensor([0, 0, 1, 1])
+    if named_by == "process":
+        al.set_backend("torch")
+    if named_by == "environment":
+        monkeypatch.setenv("ARRAYLEARN_BACKEND", "torch")
+    with al.use_backend("torch") if named_by == "context" else nullcontext():
+        model = al.SVC(backend="torch" if named_by == "estimator" else None).fit(X, y)
+        answers = model.predict(X)
+    wanted = np.ndarray if named_by == "nothing" else torch.Tensor
+    assert isinstance(model.model_.vectors, wanted)
+    assert isinstance(answers, torch.Tensor)
+    assert answers.tolist() == [0, 0, 1, 1]
 
 
 def test_order_of_precedence(monkeypatch):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import array_api_strict
 import numpy as np
 import pytest
 
 import arraylearn as al
 from arraylearn.backend.arrays.order import bin_columns
-from arraylearn.backend.dispatch import portable_only, tuned
+from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
+from arraylearn.backend.namespace import HOST
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
-from arraylearn.grow.histograms.node_blocks import BlockSplits
+from arraylearn.boosting.rounds import choose_body
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
 from tests.boosting.test_boosting_ops import UNIT
@@ -19,7 +21,7 @@ from tests.boosting.test_gradient import SETTINGS, assert_same_bits, small
 
 pytest.importorskip("numba")
 
-from arraylearn.boosting import log_loss_cpu
+from arraylearn.boosting import rounds_cpu
 
 
 @pytest.fixture(params=[1, 2, 5], ids=lambda n: f"{n} threads")
@@ -33,7 +35,20 @@ def n_threads(request):
     al.set_compiled(None)
 
 
-def check(function):
+def test_which_body_derives_and_steps():
+    with use_compiled("auto"):
+        assert choose_body(HOST, 19_999) == "less work than 20,000 values"
+        assert choose_body(HOST, 20_000).derive is rounds_cpu.log_loss_gradients
+        assert choose_body(HOST._replace(xp=array_api_strict), 10**6) == (
+            "the rows are computed with by array_api_strict"
+        )
+    with use_compiled("never"):
+        assert choose_body(HOST, 10**6) == "compiled bodies are switched off"
+    with use_compiled("always"):
+        assert choose_body(HOST, 1).step is node_blocks_cpu.add_to_sides
+
+
+def assert_equals_portable(function):
     """The results of compiled bodies, which are those of the portable ones."""
     found = function()
     with portable_only():
@@ -63,7 +78,7 @@ def test_steps_of_blocks(n_threads, blocks, d):
     # thresholds, sets, and no row on one of the sides
     thresholds = [(3, -1, 8, 5, 0)[i] for i in range(len(sizes))]
     goes_right = rng.random((2, n_bins)) < 0.5
-    moves = BlockSplits(starts, sizes, features, thresholds, goes_right)
+    moves = rounds_cpu.BlockSplits(starts, sizes, features, thresholds, goes_right)
     values = ([5, -7, 3, 3, 9][: len(sizes)], [6, 2, 3, -1, 9][: len(sizes)])
     scores = rng.integers(-9, 9, n).astype(np.int32)
     expected = scores.copy()
@@ -72,7 +87,7 @@ def test_steps_of_blocks(n_threads, blocks, d):
             bin_at = columns[features[j], row]
             right = goes_right[j, bin_at] if thresholds[j] < 0 else bin_at > thresholds[j]
             expected[row] += values[int(right)][j]
-    assert_close(log_loss_cpu.add_to_sides(scores, columns, order, moves, values), expected)
+    assert_close(rounds_cpu.add_to_sides(scores, columns, order, moves, values), expected)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
@@ -85,7 +100,7 @@ def test_gradients(n_threads, k, n, weighted):
     weights = rng.random(n).astype(np.float32) if weighted else None
     tables = gradient_tables(np, "cpu", k)
     expected = log_loss_gradients(np, tables, scores, codes, weights)
-    found = log_loss_cpu.log_loss_gradients(*tables, scores, codes, weights)
+    found = rounds_cpu.log_loss_gradients(*tables, scores, codes, weights)
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other, rtol=0, atol=0)
 
@@ -116,8 +131,8 @@ def test_bins(n_threads, dtype, kind, order):
     x = np.stack((near, rng.permutation(near)), axis=1).astype(dtype)
     x = np.asarray(np.concatenate((x, rng.normal(size=(300, 2)).astype(dtype) * 50)), order=order)
     for missing in (mine.shape[0] + 1, 300):
-        check(lambda m=missing: (bin_columns(np, x, edges, missing_bin=m),))
-    check(lambda: (bin_columns(np, x[:0], edges, missing_bin=9),))
+        assert_equals_portable(lambda m=missing: (bin_columns(np, x, edges, missing_bin=m),))
+    assert_equals_portable(lambda: (bin_columns(np, x[:0], edges, missing_bin=9),))
 
 
 # ---- whole trees

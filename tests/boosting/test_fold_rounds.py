@@ -9,7 +9,7 @@ import arraylearn as al
 from arraylearn.boosting.fold_rounds import judge_boosting_folds
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
-from tests.tree.test_fold_trees import check, rows
+from tests.tree.test_fold_trees import assert_equals_the_loop, rows
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -17,14 +17,14 @@ from tests.tree.test_fold_trees import check, rows
 def test_boosting_rounds(options, k):
     rounds = [{"n_estimators": n} for n in (3, 1, 8)]
     estimator = al.GradientBoostingClassifier(max_depth=3, min_samples_leaf=5, **options)
-    check(judge_boosting_folds, estimator, rounds, *rows(k=k))
+    assert_equals_the_loop(judge_boosting_folds, estimator, rounds, *rows(k=k))
 
 
 @pytest.mark.parametrize("options", [{}, {"random_state": 1}], ids=str)
 def test_adaboost_rounds(options):
     rounds = [{"n_estimators": n} for n in (4, 1, 9)]
     base = al.DecisionTreeClassifier(max_depth=2, max_features=3) if options else None
-    check(judge_boosting_folds, al.AdaBoostClassifier(base, **options), rounds, *rows())
+    assert_equals_the_loop(judge_boosting_folds, al.AdaBoostClassifier(base, **options), rounds, *rows())
 
 
 def test_early_stopping_is_left_to_the_loop():

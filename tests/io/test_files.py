@@ -49,7 +49,7 @@ def write(tmp_path, name, text):
     return path
 
 
-def same(found, expected):
+def assert_same(found, expected):
     """Compare columns; every spelling of a missing value is None here."""
     plain = {
         name: [None if value is None or value != value else value for value in values]
@@ -61,7 +61,7 @@ def same(found, expected):
 def test_csv(library, tmp_path):
     frame = read_table_file(write(tmp_path, "weather.csv", CSV))
     assert type(frame).__module__.split(".")[0] == library
-    same(
+    assert_same(
         columns(frame),
         {
             "outlook": ["sunny", "rain, cold", None],
@@ -73,7 +73,7 @@ def test_csv(library, tmp_path):
 
 
 def test_arff_keeps_nominal_numbers_as_text(library, tmp_path):
-    same(
+    assert_same(
         columns(read_table_file(write(tmp_path, "weather.arff", ARFF))),
         {
             "outlook": ["sunny", "rain, cold", None],
@@ -90,7 +90,7 @@ def test_parquet(library, tmp_path):
 
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": ["a", "b"]}), path)
-    same(columns(read_table_file(path)), {"x": [1.5, 2.5], "y": ["a", "b"]})
+    assert_same(columns(read_table_file(path)), {"x": [1.5, 2.5], "y": ["a", "b"]})
 
 
 def write_parquet(path, **columns):
@@ -134,7 +134,7 @@ def test_parquet_types_that_can_be_read(library, tmp_path):
         nothing=[None, None, None],
         __index_level_0__=[7, 8, 9],
     )
-    same(
+    assert_same(
         columns(read_table_file(path)),
         {
             "amount": [1.5, None, 2.25],
@@ -159,14 +159,14 @@ def test_columns_that_are_text(library, tmp_path):
     """A model knows which columns are text, whatever a few rows of a file look like."""
     text = "a,b,c\n1,2,\n3,4,\n"
     frame = read_table_file(write(tmp_path, "rows.csv", text), columns={"a", "c"}, text={"a", "c"})
-    same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
+    assert_same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
     assert nw.from_native(frame, eager_only=True).schema["c"] == nw.String
     path = write_parquet(tmp_path / "rows.parquet", a=[1, 3], c=[None, None])
     frame = read_table_file(path, text={"a", "c"})
-    same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
+    assert_same(columns(frame), {"a": ["1", "3"], "c": [None, None]})
     arff = "@attribute a {1, na}\n@attribute b real\n@data\nna, 1\n1, 2\n"
     frame = read_table_file(write(tmp_path, "rows.arff", arff), text={"a"})
-    same(columns(frame), {"a": ["na", "1"], "b": [1.0, 2.0]})
+    assert_same(columns(frame), {"a": ["na", "1"], "b": [1.0, 2.0]})
 
 
 def test_wide_headers_are_refused_at_once(tmp_path):

@@ -20,7 +20,7 @@ def run(case, xp, arrays):
     return found if isinstance(found, tuple) else (found,)
 
 
-def compare(found, expected, rung):
+def assert_same_numbers(found, expected, rung):
     # the rungs without float64 sum in float32
     rtol, atol = (None, None) if "float64" in rung.float_dtypes else (2e-4, 2e-4)
     assert len(found) == len(expected)
@@ -43,9 +43,9 @@ def test_same_numbers_everywhere(rung, xp, no_sync, case):
         }
         with no_sync():
             found = run(case, xp, arrays)
-        compare(found, expected, rung)
+        assert_same_numbers(found, expected, rung)
         with portable_only():
-            compare(run(case, xp, arrays), expected, rung)
+            assert_same_numbers(run(case, xp, arrays), expected, rung)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -78,10 +78,12 @@ def test_against_a_loop(rung, xp, data):
     is_host = rung.name in ("numpy", "compiled")
     for search in (search_together, search_columns) if is_host else (partial(best_thresholds, xp),):
         found = search(order, ranks, target, accuracy_of(float(weights.sum())))
-        compare_with_loop(rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights)
+        assert_equals_the_loop(
+            rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights
+        )
 
 
-def compare_with_loop(rung, found, x, order, positive, weights):
+def assert_equals_the_loop(rung, found, x, order, positive, weights):
     n = x.shape[0]
     expected = [best_by_loop(x[:, j], positive, weights) for j in range(2)]
     best = max(expected)

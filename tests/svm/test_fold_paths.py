@@ -89,13 +89,15 @@ def test_answers_are_those_of_the_loop(options, k):
     # the decision values of a polynomial are larger by the size of its diagonal
     scale = 10.0 if options.get("kernel") == "poly" else 1.0
     for tol in (1e-3, 1e-6):
-        check(al.SVC(tol=tol, **options), X, y, [{"C": price} for price in PRICES], scale=scale)
+        assert_equals_the_loop(
+            al.SVC(tol=tol, **options), X, y, [{"C": price} for price in PRICES], scale=scale
+        )
 
 
 @pytest.mark.parametrize("options", [{"multiclass": "ova"}, {"decision_function_shape": "ovo"}], ids=str)
 def test_ways_to_join_classes(options):
     X, y = rows(150, 4)
-    check(al.SVC(gamma=0.2, tol=1e-5, **options), X, y, [{"C": price} for price in PRICES])
+    assert_equals_the_loop(al.SVC(gamma=0.2, tol=1e-5, **options), X, y, [{"C": price} for price in PRICES])
 
 
 @pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
@@ -105,17 +107,19 @@ def test_few_rows_in_one_batch(options):
     try:
         al.set_memory_budget(400_000)  # for the kernel matrix, and for one or two of the three folds
         with tuned(svm_splitting_rows=700):
-            check(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
+            assert_equals_the_loop(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
     finally:
         al.set_memory_budget(None)
 
 
 def test_weights():
     X, y = rows(150)
-    check(al.SVC(gamma=0.2), X, y, [{"C": 1.0}, {"C": 10.0}], weight=np.linspace(0.1, 2, 150))
+    assert_equals_the_loop(
+        al.SVC(gamma=0.2), X, y, [{"C": 1.0}, {"C": 10.0}], weight=np.linspace(0.1, 2, 150)
+    )
 
 
-def check(estimator, X, y, candidates, weight=None, scale=1.0):
+def assert_equals_the_loop(estimator, X, y, candidates, weight=None, scale=1.0):
     sample = open_sample(X, y, weight)
     folds = make_folds(sample, estimator, StratifiedKFold(3))
     found = {(c, f): answers for c, f, answers in judge_svc_folds(estimator, candidates, sample, folds)}

@@ -88,9 +88,12 @@ def test_reading_by_a_schema_never_syncs(rung, place, no_sync):
     integers = rung.from_host([[1, 2, 10], [3, 2, 11]])
     schema = learn_schema(x, categorical_features=[0, 2])
     with no_sync():
-        read_table(x, schema, place)
-        read_table(integers, schema, place)
-        holds_bad_numbers(place, x, nan_is_bad=False, limit=np.inf)
+        table = read_table(x, schema, place)
+        whole = read_table(integers, schema, place)
+        is_bad = holds_bad_numbers(place, x, nan_is_bad=False, limit=np.inf)
+    assert not bool(is_bad)
+    assert_close(table.numeric, MIXED[:, 1:2], dtype=rung.float_dtypes[0])
+    assert rung.to_host(whole.numeric).tolist() == [[2], [2]]
 
 
 def test_host_input_moves_to_the_place(rung, place):

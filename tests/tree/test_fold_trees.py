@@ -46,7 +46,7 @@ def mixed():
     ), y
 
 
-def check(judge, estimator, candidates, X, y, n_left=0):
+def assert_equals_the_loop(judge, estimator, candidates, X, y, n_left=0):
     sample = open_sample(X, y)
     folds = make_folds(sample, estimator, StratifiedKFold(3))
     found = {(c, f): model for c, f, model in judge(estimator, candidates, sample, folds)}
@@ -64,20 +64,20 @@ def check(judge, estimator, candidates, X, y, n_left=0):
     "options", [{}, {"measure": "entropy"}, {"splitter": "hist"}, {"min_samples_leaf": 4}], ids=str
 )
 def test_depths(options):
-    check(judge_tree_folds, al.DecisionTreeClassifier(**options), DEPTHS, *rows())
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(**options), DEPTHS, *rows())
 
 
 @pytest.mark.parametrize("missing", ["fractional", "known_fraction", "direction"])
 def test_depths_of_mixed_columns(missing):
-    check(judge_tree_folds, al.DecisionTreeClassifier(missing=missing), DEPTHS, *mixed())
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(missing=missing), DEPTHS, *mixed())
 
 
 def test_prunings():
-    check(judge_tree_folds, al.DecisionTreeClassifier(), PRUNINGS, *rows())
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(), PRUNINGS, *rows())
 
 
 def test_prunings_of_one_seed():
-    check(judge_tree_folds, al.DecisionTreeClassifier(random_state=0), PRUNINGS, *rows())
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(random_state=0), PRUNINGS, *rows())
 
 
 def test_one_tree_is_grown_per_fold(monkeypatch):
@@ -106,11 +106,11 @@ GROWTHS = [{"min_samples_leaf": 1}, {"min_samples_leaf": 6}, {"measure": "entrop
 @pytest.mark.parametrize("data", [rows, mixed], ids=["numeric", "mixed"])
 def test_columns_are_sorted_once_for_all_folds(data, monkeypatch):
     X, y = data()
-    check(judge_tree_folds, al.DecisionTreeClassifier(splitter="exact"), GROWTHS, X, y)
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(splitter="exact"), GROWTHS, X, y)
     # many values in every column, or they would be counted instead
     X = np.random.default_rng(0).normal(size=(600, 4)).round(3)
     y = (X[:, 0] + X[:, 1] ** 2 > 0.7).astype(int)
-    check(judge_tree_folds, al.DecisionTreeClassifier(), GROWTHS, X, y)
+    assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(), GROWTHS, X, y)
     n_sorted = []
     for module in (shared_order, exact):
         monkeypatch.setattr(

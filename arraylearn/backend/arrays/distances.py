@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.threads import parallel_blocks
 
 __all__ = ["diagonal_squares", "whitened_exponents"]
 
-Host = np.ndarray[Any, Any]
 
 # Bytes of the largest buffer of a chunk: together with its neighbours it stays in the second-level cache.
 _CACHE = 1 << 19
@@ -137,7 +135,9 @@ def _joined(xp: Namespace, parts: list[Array], x: Array, k: int) -> Array:
 
 
 @numpy_body
-def _whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant: Host) -> Host:
+def _whitened_exponents(
+    x: HostArray, maps: HostArray, shift: HostArray, center: HostArray, constant: HostArray
+) -> HostArray:
     k, r = shift.shape[-2:]
     d = x.shape[-1]
     # a column of ones takes the shift into the product
@@ -145,7 +145,7 @@ def _whitened_exponents(x: Host, maps: Host, shift: Host, center: Host, constant
     is_lower = r == d and not np.triu(wide[..., 1:], 1).any()
     bounds = _bands(r) if is_lower else [(0, r)]
 
-    def fill(out: Host, x: Host, wide: Host, center: Host, constant: Host) -> None:
+    def fill(out: HostArray, x: HostArray, wide: HostArray, center: HostArray, constant: HostArray) -> None:
         # a lower triangle is cut into bands, whose rows end where the triangle does
         bands = [
             np.ascontiguousarray(wide.reshape(k, r, d + 1)[:, start:stop, : (stop if is_lower else d) + 1])
@@ -181,29 +181,50 @@ def _bands(d: int) -> list[tuple[int, int]]:
 
 @numpy_body
 def _diagonal_squares(
-    x: Host, mean: Host, precision: Host, offset: Host, by_product: bool, skip_missing: bool
-) -> Host:
+    x: HostArray,
+    mean: HostArray,
+    precision: HostArray,
+    offset: HostArray,
+    by_product: bool,
+    skip_missing: bool,
+) -> HostArray:
     center = mean.mean(axis=-2, keepdims=True)
     fill = _fill_by_product if by_product else _fill_directly
 
-    def fill_piece(out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host) -> None:
+    def fill_piece(
+        out: HostArray,
+        x: HostArray,
+        mean: HostArray,
+        precision: HostArray,
+        offset: HostArray,
+        center: HostArray,
+    ) -> None:
         fill(out, x, mean - center, precision, offset, center, skip_missing)
 
     return _in_pieces(fill_piece, x, mean.shape[-2], (mean, precision, offset, center))
 
 
 def _fill_by_product(
-    out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host, skip_missing: bool
+    out: HostArray,
+    x: HostArray,
+    mean: HostArray,
+    precision: HostArray,
+    offset: HostArray,
+    center: HostArray,
+    skip_missing: bool,
 ) -> None:
     is_near = _is_near_zero(mean + center, precision)
     if is_near:  # centring would cost a pass and bring nothing
         mean = mean + center
     constant = precision * mean * mean + offset
-    square_map, line_map = np.ascontiguousarray(precision.T), np.ascontiguousarray((-2 * precision * mean).T)
+    square_map, linear_map = (
+        np.ascontiguousarray(precision.T),
+        np.ascontiguousarray((-2 * precision * mean).T),
+    )
     total = constant.sum(axis=1)
     size = _chunk_rows(x, x.shape[1])
     buffer = np.empty((1 if is_near else 2, size, x.shape[1]), dtype=x.dtype)
-    line = np.empty((size, out.shape[1]), dtype=x.dtype)
+    linear = np.empty((size, out.shape[1]), dtype=x.dtype)
     for start in range(0, x.shape[0], size):
         values, result = x[start : start + size], out[start : start + size]
         m = values.shape[0]
@@ -218,10 +239,10 @@ def _fill_by_product(
             result += is_present.astype(x.dtype) @ constant.T
         else:
             result += total
-        result += np.matmul(values, line_map, out=line[:m])
+        result += np.matmul(values, linear_map, out=linear[:m])
 
 
-def _is_near_zero(mean: Host, precision: Host) -> bool:
+def _is_near_zero(mean: HostArray, precision: HostArray) -> bool:
     """Whether squares expanded around 0 are as accurate as those around the centre are asked to be."""
     epsilon = np.finfo(mean.dtype).eps
     amplification = np.max(np.sum(precision * mean * mean, axis=-1), initial=0.0)
@@ -229,7 +250,13 @@ def _is_near_zero(mean: Host, precision: Host) -> bool:
 
 
 def _fill_directly(
-    out: Host, x: Host, mean: Host, precision: Host, offset: Host, center: Host, skip_missing: bool
+    out: HostArray,
+    x: HostArray,
+    mean: HostArray,
+    precision: HostArray,
+    offset: HostArray,
+    center: HostArray,
+    skip_missing: bool,
 ) -> None:
     d = x.shape[1]
     size = _chunk_rows(x, 2 * d)
@@ -255,13 +282,15 @@ def _fill_directly(
             out[start : start + m, c] += precision[c] @ squares
 
 
-def _chunk_rows(x: Host, width: int) -> int:
+def _chunk_rows(x: HostArray, width: int) -> int:
     """How many rows of `width` numbers fit the cache."""
     fitting = _CACHE // (int(x.dtype.itemsize) * max(1, width))
     return max(1, min(int(x.shape[0]), max(64, fitting)))
 
 
-def _in_pieces(fill: Callable[..., None], x: Host, k: int, parameters: tuple[Host, ...]) -> Host:
+def _in_pieces(
+    fill: Callable[..., None], x: HostArray, k: int, parameters: tuple[HostArray, ...]
+) -> HostArray:
     """Call ``fill(out, rows, *parameters)`` for pieces of rows of every leading axis, on threads."""
     batch = np.broadcast_shapes(x.shape[:-2], *(p.shape[:-2] for p in parameters))
     n, d = x.shape[-2:]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.threads import one_thread_per_product
 
 __all__ = ["combine_rows", "gather_block", "put", "top_k"]
 
-Host = np.ndarray[Any, Any]
 
 # Rows of up to this length are sorted, not partitioned, for their largest values.
 _SHORT_ROW = 1024
-# Rows that stay in the cache while they are added.
+# Rows that stay in the cache while they are added, or while columns are taken from them.
 _CHUNK_ROWS = 32
+# Rows of up to so many times the columns that are wanted are copied first: reading them in order is then
+# faster than reading cell by cell.
+_COPIED_SHARE = 20
 
 
 def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Ar
     array (m, k)
         The block.
     """
-    if fast := native(xp, "gather_block", rows, slots, columns):
+    if fast := native(xp, "gather_block"):
         return fast(rows, slots, columns)
     n = rows.shape[1]
     flat = xp.reshape(slots[:, None] * n + columns[None, :], (-1,))
@@ -124,7 +124,7 @@ def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Ar
 
 
 @numpy_body
-def _top_k(values: Host, k: int) -> tuple[Host, Host]:
+def _top_k(values: HostArray, k: int) -> tuple[HostArray, HostArray]:
     m = values.shape[-1]
     if k == 0 or m == 0:
         return values[..., :0], np.zeros((*values.shape[:-1], 0), dtype=np.int64)
@@ -142,22 +142,35 @@ def _top_k(values: Host, k: int) -> tuple[Host, Host]:
     return np.take_along_axis(largest, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
 
 
-def _descending(values: Host) -> Host:
+def _descending(values: HostArray) -> HostArray:
     """Return a stable descending order: reverse, sort ascending, reverse back."""
     order = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    forward: Host = values.shape[-1] - 1 - order
+    forward: HostArray = values.shape[-1] - 1 - order
     return forward
 
 
 @numpy_body
-def _put(x: Host, idx: Host, values: Host) -> Host:
+def _put(x: HostArray, idx: HostArray, values: HostArray) -> HostArray:
     result = x.copy()
     result[idx] = values
     return result
 
 
 @numpy_body
-def _combine_rows(rows: Host, slots: Host, weights: Host) -> Host:
+def _gather_block(rows: HostArray, slots: HostArray, columns: HostArray) -> HostArray:
+    n, k = rows.shape[1], columns.shape[0]
+    if n > _COPIED_SHARE * k:
+        cells: HostArray = rows.reshape(-1).take(slots[:, None] * n + columns, mode="clip")
+        return cells
+    block = np.empty((slots.shape[0], k), dtype=rows.dtype)
+    for start in range(0, slots.shape[0], _CHUNK_ROWS):
+        chunk = slice(start, start + _CHUNK_ROWS)
+        rows.take(slots[chunk], axis=0, mode="clip").take(columns, axis=1, out=block[chunk], mode="clip")
+    return block
+
+
+@numpy_body
+def _combine_rows(rows: HostArray, slots: HostArray, weights: HostArray) -> HostArray:
     used = np.flatnonzero(weights)
     slots, weights = slots[used], weights[used]
     total = np.zeros(rows.shape[1], dtype=weights.dtype)

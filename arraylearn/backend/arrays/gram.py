@@ -8,13 +8,12 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.threads import parallel_blocks
 
 __all__ = ["gaussian_gram", "integer_power", "polynomial_gram"]
 
-Host = np.ndarray[Any, Any]
 
 # Rows per block of a gram matrix; a symmetric one is cut into tiles that stay in cache to be mirrored.
 _ROWS, _COLUMNS = 256, 512
@@ -104,7 +103,7 @@ def integer_power(xp: Namespace, base: Array, degree: int) -> Array:
 
 
 @numpy_body
-def _gaussian_gram(x: Host, z: Host | None, gamma: Any) -> Host:
+def _gaussian_gram(x: HostArray, z: HostArray | None, gamma: Any) -> HostArray:
     center = x.mean(axis=-2, keepdims=True)
     rows = x - center
     columns = rows if z is None else z - center
@@ -117,7 +116,7 @@ def _gaussian_gram(x: Host, z: Host | None, gamma: Any) -> Host:
     return _gram(left, right, is_symmetric=z is None)
 
 
-def _widened(rows: Host, squares: Host, *, first: bool) -> Host:
+def _widened(rows: HostArray, squares: HostArray, *, first: bool) -> HostArray:
     """Append the two columns that make a product of rows a squared distance."""
     batch = np.broadcast_shapes(rows.shape[:-1], squares.shape[:-1])
     wide = np.ones((*batch, rows.shape[-1] + 2), dtype=rows.dtype)
@@ -126,13 +125,13 @@ def _widened(rows: Host, squares: Host, *, first: bool) -> Host:
     return wide
 
 
-def _exponential(tile: Host) -> None:
+def _exponential(tile: HostArray) -> None:
     if tile.max(initial=0) > 0:  # a rounded distance below 0, which is rare: to look is cheaper than to clip
         np.minimum(tile, 0, out=tile)
     np.exp(tile, out=tile)
 
 
-def _gram(left: Host, right: Host, *, is_symmetric: bool) -> Host:
+def _gram(left: HostArray, right: HostArray, *, is_symmetric: bool) -> HostArray:
     """Multiply rows by rows and take the exponential of each tile in place, for every leading axis."""
     n, m = left.shape[-2], right.shape[-2]
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -151,7 +150,7 @@ def _gram(left: Host, right: Host, *, is_symmetric: bool) -> Host:
     return out
 
 
-def _fill(out: Host, left: Host, right: Host, is_symmetric: bool) -> None:
+def _fill(out: HostArray, left: HostArray, right: HostArray, is_symmetric: bool) -> None:
     n, m = out.shape[-2:]
     if n * m <= _SMALL:
         np.matmul(left, right, out=out)
@@ -173,7 +172,7 @@ def _fill(out: Host, left: Host, right: Host, is_symmetric: bool) -> None:
     parallel_blocks(fill_lower if is_symmetric else fill_rows, reversed(range(0, n, _ROWS)))
 
 
-def _fill_lower(out: Host, left: Host, right: Host, start: int, stop: int) -> None:
+def _fill_lower(out: HostArray, left: HostArray, right: HostArray, start: int, stop: int) -> None:
     """Fill some rows left of and at the diagonal, and the columns that mirror them."""
     buffer = np.empty((stop - start, _COLUMNS), dtype=out.dtype)
     for first in range(0, start, _COLUMNS):
@@ -191,7 +190,7 @@ def _fill_lower(out: Host, left: Host, right: Host, start: int, stop: int) -> No
     _mirror(square)
 
 
-def _mirror(square: Host) -> None:
+def _mirror(square: HostArray) -> None:
     """Copy the lower triangle to the upper: rounding differs between the two."""
     lower = np.tril(square)
     strict = np.tril(square, -1)

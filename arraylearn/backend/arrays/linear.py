@@ -9,12 +9,11 @@ import array_api_compat
 import numpy as np
 from scipy import linalg
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 
 __all__ = ["cholesky", "inverse_definite", "logsumexp", "solve_triangular"]
 
-Host = np.ndarray[Any, Any]
 
 # From this size on SciPy's factorization is several times as fast as NumPy's.
 _LARGE_FACTOR = 128
@@ -136,7 +135,7 @@ def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False
 
 
 @numpy_body
-def _cholesky(a: Host) -> tuple[Host, Host]:
+def _cholesky(a: HostArray) -> tuple[HostArray, HostArray]:
     if a.ndim == 2 and a.shape[0] >= _LARGE_FACTOR:
         # the transpose lies in memory as LAPACK wants it, and its upper triangle is the lower one of `a`
         lapack: Any = linalg.get_lapack_funcs(("potrf",), (a,))
@@ -160,7 +159,7 @@ def _cholesky(a: Host) -> tuple[Host, Host]:
 
 
 @numpy_body
-def _solve_triangular(factor: Host, right: Host, upper: bool) -> Host:
+def _solve_triangular(factor: HostArray, right: HostArray, upper: bool) -> HostArray:
     if factor.ndim == 2:
         return _solve_one(factor, right, upper)
     if factor.shape[-1] <= _SMALL_FACTOR:
@@ -174,15 +173,15 @@ def _solve_triangular(factor: Host, right: Host, upper: bool) -> Host:
     return solutions.reshape(*batch, *right.shape[-2:])
 
 
-def _solve_one(factor: Host, right: Host, upper: bool) -> Host:
+def _solve_one(factor: HostArray, right: HostArray, upper: bool) -> HostArray:
     if right.shape[1] == 0 or right.shape[0] == 0:
         return right.copy()
-    solution: Host = linalg.solve_triangular(factor, right, lower=not upper, check_finite=False)
+    solution: HostArray = linalg.solve_triangular(factor, right, lower=not upper, check_finite=False)
     return solution
 
 
 @numpy_body
-def _inverse_definite(matrix: Host) -> Host:
+def _inverse_definite(matrix: HostArray) -> HostArray:
     lapack: Any = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
     potrf, potri = lapack
     factor, info = potrf(matrix.T, lower=1, clean=0)
@@ -190,6 +189,6 @@ def _inverse_definite(matrix: Host) -> Host:
         inverse, info = potri(factor, lower=1, overwrite_c=1)
     if info != 0:
         return np.full_like(matrix, np.nan)
-    lower: Host = np.tril(inverse, -1)
-    full: Host = lower + lower.T + np.diag(inverse.diagonal())
+    lower: HostArray = np.tril(inverse, -1)
+    full: HostArray = lower + lower.T + np.diag(inverse.diagonal())
     return full

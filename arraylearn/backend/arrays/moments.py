@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
@@ -16,7 +16,6 @@ from arraylearn.backend.threads import parallel_blocks
 
 __all__ = ["Moments", "grouped_moments", "merge_moments"]
 
-Host = np.ndarray[Any, Any]
 
 # Bytes of a chunk of rows, of which a few copies stay in the second-level cache.
 _CACHE = 1 << 19
@@ -158,7 +157,7 @@ def _no_moments(xp: Namespace, x: Array, n: int, full: bool, skip_missing: bool)
 
 @numpy_body
 def _grouped_moments(
-    x: Host, groups: Host, n: int, weights: Host | None, full: bool, skip_missing: bool
+    x: HostArray, groups: HostArray, n: int, weights: HostArray | None, full: bool, skip_missing: bool
 ) -> Moments:
     m, d = x.shape
     is_sorted = full or (n > _MOST_MULTIPLIED and not skip_missing)
@@ -187,7 +186,9 @@ def _grouped_moments(
     return reduce(partial(merge_moments, HOST.xp), parts)
 
 
-def _by_membership(x: Host, groups: Host, n: int, weights: Host | None, skip_missing: bool) -> Moments:
+def _by_membership(
+    x: HostArray, groups: HostArray, n: int, weights: HostArray | None, skip_missing: bool
+) -> Moments:
     """Sum by products with the table (n, m) of which row belongs to which group."""
     member = np.equal(groups, np.arange(n)[:, None]).astype(np.float64)
     weighing = member if weights is None else member * weights
@@ -218,7 +219,7 @@ def _by_membership(x: Host, groups: Host, n: int, weights: Host | None, skip_mis
     return Moments(np.broadcast_to(weight, mean.shape), mean, scatter)
 
 
-def _by_sorting(x: Host, groups: Host, n: int, weights: Host | None, full: bool) -> Moments:
+def _by_sorting(x: HostArray, groups: HostArray, n: int, weights: HostArray | None, full: bool) -> Moments:
     """Bring the rows of each group together; every group is then one product, or one sum of rows."""
     order = np.argsort(groups.astype(np.uint16) if n <= 65_536 else groups, kind="stable")
     sizes = np.bincount(groups, minlength=n)

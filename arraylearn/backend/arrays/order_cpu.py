@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, entry, index, part
+from arraylearn._typing import HostArray
+from arraylearn.backend.cpu.jit import entry, index, part
 from arraylearn.backend.threads import even_portions, parallel_map
 
 __all__ = ["argsort_rows", "bin_columns", "number_values"]
@@ -36,7 +37,7 @@ _HASH_BITS = 10
 _NO_NUMBER = 255
 
 
-def argsort_rows(values: Host) -> Host:
+def argsort_rows(values: HostArray) -> HostArray:
     """Sort rows as the program does."""
     d, m = values.shape
     if m <= _SHORT or m >= 2**31:
@@ -65,7 +66,12 @@ def argsort_rows(values: Host) -> Host:
 
 @entry
 def _sort_short(
-    bits: Host, rows: tuple[int, int], is_float: bool, keys: Host, counts: Host, order: Host
+    bits: HostArray,
+    rows: tuple[int, int],
+    is_float: bool,
+    keys: HostArray,
+    counts: HostArray,
+    order: HostArray,
 ) -> None:
     """Sort key << 32 | position by the three digits of the key."""
     n, low, half = index(bits.shape[1]), np.uint64(_DIGITS - 1), np.uint64(32)
@@ -102,13 +108,13 @@ def _sort_short(
 
 @entry
 def _sort_long(
-    bits: Host,
+    bits: HostArray,
     rows: tuple[int, int],
     is_float: bool,
-    keys: Host,
-    positions: Host,
-    counts: Host,
-    order: Host,
+    keys: HostArray,
+    positions: HostArray,
+    counts: HostArray,
+    order: HostArray,
 ) -> None:
     """Sort keys of six digits together with their positions."""
     n, low = index(bits.shape[1]), np.uint64(_DIGITS - 1)
@@ -144,7 +150,7 @@ def _sort_long(
 
 
 @part
-def _to_starts(counts: Host, n: int) -> bool:
+def _to_starts(counts: HostArray, n: int) -> bool:
     """Turn the counts of digits into where each begins; return whether there is more than one digit."""
     total, is_mixed = 0, True
     for j in range(counts.shape[0]):
@@ -161,14 +167,14 @@ def _to_starts(counts: Host, n: int) -> bool:
 class _Grids(NamedTuple):
     """A grid over the edges of each column: cells ascend with the values."""
 
-    first: Host  # (d, size) int16: edges before each cell
-    edges: Host  # (d, 3 * b + 1): the edges, and inf behind them
-    low: Host  # (d,) where the grid begins
-    scale: Host  # (d,) cells for a unit
-    steps: Host  # (d,) int64: the step with which the search in a cell begins
+    first: HostArray  # (d, size) int16: edges before each cell
+    edges: HostArray  # (d, 3 * b + 1): the edges, and inf behind them
+    low: HostArray  # (d,) where the grid begins
+    scale: HostArray  # (d,) cells for a unit
+    steps: HostArray  # (d,) int64: the step with which the search in a cell begins
 
 
-def bin_columns(x: Host, edges: Host, missing_bin: int, dtype: Any) -> Host:
+def bin_columns(x: HostArray, edges: HostArray, missing_bin: int, dtype: Any) -> HostArray:
     """Bin as the program does."""
     m, d = x.shape
     bins = np.empty((d, m), dtype=dtype)
@@ -186,7 +192,7 @@ def bin_columns(x: Host, edges: Host, missing_bin: int, dtype: Any) -> Host:
     return bins
 
 
-def _make_grids(edges: Host, dtype: Any) -> _Grids:
+def _make_grids(edges: HostArray, dtype: Any) -> _Grids:
     """Lay a grid over the edges of each column."""
     d = edges.shape[0]
     n_edges = np.isfinite(edges).sum(axis=1)
@@ -208,7 +214,7 @@ def _make_grids(edges: Host, dtype: Any) -> _Grids:
 
 
 @part
-def _find_cells(values: Host, m: int, low: float, scale: float, size: int, cells: Host) -> None:
+def _find_cells(values: HostArray, m: int, low: float, scale: float, size: int, cells: HostArray) -> None:
     """Write the cells of `m` values. NaN is in the first."""
     nothing, last = values.dtype.type(0), values.dtype.type(size - 1)
     for i in range(m):
@@ -218,7 +224,7 @@ def _find_cells(values: Host, m: int, low: float, scale: float, size: int, cells
 
 
 @entry
-def _count_edges(grids: _Grids, n_edges: Host, cells: Host) -> None:
+def _count_edges(grids: _Grids, n_edges: HostArray, cells: HostArray) -> None:
     """Fill `first` and `steps`."""
     first, edges, low, scale, steps = grids
     size = first.shape[1]
@@ -238,7 +244,13 @@ def _count_edges(grids: _Grids, n_edges: Host, cells: Host) -> None:
 
 @entry
 def _bin_rows(
-    x: Host, start: int, grids: _Grids, missing_bin: int, values: Host, counts: Host, bins: Host
+    x: HostArray,
+    start: int,
+    grids: _Grids,
+    missing_bin: int,
+    values: HostArray,
+    counts: HostArray,
+    bins: HostArray,
 ) -> None:
     """Write the number of edges below each value, some rows at a time."""
     together, missing = values.shape[0], np.int32(missing_bin)
@@ -255,7 +267,9 @@ def _bin_rows(
 
 
 @part
-def _count_below(values: Host, m: int, first: Host, edges: Host, step: int, counts: Host) -> None:
+def _count_below(
+    values: HostArray, m: int, first: HostArray, edges: HostArray, step: int, counts: HostArray
+) -> None:
     """Turn the cell of each value into the number of edges below the value.
 
     An edge of a later cell is above the value: halving may look past the end of a cell without counting an
@@ -273,7 +287,7 @@ def _count_below(values: Host, m: int, first: Host, edges: Host, step: int, coun
 # ---- distinct values
 
 
-def number_values(columns: Host, most: int) -> tuple[Host, Host] | None:
+def number_values(columns: HostArray, most: int) -> tuple[HostArray, HostArray] | None:
     """Do what the program does, but find values however rare they are."""
     d, n = columns.shape
     columns = np.ascontiguousarray(columns)
@@ -306,7 +320,14 @@ def number_values(columns: Host, most: int) -> tuple[Host, Host] | None:
 
 
 @entry
-def _number_column(column: Host, words: Host, keys: Host, numbers: Host, codes: Host, values: Host) -> int:
+def _number_column(
+    column: HostArray,
+    words: HostArray,
+    keys: HostArray,
+    numbers: HostArray,
+    codes: HostArray,
+    values: HostArray,
+) -> int:
     """Give the values of a column numbers as they appear; return how many there are, or -1: too many."""
     last, one = index((1 << _HASH_BITS) - 1), index(1)
     spread, shift, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - _HASH_BITS), np.uint64(32)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
@@ -23,7 +22,6 @@ from arraylearn.backend.threads import parallel_map
 
 __all__ = ["count_categories", "look_up_sums"]
 
-Host = np.ndarray[Any, Any]
 
 # Rows of a chunk: its keys, and what is looked up by them, stay in the second-level cache.
 _CHUNK = 16_384
@@ -115,8 +113,8 @@ def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Arr
 
 @numpy_body
 def _count_categories(
-    codes: Host, offsets: Sequence[int], keys: Host, n_keys: int, weights: Host | None
-) -> Host:
+    codes: HostArray, offsets: Sequence[int], keys: HostArray, n_keys: int, weights: HostArray | None
+) -> HostArray:
     d, n = codes.shape
     is_float = weights is not None and weights.dtype.kind == "f"
     dtype = np.float64 if is_float else np.int64
@@ -155,11 +153,11 @@ def _count_categories(
 
 
 @numpy_body
-def _look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
+def _look_up_sums(codes: HostArray, offsets: Sequence[int], table: HostArray) -> HostArray:
     d, n = codes.shape
     k = table.shape[1]
     if d * n * k < _SMALL:
-        found: Host = table.take(codes + _first_cells(offsets), axis=0).sum(axis=0)
+        found: HostArray = table.take(codes + _first_cells(offsets), axis=0).sum(axis=0)
         return found
     groups = _join_columns(offsets, min(_MOST_CELLS, max(1, n // 8)))
     sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
@@ -186,7 +184,7 @@ def _look_up_sums(codes: Host, offsets: Sequence[int], table: Host) -> Host:
     return sums
 
 
-def _first_cells(offsets: Sequence[int]) -> Host:
+def _first_cells(offsets: Sequence[int]) -> HostArray:
     """Return the cell of the code 0 of each column, (d, 1)."""
     return (np.asarray(offsets[:-1], dtype=np.intp) + 1)[:, None]
 
@@ -200,13 +198,13 @@ class _Keys:
 
     def join(
         self,
-        codes: Host,
+        codes: HostArray,
         columns: range,
         sizes: Sequence[int],
         rows: slice,
-        last: Host | None,
+        last: HostArray | None,
         n_last: int,
-    ) -> Host:
+    ) -> HostArray:
         """Return ((code_1 + 1) * size_2 + code_2 + 1) * ... + last, all of it with 32-bit arithmetic."""
         key = self.narrow[: rows.stop - rows.start]
         np.copyto(key, codes[columns[0], rows])
@@ -240,7 +238,7 @@ def _join_columns(offsets: Sequence[int], most: int) -> list[range]:
     return groups
 
 
-def _join_tables(table: Host, offsets: Sequence[int], columns: range) -> Host:
+def _join_tables(table: HostArray, offsets: Sequence[int], columns: range) -> HostArray:
     """Return the sums of the tables of several columns for every combination of their cells."""
     sums = table[offsets[columns[0]] : offsets[columns[0] + 1]]
     for j in columns[1:]:

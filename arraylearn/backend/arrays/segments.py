@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
@@ -34,7 +33,6 @@ __all__ = [
     "steps",
 ]
 
-Host = np.ndarray[Any, Any]
 
 # Below this many elements a thread costs more than it brings.
 _WORTH_A_THREAD = 50_000
@@ -304,7 +302,7 @@ def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:
 
 
 @numpy_body
-def _segment_sum(values: Host, segments: Host, n: int) -> Host:
+def _segment_sum(values: HostArray, segments: HostArray, n: int) -> HostArray:
     is_float = values.dtype.kind == "f"
     if values.ndim == 1:
         return _weighted_bincount(segments, values, n)
@@ -315,7 +313,7 @@ def _segment_sum(values: Host, segments: Host, n: int) -> Host:
     return np.ascontiguousarray(sums.T).reshape(n, *values.shape[1:])
 
 
-def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
+def _weighted_bincount(keys: HostArray, weights: HostArray, n: int) -> HostArray:
     if weights.dtype.kind == "f":
         return np.bincount(keys, weights, minlength=n).astype(np.float64, copy=False)  # int if empty
     sums = np.zeros(n, dtype=np.int64)  # bincount would go through float64 and lose bits past 2**53
@@ -324,14 +322,14 @@ def _weighted_bincount(keys: Host, weights: Host, n: int) -> Host:
 
 
 @numpy_body
-def _scatter(values: Host, positions: Host, n: int) -> Host:
+def _scatter(values: HostArray, positions: HostArray, n: int) -> HostArray:
     written = np.zeros(n, dtype=values.dtype)
     written[positions] = values
     return written
 
 
 @numpy_body
-def _segment_max(values: Host, segments: Host, n: int) -> Host:
+def _segment_max(values: HostArray, segments: HostArray, n: int) -> HostArray:
     lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
     largest = np.full(n, lowest, dtype=values.dtype)
     np.maximum.at(largest, segments, values)
@@ -339,13 +337,13 @@ def _segment_max(values: Host, segments: Host, n: int) -> Host:
 
 
 @numpy_body
-def _histogram(keys: Host, n: int, weights: Host | None) -> Host:
+def _histogram(keys: HostArray, n: int, weights: HostArray | None) -> HostArray:
     batch, m = keys.shape[:-1], keys.shape[-1]
     rows = keys.reshape(math.prod(batch), m)
     shared = weights is None or weights.ndim == 1
     by_row = None if shared else np.broadcast_to(weights, keys.shape).reshape(rows.shape)  # type: ignore[arg-type]
 
-    def count(i: int) -> Host:
+    def count(i: int) -> HostArray:
         if weights is None:
             return np.bincount(rows[i], minlength=n)
         return _weighted_bincount(rows[i], weights if by_row is None else by_row[i], n)
@@ -359,10 +357,10 @@ def _histogram(keys: Host, n: int, weights: Host | None) -> Host:
 
 
 @numpy_body
-def _block_index(sizes: Host, total: int) -> Host:
+def _block_index(sizes: HostArray, total: int) -> HostArray:
     return np.repeat(np.arange(sizes.shape[0]), sizes)
 
 
 @numpy_body
-def _block_max(values: Host, starts: Host, block_at: Host) -> Host:
+def _block_max(values: HostArray, starts: HostArray, block_at: HostArray) -> HostArray:
     return np.maximum.reduceat(values, starts, axis=1)

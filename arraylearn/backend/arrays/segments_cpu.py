@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, compiled, entry, index
+from arraylearn._typing import HostArray
+from arraylearn.backend.cpu.jit import compiled, entry, index
 from arraylearn.backend.threads import even_portions, parallel_map
 
 __all__ = ["paired_histogram", "split_lists"]
@@ -17,7 +18,9 @@ _LEAST_COUNTED, _LEAST_POSITIONS = 500_000, 50_000
 _CHUNK = 1024
 
 
-def paired_histogram(columns: Host, keys: Host, n_values: int, n_keys: int, weights: Host | None) -> Host:
+def paired_histogram(
+    columns: HostArray, keys: HostArray, n_values: int, n_keys: int, weights: HostArray | None
+) -> HostArray:
     """Count as the program does; each cell adds its rows in their order, so that float sums are the same."""
     d, m = columns.shape
     dtype = np.float64 if weights is not None and weights.dtype.kind == "f" else np.int64
@@ -34,7 +37,9 @@ def paired_histogram(columns: Host, keys: Host, n_values: int, n_keys: int, weig
 
 
 @entry
-def _count(columns: Host, base: Host, weights: Host, first: int, stop: int, counts: Host) -> bool:
+def _count(
+    columns: HostArray, base: HostArray, weights: HostArray, first: int, stop: int, counts: HostArray
+) -> bool:
     """Count the columns `first` to `stop`; return whether all values are in range. One weight serves all."""
     m, n, has_weights = base.shape[0], np.uint64(counts.shape[1]), weights.shape[0] > 1
     for start in range(0, m, _CHUNK):
@@ -49,7 +54,7 @@ def _count(columns: Host, base: Host, weights: Host, first: int, stop: int, coun
     return True
 
 
-def split_lists(lists: Host, branch: Host, sizes: Sequence[int]) -> Host:
+def split_lists(lists: HostArray, branch: HostArray, sizes: Sequence[int]) -> HostArray:
     """Do what `blocks.split_lists` does."""
     lists = np.ascontiguousarray(lists)
     result = np.empty((lists.shape[0], sum(sizes)), dtype=lists.dtype)
@@ -66,11 +71,16 @@ def split_lists(lists: Host, branch: Host, sizes: Sequence[int]) -> Host:
 
 @compiled
 def split_by_branch(
-    first_line: int, stop_line: int, lists: Host, branch: Host, first_of_branch: Host, result: Host
+    first_list: int,
+    stop_list: int,
+    lists: HostArray,
+    branch: HostArray,
+    first_of_branch: HostArray,
+    result: HostArray,
 ) -> None:
     """Sort some lists by the branch of their rows."""
     filled, n_branches, one = np.empty_like(first_of_branch), first_of_branch.shape[0] - 1, index(1)
-    for f in range(first_line, stop_line):
+    for f in range(first_list, stop_list):
         for j in range(filled.shape[0]):  # an assignment of arrays would take seconds to compile
             filled[j] = first_of_branch[j]
         source, target = lists[f], result[f]

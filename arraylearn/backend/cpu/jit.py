@@ -25,6 +25,8 @@ import numpy as np
 from numba.core import event
 from numba.extending import overload
 
+from arraylearn._typing import HostArray
+
 __all__ = [
     "CompileNotice",
     "Host",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Host = np.ndarray[Any, Any]
+Host = HostArray  # the short name, for the long signatures of compiled loops
 Int = Any  # an integer, Python's or NumPy's
 # Indices that are never negative: a signed one costs a test for those that count from the end. Sums and
 # differences must stay among themselves: with a signed integer they become floats.

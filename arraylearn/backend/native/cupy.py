@@ -100,7 +100,7 @@ def bin_columns(x: Gpu, edges: Gpu, missing_bin: int, dtype: Any) -> Gpu:
 def cholesky(a: Gpu) -> tuple[Gpu, Gpu]:
     with cupyx.errstate(linalg="ignore"):
         factor = cupy.tril(cupy.linalg.cholesky(a))
-    # a failed factorization is finite garbage: only the product tells
+    # a failed factorization is finite garbage: only the product shows it
     lower = cupy.tril(a)
     error = cupy.abs(cupy.tril(factor @ cupy.swapaxes(factor, -1, -2)) - lower).max(axis=(-2, -1))
     scale = cupy.abs(lower).max(axis=(-2, -1))

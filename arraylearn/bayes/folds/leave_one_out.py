@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from arraylearn._typing import Namespace
+from arraylearn._typing import HostArray, Namespace
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.bayes.folds.full_without_one import FullRules, full_without_one
 from arraylearn.bayes.folds.k_folds import open_bayes
@@ -26,8 +26,6 @@ from arraylearn.folds import Answers, LabelledRows
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["leave_out_bayes_rows"]
-
-Host = Any  # a NumPy array
 
 
 def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None:
@@ -85,7 +83,7 @@ def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:
     )
 
 
-def _fit_without(estimator: Any, sample: LabelledRows, to_fit: Host, known: WithoutOne) -> None:
+def _fit_without(estimator: Any, sample: LabelledRows, to_fit: HostArray, known: WithoutOne) -> None:
     """Fit without each of the rows `to_fit`, and write what the models give for it into `known`."""
     rows = np.arange(sample.n_rows)
     for i in to_fit.tolist():
@@ -99,11 +97,13 @@ def _answers(model: Any, known: WithoutOne) -> Answers:
     xp = HOST.xp
     settled = settle(xp, known.joint, known.log_prior)
 
-    def posterior() -> Host:
-        return log_posterior(xp, known.joint, known.log_prior)
+    def posterior() -> HostArray:
+        found: HostArray = log_posterior(xp, known.joint, known.log_prior)
+        return found
 
-    def decision() -> Host:
-        return settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.joint
+    def decision() -> HostArray:
+        found: HostArray = settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.joint
+        return found
 
     chosen = settled if model._may_vanish() else known.joint
     return Answers(

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import to_host
 from arraylearn.svm.paths.moving_factor import MovingFactor, Solver
 from arraylearn.svm.paths.shared_matrix import Request, Routine, SharedMatrix, run_side_by_side
@@ -32,7 +33,6 @@ from arraylearn.svm.tasks import rescale_start
 
 __all__ = ["Point", "follow_paths"]
 
-Host = Any  # a NumPy array
 
 _MOST_STEPS = 40
 _PATIENCE = 3  # so many steps may pass without fewer rows in wrong sets
@@ -48,8 +48,8 @@ _LOW, _FREE, _HIGH = 0, 1, 2  # the sets: multipliers at 0, free, at their bound
 class Point(NamedTuple):
     """The solution for one price, on the host."""
 
-    beta: Host  # (n,) signed multipliers
-    product: Host  # (n,) K beta: the decision values of all rows, less the offset
+    beta: HostArray  # (n,) signed multipliers
+    product: HostArray  # (n,) K beta: the decision values of all rows, less the offset
     offset: float
 
 
@@ -57,14 +57,18 @@ class Problem(NamedTuple):
     """A two-class problem at one price."""
 
     store: SharedMatrix
-    sign: Host  # (n,)
-    bound: Host  # (n,); 0 for rows that take no part
+    sign: HostArray  # (n,)
+    bound: HostArray  # (n,); 0 for rows that take no part
     tol: float
     level: float  # mean diagonal of the matrix
 
 
 def follow_paths(
-    store: SharedMatrix, sign: Host, shares: Sequence[Host], prices: Sequence[float], settings: Settings
+    store: SharedMatrix,
+    sign: HostArray,
+    shares: Sequence[HostArray],
+    prices: Sequence[float],
+    settings: Settings,
 ) -> Iterator[list[Point]]:
     """Solve problems that differ in their bounds, side by side, for each of the ascending prices.
 
@@ -101,7 +105,7 @@ class _Path:
     """One problem, solved for one price after the other."""
 
     def __init__(
-        self, store: SharedMatrix, sign: Host, share: Host, level: float, settings: Settings
+        self, store: SharedMatrix, sign: HostArray, share: HostArray, level: float, settings: Settings
     ) -> None:
         self.store, self.sign, self.share = store, sign, share
         self.level, self.settings = level, settings
@@ -109,9 +113,9 @@ class _Path:
         self.pinned = _Pinned(sign * share)
         self.price = 0.0
         self.last: Point | None = None  # the solution for `price`
-        self.traces: list[Host] = []  # of the last two solutions
+        self.traces: list[HostArray] = []  # of the last two solutions
 
-    def solve(self, price: float, hint: Host | None) -> Routine[Point]:
+    def solve(self, price: float, hint: HostArray | None) -> Routine[Point]:
         """Solve for a price; `hint` is the trace of a similar problem at this price."""
         problem = Problem(self.store, self.sign, price * self.share, self.settings.tol, self.level)
         point = None
@@ -136,13 +140,13 @@ class _Path:
 class _Pinned:
     """K times the multipliers at their bounds, for a price of 1; updated by the rows that change."""
 
-    def __init__(self, weight: Host) -> None:
+    def __init__(self, weight: HostArray) -> None:
         self.weight = weight  # (n,): of a row at its bound
         self.is_high = np.zeros(weight.shape[0], dtype=bool)
         self.product = np.zeros(weight.shape[0])
         self.n_changed = 0
 
-    def at(self, is_high: Host) -> Routine[Host]:
+    def at(self, is_high: HostArray) -> Routine[HostArray]:
         """Return the product where these rows are at their bounds."""
         changed = (is_high != self.is_high).nonzero()[0]
         n_high = int(is_high.sum())
@@ -158,22 +162,22 @@ class _Pinned:
         return self.product
 
 
-def _meets_bound(point: Point, bound: Host) -> bool:
+def _meets_bound(point: Point, bound: HostArray) -> bool:
     return bool((abs(point.beta) >= bound)[bound > 0].any())
 
 
-def _trace(problem: Problem, point: Point) -> Host:
+def _trace(problem: Problem, point: Point) -> HostArray:
     """Return a number per row: below 0 beyond the margin, 0 to 1 the share of the bound, above 1 at it."""
     bound = np.where(problem.bound > 0, problem.bound, 1.0)
     slack = 1.0 - problem.sign * (point.product + point.offset)
     return problem.sign * point.beta / bound + slack
 
 
-def _sets_of(trace: Host) -> Host:
+def _sets_of(trace: HostArray) -> HostArray:
     return np.where(trace <= 0, _LOW, np.where(trace >= 1, _HIGH, _FREE)).astype("int8")
 
 
-def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: Settings) -> Point:
+def _decompose(problem: Problem, last: HostArray | None, old_bound: HostArray, settings: Settings) -> Point:
     """Solve by working sets, from the multipliers of another price."""
     place = problem.store.matrix.place
     start = None if last is None else rescale_start(last, old_bound, problem.sign, problem.bound)
@@ -184,7 +188,7 @@ def _decompose(problem: Problem, last: Host | None, old_bound: Host, settings: S
 
 
 def _newton(
-    problem: Problem, price: float, factor: MovingFactor, pins: _Pinned, sets: Host
+    problem: Problem, price: float, factor: MovingFactor, pins: _Pinned, sets: HostArray
 ) -> Routine[Point | None]:
     """Correct the sets until they are right; None if that fails, and the working-set solver is to be used."""
     sign, bound = problem.sign, problem.bound
@@ -228,15 +232,15 @@ def _newton(
     return None
 
 
-def _wrong_sides(sets: Host, slack: Host, is_part: Host) -> Host:
+def _wrong_sides(sets: HostArray, slack: HostArray, is_part: HostArray) -> HostArray:
     """Return by how much rows at a bound (n,) are on the wrong side of their margin; 0 for the others."""
     amount = np.where(sets == _HIGH, -slack, np.where(sets == _LOW, slack, 0.0))
     return np.where(is_part & (amount > 0), amount, 0.0)
 
 
 def _solve_free(
-    problem: Problem, free: Host, pinned: Host, total: float, system: Solver | None
-) -> Routine[tuple[Host, Host, float] | None]:
+    problem: Problem, free: HostArray, pinned: HostArray, total: float, system: Solver | None
+) -> Routine[tuple[HostArray, HostArray, float] | None]:
     """Solve for the free multipliers: return them, K times all multipliers, and the offset."""
     if system is None:
         return None
@@ -261,7 +265,7 @@ def _solve_free(
 
 
 def _rounded(
-    problem: Problem, free: Host, is_high: Host, step: tuple[Host, Host, float]
+    problem: Problem, free: HostArray, is_high: HostArray, step: tuple[HostArray, HostArray, float]
 ) -> Routine[Point | None]:
     """Clip the multipliers to their box; None if that is no solution within the tolerance."""
     sign, bound = problem.sign, problem.bound

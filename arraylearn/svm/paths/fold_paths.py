@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.memory import get_memory_budget, row_chunks, scratch
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_on_host, read_flags, to_host
@@ -26,7 +26,6 @@ __all__ = ["judge_svc_folds"]
 
 _log = logging.getLogger("arraylearn.svm")
 
-Host = Any  # a NumPy array
 
 # Above this many tolerances a price (on a kernel of mean diagonal 1) needs kernel values in float64.
 _LARGE_PRICE = 1e6
@@ -178,7 +177,7 @@ def _gram(group: Group, kernel: Kernel) -> Array:
     return matrix
 
 
-def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task, Host]]:
+def _tasks_of(group: Group, sample: LabelledRows, fold: Fold) -> list[tuple[Task, HostArray]]:
     """Return the two-class tasks of a fold on all rows, and the share of C that bounds each row in them."""
     model, codes = group.model, sample.labels.codes
     n, k = sample.n_rows, sample.labels.classes.shape[0]
@@ -245,7 +244,7 @@ def _judge_at_once(
                 yield c, f, _answers(group.model, values[i, j].take(folds[f].test, axis=1).T)
 
 
-def _answers(model: Any, decisions: Host) -> Answers:
+def _answers(model: Any, decisions: HostArray) -> Answers:
     """Make predictions of the decision values (n, tasks) of the two-class tasks."""
     xp, k = HOST.xp, model.classes_.shape[0]
     is_paired = model.multiclass == "ovo" and k > 2

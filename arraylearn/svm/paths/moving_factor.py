@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.gather import put
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.dispatch import get_tuning
@@ -27,7 +27,6 @@ from arraylearn.svm.paths.shared_matrix import SharedMatrix
 
 __all__ = ["MovingFactor", "Solver"]
 
-Host = Any  # a NumPy array
 
 # What is added to the diagonal, as a share of its largest value, by the precision of the factor.
 _RIDGE_NARROW, _RIDGE_WIDE = 1e-6, 1e-9
@@ -39,7 +38,7 @@ _MOVE, _SMALL = 40.0, 6.0
 class Base(NamedTuple):
     """A factor and what is known about the rows that joined or left since."""
 
-    rows: Host  # (m,)
+    rows: HostArray  # (m,)
     factor: Array  # (m, m) lower
     ridge: float
     border: Array  # (m, k): L^-1 times the columns of rows that joined, and unit columns of rows that left
@@ -51,13 +50,13 @@ class Solver(NamedTuple):
 
     place: Place
     base: Base
-    kept: Host  # positions in `free` of the base rows that stayed
-    kept_base: Host  # where they are among the base rows
-    joined: Host  # positions in `free` of the rows that joined
+    kept: HostArray  # positions in `free` of the base rows that stayed
+    kept_base: HostArray  # where they are among the base rows
+    joined: HostArray  # positions in `free` of the rows that joined
     columns: tuple[Array, Array] | None  # the border's columns of rows that joined, and of rows that left
     small: tuple[Array, Array, Array] | None  # factors of the system of the border
 
-    def solve(self, right: Host) -> Host:
+    def solve(self, right: HostArray) -> HostArray:
         """Solve for right-hand sides (m, c)."""
         xp, place = self.place.xp, self.place
         dtype, wide = self.base.factor.dtype, accumulator_dtype(place)
@@ -100,7 +99,7 @@ class MovingFactor:
         self.left_column: dict[int, int] = {}  # and by the row that left
         self.n_factored = 0
 
-    def at(self, free: Host) -> Solver | None:
+    def at(self, free: HostArray) -> Solver | None:
         """Return a solver for the matrix between the ascending rows `free`; None if it is not definite."""
         if self.base is not None:
             changes = self._changes(free)
@@ -112,14 +111,14 @@ class MovingFactor:
         """Drop the factor: the next system is factored anew."""
         self.base = None
 
-    def _changes(self, free: Host) -> tuple[Host, Host]:
+    def _changes(self, free: HostArray) -> tuple[HostArray, HostArray]:
         """Return the rows that joined and those that left."""
         base = self.base.rows  # type: ignore[union-attr]
         is_base, is_free = (np.zeros(self.store.matrix.n, dtype=bool) for _ in range(2))
         is_base[base], is_free[free] = True, True
         return free[~is_base[free]], base[~is_free[base]]
 
-    def _is_cheaper(self, free: Host, changes: tuple[Host, Host]) -> bool:
+    def _is_cheaper(self, free: HostArray, changes: tuple[HostArray, HostArray]) -> bool:
         m, n_base = free.shape[0], self.base.rows.shape[0]  # type: ignore[union-attr]
         joined, left = changes
         k = joined.shape[0] + left.shape[0]
@@ -131,7 +130,7 @@ class MovingFactor:
         small = _SMALL * k**3 / 3 + 3 * _MOVE * k**2
         return bool(get_tuning().svm_refactor_cost * (update + small) < anew)
 
-    def _refactor(self, free: Host) -> Solver | None:
+    def _refactor(self, free: HostArray) -> Solver | None:
         """Factor the matrix between the rows, in the store's precision or else in the widest."""
         xp, place = self.place.xp, self.place
         self.base, self.joined_column, self.left_column = None, {}, {}
@@ -159,7 +158,7 @@ class MovingFactor:
                 return Solver(place, self.base, every, every, every[:0], None, None)
         return None
 
-    def _update(self, free: Host, changes: tuple[Host, Host]) -> Solver | None:
+    def _update(self, free: HostArray, changes: tuple[HostArray, HostArray]) -> Solver | None:
         """Border the factor with the rows that changed."""
         xp, place = self.place.xp, self.place
         joined, left = changes
@@ -178,7 +177,7 @@ class MovingFactor:
         where = np.searchsorted(base.rows, free[kept])
         return Solver(place, base, kept, where, is_joined.nonzero()[0], columns, small)
 
-    def _extend(self, joined: Host, left: Host) -> Base:
+    def _extend(self, joined: HostArray, left: HostArray) -> Base:
         """Compute the columns of the border that are not known yet."""
         xp, place, base = self.place.xp, self.place, self.base
         assert base is not None
@@ -207,7 +206,7 @@ class MovingFactor:
         return self.base
 
     def _factor_border(
-        self, base: Base, joined: Host, came: Array, went: Array
+        self, base: Base, joined: HostArray, came: Array, went: Array
     ) -> tuple[Array, Array, Array] | None:
         """Factor the system of the rows that joined and left; None if rounding errors made it indefinite."""
         xp, place = self.place.xp, self.place

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.linear import inverse_definite
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.threads import small_products
@@ -37,7 +37,6 @@ from arraylearn.svm.solvers.pairs import project
 
 __all__ = ["BatchSolution", "solve_columns"]
 
-Host = Any  # a NumPy array
 
 _FLOAT32_BOUND = 1000.0  # up to this C, float32 kernel values are precise enough for decomposition
 _SMALL_ROWS = 1024  # up to this many rows, products gain nothing from a second thread of the BLAS
@@ -52,12 +51,14 @@ class BatchSolution(NamedTuple):
 
     beta: Array  # (b, n): signed multipliers, in the accumulator's dtype
     offset: Array  # (b,): intercepts
-    gap: Host  # (b,): remaining violations of optimality
-    n_iter: Host  # (b,): steps
-    is_converged: Host  # (b,): whether the gap is within the tolerance
+    gap: HostArray  # (b,): remaining violations of optimality
+    n_iter: HostArray  # (b,): steps
+    is_converged: HostArray  # (b,): whether the gap is within the tolerance
 
 
-def solve_columns(place: Place, matrix: Array, sign: Host, bound: Host, settings: Settings) -> BatchSolution:
+def solve_columns(
+    place: Place, matrix: Array, sign: HostArray, bound: HostArray, settings: Settings
+) -> BatchSolution:
     """Solve b soft-margin problems on one kernel matrix.
 
     Parameters
@@ -100,7 +101,7 @@ def solve_columns(place: Place, matrix: Array, sign: Host, bound: Host, settings
 
 
 def _split_groups(
-    place: Place, matrix: Array, sign: Host, bound: Host, settings: Settings
+    place: Place, matrix: Array, sign: HostArray, bound: HostArray, settings: Settings
 ) -> list[DualSolution]:
     """Solve group by group; return the best points found, in the order of the problems."""
     xp = place.xp

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.threads import parallel_blocks, small_products
 from arraylearn.kernels.objects import Precomputed
@@ -15,7 +15,6 @@ from arraylearn.svm.solvers.dual import KernelMatrix, KernelRows
 
 __all__ = ["Request", "Routine", "SharedMatrix", "run_side_by_side"]
 
-Host = Any  # a NumPy array
 Result = TypeVar("Result")
 
 _CHUNK_ROWS = 32  # rows that stay in the cache while they are used
@@ -70,7 +69,7 @@ class SharedMatrix(KernelRows):
             total = total + weights[some] @ xp.astype(rows, wide, copy=False)
         return total
 
-    def between(self, rows: Host) -> SharedMatrix:
+    def between(self, rows: HostArray) -> SharedMatrix:
         """Return the matrix between some rows."""
         place = self.matrix.place
         if rows.shape[0] == self.matrix.n:
@@ -78,7 +77,7 @@ class SharedMatrix(KernelRows):
         idx = self.matrix.positions(rows)
         return SharedMatrix(place, self.block(idx, idx), self.dtype)
 
-    def multiply(self, rows: Host, weights: Host) -> Host:
+    def multiply(self, rows: HostArray, weights: HostArray) -> HostArray:
         """Return the weighted sum (n,) of some rows, on the host."""
         place = self.matrix.place
         used = weights.nonzero()[0]
@@ -89,12 +88,12 @@ class SharedMatrix(KernelRows):
 class Request(NamedTuple):
     """The weighted sum of some rows of the matrix, as a routine asks for it."""
 
-    rows: Host  # (m,) ascending
-    weights: Host  # (m,)
+    rows: HostArray  # (m,) ascending
+    weights: HostArray  # (m,)
 
 
 # A computation that yields requests, is sent their answers (n,), and returns its result.
-Routine = Generator[Request, Host, Result]
+Routine = Generator[Request, HostArray, Result]
 
 
 def run_side_by_side(store: SharedMatrix, routines: Sequence[Routine[Result]]) -> list[Result]:
@@ -108,12 +107,12 @@ def run_side_by_side(store: SharedMatrix, routines: Sequence[Routine[Result]]) -
                                   +---------------------+
     """
     results: dict[int, Result] = {}
-    answers: list[tuple[int, Host]] = [(r, None) for r in range(len(routines))]
+    answers: list[tuple[int, HostArray | None]] = [(r, None) for r in range(len(routines))]
 
-    def advance(item: tuple[int, Host]) -> tuple[int, Request | None]:
+    def advance(item: tuple[int, HostArray | None]) -> tuple[int, Request | None]:
         r, answer = item
         try:
-            return r, routines[r].send(answer)
+            return r, next(routines[r]) if answer is None else routines[r].send(answer)
         except StopIteration as end:
             results[r] = end.value
             return r, None
@@ -133,7 +132,7 @@ def run_side_by_side(store: SharedMatrix, routines: Sequence[Routine[Result]]) -
     return [results[r] for r in range(len(routines))]
 
 
-def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[Host]:
+def _multiply(store: SharedMatrix, requests: Sequence[Request]) -> list[HostArray]:
     """Answer requests; a row that several of them name is read once."""
     place = store.matrix.place
     xp, wide = place.xp, accumulator_dtype(place)

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.gather import combine_rows, gather_block
 from arraylearn.backend.memory import row_chunks, scratch
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
@@ -46,7 +46,6 @@ __all__ = [
     "refuse_nan",
 ]
 
-Host = Any  # a NumPy array
 SolverName = Literal["auto", "decomposition", "newton", "dense"]
 
 _ROWS_AT_ONCE = 256  # kernel rows that are computed in one call
@@ -82,7 +81,9 @@ class DualSolution(NamedTuple):
     is_stalled: bool = False  # whether rounding kept the gap above the tolerance
 
 
-def classification_at(place: Place, sign: Host, bound: Host, start: Host | None = None) -> DualProblem:
+def classification_at(
+    place: Place, sign: HostArray, bound: HostArray, start: HostArray | None = None
+) -> DualProblem:
     """State soft-margin classification from arrays of the host.
 
     Parameters

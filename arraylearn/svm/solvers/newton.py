@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.namespace import Place, from_host, library_name, to_host
 from arraylearn.svm.solvers.dual import DualProblem, DualSolution, Settings, extremes, find_offset
@@ -44,7 +44,6 @@ __all__ = [
     "solve_newton",
 ]
 
-Host = Any  # a NumPy array
 
 _FIRST_BAND = 0.2  # width of the first band, as a share of the spread of the gradients
 _SHRINK = 0.1  # factor from one width of the band to the next
@@ -83,7 +82,7 @@ class _Visit(NamedTuple):
 
     n_steps: int
     is_settled: bool  # whether the minimum for this width of the band is reached
-    is_near: Host  # (n,): rows to be active with a band of the next width
+    is_near: HostArray  # (n,): rows to be active with a band of the next width
     is_fixed: bool  # whether the rows that are not active belong at the bounds they are at
 
 
@@ -166,7 +165,7 @@ class _NewtonSolve:
         n = beta.shape[0]
         return _Visit(int(read[0]), bool(read[1]), read[2 : n + 2] > 0, not read[n + 2 :].any())
 
-    def _near(self, is_near: Host, band: float) -> _ActiveRows:
+    def _near(self, is_near: HostArray, band: float) -> _ActiveRows:
         """Return the rows near a band as the active ones; the others keep the bound they are at.
 
         All rows are active where none, or nearly all, are near.

@@ -9,26 +9,30 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import small_products
 from arraylearn.svm.solvers.newton import EMPTY, FLAT, NOISE, SmoothedPrimal
 
 __all__ = ["minimize"]
 
-Host = np.ndarray[Any, Any]
 
 _MOST_LENGTHS = 50
 _WORTH_THREADS = 5e7  # multiplications of a step, above which the BLAS may use its threads
 
 
-def minimize(primal: SmoothedPrimal, start: Host, max_steps: int) -> tuple[Host, Host, Host]:
+def minimize(
+    primal: SmoothedPrimal, start: HostArray, max_steps: int
+) -> tuple[HostArray, HostArray, HostArray]:
     """Minimize: `minimize_smoothed` by NumPy."""
     is_large = primal.rows.shape[0] * primal.rows.shape[1] ** 2 > _WORTH_THREADS
     with nullcontext() if is_large else small_products(HOST.xp):
         return _minimize(primal, start, max_steps)
 
 
-def _minimize(primal: SmoothedPrimal, start: Host, max_steps: int) -> tuple[Host, Host, Host]:
+def _minimize(
+    primal: SmoothedPrimal, start: HostArray, max_steps: int
+) -> tuple[HostArray, HostArray, HostArray]:
     rows, target, lower, upper, pull, ridge = primal
     lapack: Any = linalg.get_lapack_funcs(("potrf", "potrs"), (rows,))
     factorize, solve = lapack
@@ -69,8 +73,8 @@ def _minimize(primal: SmoothedPrimal, start: Host, max_steps: int) -> tuple[Host
 
 
 def _search(
-    primal: SmoothedPrimal, residual: Host, change: Host, along: tuple[float, float], flat: float
-) -> tuple[float, Host, Host, Host]:
+    primal: SmoothedPrimal, residual: HostArray, change: HostArray, along: tuple[float, float], flat: float
+) -> tuple[float, HostArray, HostArray, HostArray]:
     """Find where the slope along a direction is nearly zero, by Newton's method within a bracket."""
     start_slope, curvature = along
     lower, upper, ridge = primal.lower, primal.upper, primal.ridge

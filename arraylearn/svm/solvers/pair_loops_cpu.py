@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, compiled_loosely, loops_for
+from arraylearn._typing import HostArray
+from arraylearn.backend.cpu.jit import compiled_loosely, loops_for
 from arraylearn.svm.solvers import pairs_cpu
 
 __all__ = ["climb"]
@@ -19,7 +20,7 @@ _GROUP = 64
 
 
 @loops_for(pairs_cpu.find_largest)
-def _find_largest(values: Host) -> tuple[int, Any]:
+def _find_largest(values: HostArray) -> tuple[int, Any]:
     n_rest = values.shape[0] % _GROUP
     start, largest = 0, values[0]
     for k in range(n_rest):
@@ -39,7 +40,13 @@ def _find_largest(values: Host) -> tuple[int, Any]:
 
 @loops_for(pairs_cpu.find_partner)
 def _find_partner(
-    i: int, highest: Any, falling: Host, rows: Host, curvature: Host, floor: Any, scratch: Host
+    i: int,
+    highest: Any,
+    falling: HostArray,
+    rows: HostArray,
+    curvature: HostArray,
+    floor: Any,
+    scratch: HostArray,
 ) -> tuple[int, Any]:
     row, own = rows[i], curvature[i]
     nothing = row.dtype.type(0)
@@ -52,7 +59,9 @@ def _find_partner(
 
 
 @loops_for(pairs_cpu.subtract_rows)
-def _subtract_rows(row: Host, other: Host, step: float, slopes: Host, scratch: Host) -> None:
+def _subtract_rows(
+    row: HostArray, other: HostArray, step: float, slopes: HostArray, scratch: HostArray
+) -> None:
     rising, falling = slopes[0], slopes[1]
     size = row.dtype.type(step)
     for k in range(row.shape[0]):

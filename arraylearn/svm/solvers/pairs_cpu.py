@@ -14,14 +14,14 @@ import numpy as np
 from numpy import multiply, subtract
 from scipy import linalg
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.gather import gather_block
 from arraylearn.backend.namespace import HOST
 from arraylearn.svm.solvers.pairs import Block, inverse_curvature_roots
 
 __all__ = ["Climb", "climb", "find_largest", "find_partner", "solve", "solve_compiled", "subtract_rows"]
 
-Host = np.ndarray[Any, Any]
-Steps = Callable[[Block, Host, Host, float, int], tuple[Host, int]]
+Steps = Callable[[Block, HostArray, HostArray, float, int], tuple[HostArray, int]]
 
 _ROUNDS = 6  # of pair steps and Newton steps, before the caller measures the gap
 _CHECK_EVERY = 8  # pair steps between two checks of the tolerance
@@ -37,11 +37,13 @@ class Climb(NamedTuple):
     values: Any  # m floats: the point
     lower: Any  # m floats
     upper: Any  # m floats
-    slopes: Host  # (2, m): gradients of coordinates that may rise, else -inf; that may fall, else inf
-    scratch: Host  # (m,)
+    slopes: HostArray  # (2, m): gradients of coordinates that may rise, else -inf; that may fall, else inf
+    scratch: HostArray  # (m,)
 
 
-def solve(block: Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, Host]:
+def solve(
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+) -> tuple[HostArray, HostArray]:
     """Solve each program in turn, with pair steps by NumPy."""
     if block.roots is None:
         block = block._replace(roots=inverse_curvature_roots(HOST.xp, block.matrix))
@@ -49,15 +51,15 @@ def solve(block: Block, gradient: Host, point: Host, tol: float, max_steps: int)
 
 
 def solve_compiled(
-    block: Block, gradient: Host, point: Host, tol: float, max_steps: int
-) -> tuple[Host, Host]:
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+) -> tuple[HostArray, HostArray]:
     """Solve each program in turn, with compiled pair steps; another rounding ends in the same tolerance."""
     return _solve_each(block, gradient, point, tol, _COMPILED_STEPS * max_steps, _compiled_steps)
 
 
 def _solve_each(
-    block: Block, gradient: Host, point: Host, tol: float, max_steps: int, steps: Steps
-) -> tuple[Host, Host]:
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, steps: Steps
+) -> tuple[HostArray, HostArray]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
     for k in range(point.shape[0]):
@@ -67,8 +69,8 @@ def _solve_each(
 
 
 def _solve_one(
-    block: Block, gradient: Host, point: Host, tol: float, max_steps: int, steps: Steps
-) -> tuple[Host, int]:
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, steps: Steps
+) -> tuple[HostArray, int]:
     """Take pair steps and Newton steps by turns; return the point and the number of pair steps."""
     start, gradient_at_start = point, gradient
     total = 0
@@ -88,7 +90,9 @@ def _solve_one(
 # ---- pair steps
 
 
-def _steps(block: Block, gradient: Host, point: Host, tol: float, max_steps: int) -> tuple[Host, int]:
+def _steps(
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+) -> tuple[HostArray, int]:
     """Run `climb` by NumPy: some 5 microseconds a step."""
     values, lower, upper = point.tolist(), block.lower.tolist(), block.upper.tolist()
     rows, roots = list(block.matrix), [] if block.roots is None else list(block.roots)
@@ -99,8 +103,8 @@ def _steps(block: Block, gradient: Host, point: Host, tol: float, max_steps: int
 
 
 def _compiled_steps(
-    block: Block, gradient: Host, point: Host, tol: float, max_steps: int
-) -> tuple[Host, int]:
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+) -> tuple[HostArray, int]:
     """Run `climb` by Numba: a tenth of that."""
     from arraylearn.svm.solvers import pair_loops_cpu
 
@@ -114,7 +118,7 @@ def _compiled_steps(
     return values, pair_loops_cpu.climb(state, float(tol), max_steps)
 
 
-def _slopes(block: Block, gradient: Host, point: Host) -> Host:
+def _slopes(block: Block, gradient: HostArray, point: HostArray) -> HostArray:
     slopes = np.empty((2, point.shape[0]), dtype=block.matrix.dtype)
     slopes[0] = np.where(point < block.upper, gradient, -np.inf)
     slopes[1] = np.where(point > block.lower, gradient, np.inf)
@@ -153,14 +157,14 @@ def climb(state: Climb, tol: float, max_steps: int) -> int:
     return max_steps
 
 
-def find_largest(values: Host) -> tuple[int, float]:
+def find_largest(values: HostArray) -> tuple[int, float]:
     """Return the first place of the largest value, and the value."""
     at = int(values.argmax())
     return at, values.item(at)
 
 
 def find_partner(
-    i: int, highest: float, falling: Host, rows: Any, curvature: Any, floor: Any, scratch: Host
+    i: int, highest: float, falling: HostArray, rows: Any, curvature: Any, floor: Any, scratch: HostArray
 ) -> tuple[int, float]:
     """Return the coordinate whose fall gains most with the rise of i, and the size of the step."""
     roots = curvature[i]
@@ -170,7 +174,9 @@ def find_partner(
     return j, scratch.item(j) * roots.item(j)
 
 
-def subtract_rows(row: Host, other: Host, step: float, slopes: Host, scratch: Host) -> None:
+def subtract_rows(
+    row: HostArray, other: HostArray, step: float, slopes: HostArray, scratch: HostArray
+) -> None:
     """Update the gradients after a step."""
     subtract(row, other, scratch)
     multiply(scratch, step, scratch)
@@ -180,7 +186,7 @@ def subtract_rows(row: Host, other: Host, step: float, slopes: Host, scratch: Ho
 # ---- Newton steps
 
 
-def _newton_steps(block: Block, gradient: Host, point: Host, tol: float) -> tuple[Host, bool]:
+def _newton_steps(block: Block, gradient: HostArray, point: HostArray, tol: float) -> tuple[HostArray, bool]:
     """Move the free coordinates to the maximum on their face, twice at most, projected back to the box."""
     for _ in range(2):
         free = np.flatnonzero((point > block.lower) & (point < block.upper))
@@ -206,8 +212,8 @@ def _newton_steps(block: Block, gradient: Host, point: Host, tol: float) -> tupl
 
 
 def _search(
-    block: Block, gradient: Host, point: Host, free: Host, direction: Host
-) -> tuple[Host, Host, bool] | None:
+    block: Block, gradient: HostArray, point: HostArray, free: HostArray, direction: HostArray
+) -> tuple[HostArray, HostArray, bool] | None:
     """Go along a direction while the objective rises; also return whether no bound was met."""
     start, lower, upper = point[free], block.lower[free], block.upper[free]
     move = np.zeros_like(point)
@@ -224,7 +230,7 @@ def _search(
     return None
 
 
-def _project(target: Host, point: Host, lower: Host, upper: Host) -> Host:
+def _project(target: HostArray, point: HostArray, lower: HostArray, upper: HostArray) -> HostArray:
     """Return the nearest point to `target` in the box with the sum of `point`, by Newton's method."""
     total = point.sum()
     low, high = float((target - point).min()), float((target - point).max())

@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
 
 
-def same(actual, expected, tolerance=1e-5):
+def assert_same(actual, expected, tolerance=1e-5):
     np.testing.assert_allclose(cp.asnumpy(actual), expected, rtol=tolerance, atol=tolerance)
 
 
@@ -32,14 +32,14 @@ def same(actual, expected, tolerance=1e-5):
 def test_array_functions_agree_with_numpy(dtype):
     host = RNG.normal(size=(50, 4)).astype(dtype)
     x = cp.asarray(host)
-    same(cp.sum(cp.exp(-x * x), axis=0), np.sum(np.exp(-host * host), axis=0))
-    same(cp.cumsum(x, axis=0), np.cumsum(host, axis=0))
-    same(cp.sort(x, axis=0), np.sort(host, axis=0))
-    same(x[cp.argsort(x[:, 0])], host[np.argsort(host[:, 0])])
-    same(x[x > 0], host[host > 0])
-    same(cp.argmax(x, axis=1), np.argmax(host, axis=1))
-    same(cp.searchsorted(cp.sort(x[:, 0]), x[:, 1]), np.searchsorted(np.sort(host[:, 0]), host[:, 1]))
-    same(cp.where(x > 0, x, 0).mean(), np.where(host > 0, host, 0).mean())
+    assert_same(cp.sum(cp.exp(-x * x), axis=0), np.sum(np.exp(-host * host), axis=0))
+    assert_same(cp.cumsum(x, axis=0), np.cumsum(host, axis=0))
+    assert_same(cp.sort(x, axis=0), np.sort(host, axis=0))
+    assert_same(x[cp.argsort(x[:, 0])], host[np.argsort(host[:, 0])])
+    assert_same(x[x > 0], host[host > 0])
+    assert_same(cp.argmax(x, axis=1), np.argmax(host, axis=1))
+    assert_same(cp.searchsorted(cp.sort(x[:, 0]), x[:, 1]), np.searchsorted(np.sort(host[:, 0]), host[:, 1]))
+    assert_same(cp.where(x > 0, x, 0).mean(), np.where(host > 0, host, 0).mean())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -48,16 +48,16 @@ def test_linear_algebra_agrees_with_numpy(dtype):
     positive = a @ a.swapaxes(1, 2) + 5 * np.eye(5, dtype=dtype)
     right = RNG.normal(size=(3, 5, 2)).astype(dtype)
     matrix, vector = cp.asarray(positive), cp.asarray(right)
-    same(matrix @ vector, positive @ right, 1e-4)
+    assert_same(matrix @ vector, positive @ right, 1e-4)
     for i in (slice(None), 0):  # batched, single
-        same(cp.linalg.cholesky(matrix[i]), np.linalg.cholesky(positive[i]), 1e-4)
-        same(cp.linalg.solve(matrix[i], vector[i]), np.linalg.solve(positive[i], right[i]), 1e-4)
-        same(cp.linalg.inv(matrix[i]), np.linalg.inv(positive[i]), 1e-4)
-        same(cp.linalg.eigh(matrix[i])[0], np.linalg.eigh(positive[i])[0], 1e-4)
-        same(cp.linalg.svd(matrix[i])[1], np.linalg.svd(positive[i])[1], 1e-4)
-        same(cp.linalg.slogdet(matrix[i])[1], np.linalg.slogdet(positive[i])[1], 1e-4)
+        assert_same(cp.linalg.cholesky(matrix[i]), np.linalg.cholesky(positive[i]), 1e-4)
+        assert_same(cp.linalg.solve(matrix[i], vector[i]), np.linalg.solve(positive[i], right[i]), 1e-4)
+        assert_same(cp.linalg.inv(matrix[i]), np.linalg.inv(positive[i]), 1e-4)
+        assert_same(cp.linalg.eigh(matrix[i])[0], np.linalg.eigh(positive[i])[0], 1e-4)
+        assert_same(cp.linalg.svd(matrix[i])[1], np.linalg.svd(positive[i])[1], 1e-4)
+        assert_same(cp.linalg.slogdet(matrix[i])[1], np.linalg.slogdet(positive[i])[1], 1e-4)
         factor_q, factor_r = cp.linalg.qr(matrix[i])
-        same(factor_q @ factor_r, positive[i], 1e-4)
+        assert_same(factor_q @ factor_r, positive[i], 1e-4)
 
 
 def test_add_at_needs_no_sync():
@@ -65,7 +65,7 @@ def test_add_at_needs_no_sync():
     with cupy_on_cpu.no_sync():
         counts = cp.zeros(7, dtype=cp.int64)
         cp.add.at(counts, keys, 1)
-    same(counts, np.bincount(cp.asnumpy(keys), minlength=7))
+    assert_same(counts, np.bincount(cp.asnumpy(keys), minlength=7))
 
 
 def test_counters():
@@ -161,7 +161,7 @@ def test_failed_cholesky_is_silent_unless_asked():
 
 
 def test_index_out_of_range_wraps():
-    same(cp.arange(3)[cp.asarray([1, 7])], [1, 1])
+    assert_same(cp.arange(3)[cp.asarray([1, 7])], [1, 1])
 
 
 def test_implicit_conversion_is_refused():

@@ -55,9 +55,12 @@ def test_the_minimum_is_found(rung, xp, minimize, ridge):
 
 @pytest.mark.rungs("guarded")
 def test_the_primitive_does_not_wait(rung, xp, dtype, no_sync):
-    primal = SmoothedPrimal(*(rung.from_host(values, dtype) for values in smooth_problem(1)), ridge=0.1)
+    arrays = smooth_problem(1)
+    primal = SmoothedPrimal(*(rung.from_host(values, dtype) for values in arrays), ridge=0.1)
     with no_sync():
-        minimize_smoothed(xp, primal, xp.zeros_like(primal.pull), max_steps=20)
+        point = minimize_smoothed(xp, primal, xp.zeros_like(primal.pull), max_steps=20)[0]
+    found = rung.to_host(point).astype(np.float64)
+    assert smooth_value(found, *arrays, 0.1) < smooth_value(np.zeros_like(found), *arrays, 0.1)
 
 
 def stated(rung, X, y, C):

@@ -71,9 +71,13 @@ def test_a_block_reaches_optimality(rung, xp, dtype, bound, solve):
 
 @pytest.mark.rungs("guarded")
 def test_a_block_is_solved_without_a_sync(rung, xp, dtype, no_sync):
-    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in block_problem(2))
+    arrays = block_problem(2)
+    matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
+    block = Block(matrix, lower, upper)
     with no_sync():
-        solve_block(xp, Block(matrix, lower, upper), linear, xp.zeros_like(linear), tol=1e-3, max_steps=8)
+        point, _ = solve_block(xp, block, linear, xp.zeros_like(linear), tol=1e-3, max_steps=8)
+    found, start = rung.to_host(point).astype(np.float64), np.zeros(arrays[1].shape)
+    assert np.all(gap_of(*arrays[:2], found, *arrays[2:]) < gap_of(*arrays[:2], start, *arrays[2:]))
 
 
 def test_which_body_solves_a_block():

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.cpu.jit import compiled, compiled_part, entry
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.log_loss import (
@@ -22,11 +23,10 @@ from arraylearn.boosting.log_loss import (
     sigmoid_units,
 )
 from arraylearn.grow.formulas import GRADIENT_BITS
-from arraylearn.grow.histograms.node_blocks import BlockSplits
+from arraylearn.grow.histograms.newton_trees import Columns
+from arraylearn.grow.trees import LEAF, Trees
 
-Host = np.ndarray[Any, Any]
-
-__all__ = ["add_to_sides", "log_loss_gradients"]
+__all__ = ["BlockSplits", "add_steps", "add_to_sides", "log_loss_gradients"]
 
 # Gradients that a thread must have, or it costs more than it brings: to be derived, and to be scaled.
 _LEAST_GRADIENTS = 100_000
@@ -40,8 +40,8 @@ _LOWER_HALF = (1 << 32) - 1
 
 
 def log_loss_gradients(
-    first: Host, second: Host, scores: Host, codes: Host, weights: Host | None
-) -> tuple[Host, Host]:
+    first: HostArray, second: HostArray, scores: HostArray, codes: HostArray, weights: HostArray | None
+) -> tuple[HostArray, HostArray]:
     """Return the fields of `Gradients`: see `arraylearn.boosting.log_loss.log_loss_gradients`."""
     k, n = scores.shape
     packed = np.empty((k, n), dtype=np.int64)
@@ -63,17 +63,24 @@ def log_loss_gradients(
 
 
 @cache
-def _class_zero() -> Host:
+def _class_zero() -> HostArray:
     """Return hessian and waiting gradient by score; class 1 has one less of the latter."""
     gradient, hessian = sigmoid_units()
     half = gradient.shape[0] // 2
-    units: Host = (hessian[:half] << 32) + (gradient[:half] + _ONE)
+    units: HostArray = (hessian[:half] << 32) + (gradient[:half] + _ONE)
     return units
 
 
 @compiled
 def _two_classes(
-    units: Host, scores: Host, codes: Host, weights: Host, first: int, last: int, packed: Host, total: Host
+    units: HostArray,
+    scores: HostArray,
+    codes: HostArray,
+    weights: HostArray,
+    first: int,
+    last: int,
+    packed: HostArray,
+    total: HostArray,
 ) -> None:
     """Look gradient and hessian up together; add to the sum of absolute gradients."""
     end, bits = LAST_SCORE << SCORE_BITS, SCORE_BITS - CELL_BITS
@@ -93,14 +100,14 @@ def _two_classes(
 
 @compiled
 def _softmax(
-    exponentials: tuple[Host, Host],
-    scores: Host,
-    codes: Host,
-    weights: Host,
+    exponentials: tuple[HostArray, HostArray],
+    scores: HostArray,
+    codes: HostArray,
+    weights: HostArray,
     first: int,
     last: int,
-    packed: Host,
-    totals: Host,
+    packed: HostArray,
+    totals: HostArray,
 ) -> None:
     """Derive the softmax; add to the sums of absolute gradients of the classes."""
     k, (values, slopes) = scores.shape[0], exponentials
@@ -128,7 +135,14 @@ def _softmax(
 
 @compiled_part
 def _exponentials(
-    values: Host, slopes: Host, scores: Host, start: int, m: int, highest: Host, sums: Host, power: Host
+    values: HostArray,
+    slopes: HostArray,
+    scores: HostArray,
+    start: int,
+    m: int,
+    highest: HostArray,
+    sums: HostArray,
+    power: HostArray,
 ) -> None:
     """Write the exponentials of some rows' scores, against the highest of each row, and their sums."""
     end, bits = TABLE_END << SCORE_BITS, SCORE_BITS - STEP_BITS
@@ -148,7 +162,7 @@ def _exponentials(
 
 
 @compiled
-def _scale(packed: Host, shifts: Host, first: int, last: int) -> None:
+def _scale(packed: HostArray, shifts: HostArray, first: int, last: int) -> None:
     """Divide both halves by 2**shift, rounded, and pack them for good."""
     for c in range(packed.shape[0]):
         shift = shifts[c]
@@ -162,9 +176,71 @@ def _scale(packed: Host, shifts: Host, first: int, last: int) -> None:
 # ---- steps
 
 
+class BlockSplits(NamedTuple):
+    """Blocks of the order of the rows, and how each is split in two."""
+
+    starts: Sequence[int]
+    sizes: Sequence[int]
+    features: Sequence[int]  # the column that splits each block
+    thresholds: Sequence[int]  # rows with a larger bin go right; -1: by `goes_right`
+    goes_right: Any | None  # (at most k, n_bins) bool, as many lines as have a -1; None where none has
+
+
+def add_steps(scores: HostArray, columns: Columns, nodes: Trees, order: HostArray, step: Any) -> HostArray:
+    """Add to the scores (n,), in place, what the leaf of each row adds.
+
+    Parameters
+    ----------
+    nodes : Trees
+        A grown tree with `rows`: the last level is not divided in `order` and found by the cuts above it.
+    order : integer array (m,)
+        Row ids.
+    step : int array (nodes,)
+        What each node adds.
+    """
+    start, size = nodes.rows
+    left = nodes.first_child
+    inner = np.nonzero(left != LEAF)[0]
+    parents = inner[start[left[inner]] < 0]
+    ends = np.nonzero((left == LEAF) & (start >= 0))[0]
+    below = left[parents]
+    steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
+    split = _divide_as(columns, nodes, parents)
+    # blocks of leaves come after those that are split; no bin is above such a threshold
+    kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
+    starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split[:4], kept, strict=True))
+    blocks = BlockSplits(starts, sizes, features, thresholds, split.goes_right)
+    return add_to_sides(scores, columns.bins, order, blocks, (steps_left, steps_right))
+
+
+def _divide_as(columns: Columns, nodes: Trees, parents: Any) -> BlockSplits:
+    """Describe how the rows of inner nodes are divided."""
+    feature, low, sets = nodes.feature[parents], nodes.threshold[parents], None
+    missing_right = nodes.default_branch[parents]
+    if parents.shape[0] and (columns.missing or nodes.sets is not None):
+        goes_right = np.arange(columns.n_bins) > low[:, None]
+        goes_right[:, -1] = missing_right
+        if nodes.sets is not None:
+            is_nominal = feature >= columns.n_numeric
+            goes_right[is_nominal] = nodes.sets[parents][is_nominal] > 0
+        sets = goes_right
+    return _describe_blocks(columns, nodes.rows[:, parents], feature, low, missing_right, sets)
+
+
+def _describe_blocks(
+    columns: Columns, rows: Any, feature: Any, low: Any, missing_right: Any, sets: Any | None
+) -> BlockSplits:
+    """Describe how blocks (2, k) of rows are divided: by a bin, or by sets (k, n_bins)."""
+    if sets is not None:
+        is_left = ~missing_right & np.isin(feature, columns.missing)
+        low = np.where((feature < columns.n_numeric) & ~is_left, low, -1)
+    starts, sizes = rows.tolist()
+    return BlockSplits(starts, sizes, feature.tolist(), low.tolist(), sets)
+
+
 def add_to_sides(
-    scores: Host, bins: Host, order: Host, splits: BlockSplits, values: Sequence[Sequence[int]]
-) -> Host:
+    scores: HostArray, bins: HostArray, order: HostArray, splits: BlockSplits, values: Sequence[Sequence[int]]
+) -> HostArray:
     """Add to the scores (n,), in place, what the side of its block adds for each row of `order`.
 
     Threads share the positions of all blocks, one block after the other; a block may belong to two of them.
@@ -183,7 +259,14 @@ def add_to_sides(
 
 @entry
 def _step_rows(
-    scores: Host, bins: Host, order: Host, blocks: Host, sets: Host, steps: Host, first: int, last: int
+    scores: HostArray,
+    bins: HostArray,
+    order: HostArray,
+    blocks: HostArray,
+    sets: HostArray,
+    steps: HostArray,
+    first: int,
+    last: int,
 ) -> None:
     """Step the rows at some positions; `steps` takes that of each bin."""
     before = 0
