@@ -45,7 +45,7 @@ def test_which_body_derives_and_steps():
     with use_compiled("never"):
         assert choose_body(HOST, 10**6) == "compiled bodies are switched off"
     with use_compiled("always"):
-        assert choose_body(HOST, 1).step is node_blocks_cpu.add_to_sides
+        assert choose_body(HOST, 1).step is rounds_cpu.add_steps
 
 
 def assert_equals_portable(function):
