@@ -40,7 +40,7 @@ class GridSearch(GridSearchCV):
     refit : bool, str or callable
         Whether to fit the best candidate on all rows; with several metrics the name of the one that decides.
     cv : int, splitter of scikit-learn, iterable of (train, test), or None
-        How to cut the rows; None: 5 stratified folds.
+        How to cut the rows; None: 5 stratified folds. Pairs hold row numbers or boolean masks of all rows.
     error_score : "raise" or float
         The score of a candidate whose fit fails.
     return_train_score : bool

@@ -117,6 +117,14 @@ def test_weights_groups_processes_and_nesting():
     np.testing.assert_allclose(nested.scores["score"], expected)
 
 
+def test_folds_as_masks():
+    numbers = list(StratifiedKFold(3).split(X, Y))
+    masks = [tuple(np.isin(np.arange(150), rows) for rows in fold) for fold in numbers]
+    for estimator, grid in SEARCHES:
+        found, expected = (al.GridSearch(estimator, grid, cv=cv).fit(X, Y) for cv in (masks, numbers))
+        assert_same_results(found.cv_results_, expected.cv_results_)
+
+
 def test_clone_and_parameters():
     search = al.GridSearch(GaussianNB(), GRID, cv=3, n_iter=4, random_state=1, fast=False)
     assert clone(search).get_params(deep=False).keys() == search.get_params(deep=False).keys()
