@@ -147,7 +147,7 @@ class FullBayesClassifier(BayesClassifier):
         self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
     ) -> NaiveModel:
         xp, moments = batch.place.xp, statistics.moments
-        found = naive.column_variances(xp, moments, divisor=self.variance, floor=VARIANCE_FLOOR)
+        found = naive.column_variances(xp, moments, divisor=self.variance, share=VARIANCE_FLOOR)
         is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
         flags, missed, amplified = read_together(
             batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)

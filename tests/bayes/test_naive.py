@@ -74,10 +74,10 @@ def test_variance_and_its_floor():
     X, y = [[1.0, 0], [2.0, 0], [4.0, 0], [7.0, 0]], [0, 0, 1, 1]
     largest = np.var([1, 2, 4, 7])
     for variance, expected in (("unbiased", [0.5, 4.5]), ("ml", [0.25, 2.25])):
-        model = al.NaiveBayesClassifier(variance=variance).fit(X, y)
+        model = al.NaiveBayesClassifier(variance=variance, var_smoothing=1e-9).fit(X, y)
         np.testing.assert_allclose(model.model_.var[:, 0], np.array(expected) + 1e-9 * largest, rtol=1e-15)
         np.testing.assert_allclose(model.model_.var[:, 1], 1e-9 * largest)
-    model = al.NaiveBayesClassifier(variance_floor=0.1, variance="ml").fit(X, y)
+    model = al.NaiveBayesClassifier(var_smoothing=0.1, variance="ml").fit(X, y)
     np.testing.assert_allclose(model.model_.var[:, 1], 0.1 * largest)
 
 
@@ -175,7 +175,10 @@ def test_a_class_that_knows_nothing_of_a_column():
         ({"laplace": math.nan}, r"`laplace`"),
         ({"m_estimate": -0.5}, r"`m_estimate`"),
         ({"variance": "biased"}, r"`variance` must be 'unbiased' or 'ml'; got 'biased'"),
-        ({"variance_floor": 0.0}, r"`variance_floor` must be a finite number above 0"),
+        (
+            {"var_smoothing": -1e-9},
+            r"`var_smoothing` must be a finite number of at least 0, or None; got -1e-09",
+        ),
         ({"value_priors": "flat"}, r"`value_priors` must be 'uniform', 'marginal'"),
         ({"value_priors": {"x7": {}}}, r"`value_priors` must name nominal columns"),
         ({"value_priors": {"x0": {"red": 1.0}}}, r"`value_priors\['x0'\]` must give each value"),

@@ -158,7 +158,7 @@ def test_interrupted():
 # ---- a drop-in for scikit-learn's: the same with our classifiers, where fast paths answer
 
 SEARCHES = [
-    (al.NaiveBayesClassifier(), {"variance_floor": [1e-9, 1e-2, 0.5]}),
+    (al.NaiveBayesClassifier(), {"var_smoothing": [1e-9, 1e-2, 0.5]}),
     (al.FullBayesClassifier(), {"shrinkage": [0.0, 0.3, 0.9], "variance": ["ml", "unbiased"]}),
     (al.DecisionTreeClassifier(), {"max_depth": [1, 2, None], "min_samples_leaf": [1, 9]}),
     (al.GradientBoostingClassifier(max_depth=2, min_samples_leaf=5), {"n_estimators": [1, 4]}),
