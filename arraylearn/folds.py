@@ -147,7 +147,8 @@ class Answers(ClassifierMixin, BaseEstimator):
     def __init__(self, classes: Host, responses: Mapping[str, Callable[[], Host]]) -> None:
         self.classes = classes
         self.responses = responses
-        self.classes_ = classes
+        if classes is not None:
+            self.classes_ = classes
         self._known: dict[str, Host] = {}
 
     @classmethod
