@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
@@ -81,8 +82,10 @@ class NaiveBayesClassifier(BayesClassifier):
     ----------
     classes_ : array (k,)
         Class labels, sorted.
-    class_prior_ : array (k,)
-        Class priors.
+    class_prior_, class_count_ : array (k,)
+        Class priors, and the weight of the rows that they come from.
+    theta_, var_ : array (k, d)
+        Means and variances of the d numeric columns.
     model_ : NaiveModel
         Log priors, log probabilities of the nominal values, means and variances.
     schema_ : Schema
@@ -271,6 +274,24 @@ class NaiveBayesClassifier(BayesClassifier):
     def _may_vanish(self) -> bool:
         weight = self.laplace if self.m_estimate is None else self.m_estimate
         return weight == 0 or isinstance(self.value_priors, Mapping)
+
+    @property
+    def theta_(self) -> HostArray:
+        """Means (k, d) of the numeric columns in each class; changing them does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.model_.mean))
+
+    @property
+    def var_(self) -> HostArray:
+        """Variances (k, d) of the numeric columns in each class; changing them does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.model_.var))
+
+    @property
+    def class_count_(self) -> HostArray:
+        """Weight (k,) of the training rows of each class; changing it does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.statistics_.class_weight))
 
     # ---- tables
 

@@ -200,6 +200,8 @@ def _physical(native: Any) -> HostArray:
 
 def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
     dtype, name = series.dtype, series.name
+    if series.null_count() == len(series):
+        return np.full(len(series), -1, dtype=np.int32)
     if dtype == nw.Object or any(isinstance(value, str) for value in domain):
         if dtype != nw.Object:
             raise ValueError(
@@ -213,6 +215,8 @@ def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     """Return a column as numbers; null becomes NaN."""
     if series.dtype == nw.Object:
         return objects_to_numbers(series.to_list(), repr(series.name))
+    if series.null_count() == len(series):  # nothing but missing values has no type of its own
+        return np.full(len(series), np.nan, dtype=dtype)
     if _is_text(series.dtype):
         raise ValueError(
             f"column {series.name!r} was numeric in fit; got {series.dtype}. Convert it to numbers."

@@ -8,6 +8,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import arraylearn as al
 from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
@@ -84,6 +85,23 @@ def test_variance_and_its_floor():
 def test_nothing_varies():
     model = al.NaiveBayesClassifier().fit([[3.0], [3.0], [3.0], [3.0]], [0, 0, 1, 1])
     np.testing.assert_allclose(model.predict_proba([[3.0], [4.0]]), 0.5)
+
+
+def test_names_of_scikit_learn(rung):
+    """Means, variances and counts; what is handed out is no part of the model."""
+    name = rung.float_dtypes[-1]
+    X = np.array([[1.0, 0, 2.5], [3.0, 1, 1.5], [4.0, 1, 7.0], [8.0, 0, 7.5], [9.0, 1, 5.0]])
+    y, weights = [0, 0, 1, 1, 1], [1.0, 2.0, 1.0, 1.0, 3.0]
+    model = al.NaiveBayesClassifier(variance="ml", var_smoothing=1e-9, categorical_features=[1])
+    model.fit(rung.from_host(X, name), y, sample_weight=weights)
+    # scikit-learn takes the largest variance, of which a billionth is added, without weights
+    theirs = GaussianNB().fit(X[:, [0, 2]], y, sample_weight=weights)
+    for attribute in ("theta_", "var_", "class_count_"):
+        found = getattr(model, attribute)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, getattr(theirs, attribute), rtol=1e-6)
+        found[...] = -1.0
+        np.testing.assert_allclose(getattr(model, attribute), getattr(theirs, attribute), rtol=1e-6)
 
 
 # ---- missing values
