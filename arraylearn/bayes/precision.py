@@ -18,7 +18,7 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
-from arraylearn.table.categories import distinct_numbers
+from arraylearn.backend.threads import parallel_map
 
 __all__ = [
     "MOST_VALUES",
@@ -32,7 +32,10 @@ __all__ = [
 
 # Distinct values of a column that are counted: more divide its range so finely that it does not matter.
 MOST_VALUES = 1024
-_FIRST_ROWS = 2 * MOST_VALUES  # in which a column of continuous numbers shows that many
+# Rows that are looked at first; rows and columns that are looked at together, so that they stay in the cache.
+_FIRST, _BLOCK, _GROUP = 2 * MOST_VALUES, 8192, 8
+# Fibonacci hashing: the upper bits of a product with 2**64 over the golden ratio.
+_MULTIPLIER, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 14
 
 
 class DistinctValues(NamedTuple):
@@ -90,19 +93,50 @@ def _distinct_values(x: HostArray, weights: HostArray | None) -> DistinctValues:
         low, high = np.fmin.reduce(x, axis=0).astype(dtype), np.fmax.reduce(x, axis=0).astype(dtype)
     is_known = ~np.isnan(low)
     low, high = np.where(is_known, low, math.inf), np.where(is_known, high, -math.inf)
-    # columns of continuous numbers show in the first rows that they have too many values to be kept
-    first = np.sort(x[:_FIRST_ROWS].T, axis=1)
-    is_new = ~np.isnan(first)
-    is_new[:, 1:] &= first[:, 1:] != first[:, :-1]
-    idx = (is_new.sum(axis=1) < MOST_VALUES).nonzero()[0].tolist()
+    start = x[:_FIRST].astype(dtype)
+    first = _of_lists(np, low, high, np.where(np.isnan(start), math.inf, start).T)
+    # columns of continuous numbers show in the first rows that they have more values than are counted
+    idx = (first.number < MOST_VALUES).nonzero()[0]
+    if x.shape[0] <= _FIRST or not idx.size:
+        return first
+    groups = [idx[j : j + _GROUP] for j in range(0, idx.size, _GROUP)]
+    lists = parallel_map(lambda group: _list_values(x, group, first), groups)
+    kept = {j: values for found in lists for j, values in found.items() if values.size < MOST_VALUES}
     number = np.full(x.shape[1], MOST_VALUES, dtype=np.int64)
-    kept = dict(zip(idx, distinct_numbers(x, idx), strict=True)) if idx else {}
-    kept = {j: values for j, values in kept.items() if len(values) < MOST_VALUES}
     values = np.full((x.shape[1], max(map(len, kept.values()), default=0)), math.inf, dtype=dtype)
     for j, some in kept.items():
-        number[j] = len(some)
-        values[j, : len(some)] = some
+        number[j] = some.size
+        values[j, : some.size] = some
     return DistinctValues(low, high, number, values)
+
+
+def _list_values(x: HostArray, idx: HostArray, first: DistinctValues) -> dict[int, HostArray]:
+    """Return the sorted distinct values of some columns; of those with MOST_VALUES or more that many or more.
+
+    The known values lie in a table by a hash of their bits; what is not found there, because it is new or
+    shares its cell, is sorted.
+    """
+    found = {j: first.values[j, : first.number[j]] for j in idx.tolist()}
+    tables = {j: np.full(1 << _HASH_BITS, np.nan) for j in found}
+    for j, known in found.items():
+        tables[j][_hashes(known)] = known
+    for start in range(_FIRST, x.shape[0], _BLOCK):
+        some = [j for j, known in found.items() if known.size < MOST_VALUES]
+        block = x[start : start + _BLOCK, some].T.astype(np.float64, order="C")
+        for j, column, key in zip(some, block, _hashes(block), strict=True):
+            is_unknown = tables[j].take(key) != column
+            if is_unknown.any():
+                unknown = column[is_unknown]
+                known = np.union1d(found[j], unknown[~np.isnan(unknown)] + 0.0)  # -0.0 becomes 0.0
+                tables[j][_hashes(known)] = known
+                found[j] = known
+    return found
+
+
+def _hashes(values: HostArray) -> HostArray:
+    """Return a cell of a table for each float64."""
+    cells: HostArray = (values.view(np.uint64) * _MULTIPLIER) >> np.uint64(64 - _HASH_BITS)
+    return cells
 
 
 def merge_distinct(xp: Namespace, a: DistinctValues, b: DistinctValues) -> DistinctValues:
