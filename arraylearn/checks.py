@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
+
+import numpy as np
 
 __all__ = [
     "check_choice",
@@ -13,6 +15,7 @@ __all__ = [
     "check_integer",
     "check_number",
     "count_features",
+    "is_number",
     "refuse",
     "share_of",
 ]
@@ -25,10 +28,15 @@ def refuse(name: str, rule: str, got: object) -> ValueError:
     return ValueError(f"`{name}` {rule}; got {got}.")
 
 
+def is_number(value: object) -> TypeGuard[Any]:
+    """Whether `value` is a number of Python, NumPy or the numeric tower, but no truth value."""
+    return isinstance(value, int | float | Real) and not isinstance(value, bool)
+
+
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of the choices."""
     known = list(choices)
-    if isinstance(value, str | bool | int | float | None) and value in known:
+    if isinstance(value, str | bool | np.bool_ | int | float | Real | None) and value in known:
         return
     *first, last = map(repr, known)
     raise refuse(name, f"must be {', '.join(first)} or {last}" if first else f"must be {last}", repr(value))
@@ -66,9 +74,9 @@ def check_number(
     """
     if value is None and optional:
         return
-    is_number = isinstance(value, int | float | Real) and not isinstance(value, bool) and math.isfinite(value)
-    is_above = is_number and (value > low or (value == low and closed in ("both", "left")))
-    is_below = is_number and (value < high or (value == high and closed in ("both", "right")))
+    is_finite = is_number(value) and math.isfinite(value)
+    is_above = is_finite and (value > low or (value == low and closed in ("both", "left")))
+    is_below = is_finite and (value < high or (value == high and closed in ("both", "right")))
     if not (is_above and is_below):
         rule = f"must be a finite number{_interval(low, high, closed)}{', or None' if optional else ''}"
         raise refuse(name, rule, repr(value))
@@ -96,10 +104,9 @@ def count_features(max_features: Any, n_columns: int) -> int | None:
     named = {"sqrt": math.sqrt(n_columns), "log2": math.log2(max(n_columns, 1))}
     if isinstance(max_features, str) and max_features in named:
         return max(1, int(named[max_features]))
-    is_number = isinstance(max_features, Real) and not isinstance(max_features, bool)
-    if is_number and isinstance(max_features, Integral) and int(max_features) >= 1:
+    if is_number(max_features) and isinstance(max_features, Integral) and int(max_features) >= 1:
         return int(max_features)
-    if is_number and 0 < max_features <= 1:
+    if is_number(max_features) and 0 < max_features <= 1:
         return max(1, int(max_features * n_columns))
     rule = "must be None, 'sqrt', 'log2', an integer of at least 1 or a share above 0 and up to 1"
     raise refuse("max_features", rule, repr(max_features))

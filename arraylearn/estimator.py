@@ -11,9 +11,11 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array, HostArray
@@ -235,6 +237,19 @@ class ArrayEstimator(BaseEstimator):
         super().__setstate__(state)
         self._cache = ModelCache()
 
+    if not TYPE_CHECKING:  # for mypy an unknown name stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise for what is not there; what a fit makes is missed with `NotFittedError`."""
+            is_made = name.endswith("_") and not name.startswith("_") and hasattr(type(self), name)
+            if (is_made or name == "model_") and not _is_fitted(self):
+                raise NotFittedError(
+                    f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+                    f"arguments before using '{name}'."
+                )
+            # once more, for the error of a property
+            return object.__getattribute__(self, name)
+
     # ---- all or nothing
 
     @contextmanager
@@ -280,6 +295,7 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
     """Base of the classifiers: labels come in with the rows, and go out."""
 
     classes_: Any
+    predict_proba: Any
 
     def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
         """Read the training rows and learn their schema and classes."""
@@ -292,6 +308,14 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         batch = self._read(X)
         check_same_length(batch, labels.codes)
         return batch, labels
+
+    @available_if(lambda self: hasattr(self, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of `predict_proba`, ``-inf`` for 0."""
+        proba = self.predict_proba(X)
+        xp = locate(proba).xp
+        is_possible = proba > 0
+        return xp.where(is_possible, xp.log(xp.where(is_possible, proba, 1.0)), -math.inf)
 
     def _deliver_labels(self, codes: Array, batch: Batch, correction: Correction | None = None) -> Array:
         """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
@@ -307,6 +331,10 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
             return self.classes_.take(on_host[:n_rows])
         codes = self._check_flags(codes, batch, correction)
         return move(xp.take(from_host(self.classes_, batch.place), codes, axis=0), batch.home)
+
+
+def _is_fitted(estimator: ArrayEstimator) -> bool:
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
 
 
 def _repeatable(method: FunctionType) -> Callable[..., Any]:

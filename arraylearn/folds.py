@@ -147,7 +147,8 @@ class Answers(ClassifierMixin, BaseEstimator):
     def __init__(self, classes: HostArray | None, responses: Mapping[str, Callable[[], HostArray]]) -> None:
         self.classes = classes
         self.responses = responses
-        self.classes_ = classes
+        if classes is not None:
+            self.classes_ = classes
         self._known: dict[str, HostArray] = {}
 
     @classmethod

@@ -17,7 +17,7 @@ from arraylearn.bayes.shared_classifier import (
     SingularCovarianceWarning,
     UndefinedVarianceWarning,
 )
-from arraylearn.checks import check_choice, refuse
+from arraylearn.checks import check_choice, is_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 
@@ -114,8 +114,7 @@ class FullBayesClassifier(BayesClassifier):
     def _check_parameters(self) -> None:
         check_choice("covariance", self.covariance, ("full", "shared", "diagonal"))
         check_choice("variance", self.variance, ("unbiased", "ml"))
-        is_number = isinstance(self.shrinkage, int | float) and not isinstance(self.shrinkage, bool)
-        is_fraction = is_number and 0 <= float(self.shrinkage) <= 1  # type: ignore[arg-type]
+        is_fraction = is_number(self.shrinkage) and 0 <= self.shrinkage <= 1
         if self.shrinkage is not None and self.shrinkage != "auto" and not is_fraction:
             raise refuse("shrinkage", "must be None, 'auto' or a number from 0 to 1", repr(self.shrinkage))
         if self.shrinkage is not None and self.covariance == "diagonal":
@@ -147,7 +146,7 @@ class FullBayesClassifier(BayesClassifier):
         self, batch: Batch, statistics: FullStatistics, log_prior: Array, is_bad: Array
     ) -> NaiveModel:
         xp, moments = batch.place.xp, statistics.moments
-        found = naive.column_variances(xp, moments, divisor=self.variance, floor=VARIANCE_FLOOR)
+        found = naive.column_variances(xp, moments, divisor=self.variance, share=VARIANCE_FLOOR)
         is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
         flags, missed, amplified = read_together(
             batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)
@@ -167,7 +166,7 @@ class FullBayesClassifier(BayesClassifier):
     ) -> FullModel:
         place, moments = batch.place, statistics.moments
         is_shared = self.covariance == "shared"
-        shrinkage = float(self.shrinkage) if isinstance(self.shrinkage, int | float) else self.shrinkage
+        shrinkage = float(self.shrinkage) if is_number(self.shrinkage) else self.shrinkage
         found = full.estimate_covariances(
             place.xp, statistics, divisor=self.variance, shared=is_shared, shrinkage=shrinkage
         )

@@ -17,11 +17,19 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
 from arraylearn.backend.arrays.segments import histogram, segment_sum
+from arraylearn.bayes.precision import (
+    DistinctValues,
+    distinct_values,
+    mean_gaps,
+    merge_distinct,
+    typical_sizes,
+)
 from arraylearn.gaussian import diagonal_log_density
 from arraylearn.gaussian.class_moments import Divisor
 from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = [
+    "LEAST_DEVIATION",
     "NaiveModel",
     "NaiveStatistics",
     "Smoothing",
@@ -32,13 +40,21 @@ __all__ = [
     "count_statistics",
     "estimate_model",
     "joint_log_likelihood",
+    "least_variances",
     "log_likelihood_terms",
     "log_or_never",
     "log_probabilities",
     "merge_statistics",
+    "rounding_variances",
     "smoothed_shares",
     "total_moments",
 ]
+
+# A standard deviation is no smaller than this share of the mean gap between a column's distinct values: an
+# interval of that width then holds three deviations on either side.
+LEAST_DEVIATION = 1 / 6
+# Units in the last place by which the moments of equal numbers may scatter.
+_ROUNDING_ERRORS = 16
 
 
 class NaiveStatistics(NamedTuple):
@@ -47,6 +63,7 @@ class NaiveStatistics(NamedTuple):
     class_weight: Array  # (k,)
     counts: Array  # (n_cells, k): weight by nominal value and class
     numeric: Moments  # weight, mean, scatter (k, d_numeric) of the known values
+    distinct: DistinctValues  # of the numeric columns
 
 
 class NaiveModel(NamedTuple):
@@ -72,7 +89,7 @@ class Variances(NamedTuple):
     """Means and variances of the classes; undefined ones are replaced by those of the column."""
 
     mean: Array  # (k, d)
-    var: Array  # (k, d), all positive
+    var: Array  # (k, d)
     is_undefined: Array  # (k, d) bool: too few known values for a variance
 
 
@@ -128,13 +145,17 @@ def count_statistics(
         counts = count_categories(xp, codes, offsets, classes, n_classes, weights)
     else:
         counts = xp.zeros((0, n_classes), dtype=dtype, device=array_api_compat.device(numeric))
-    return NaiveStatistics(xp.astype(class_weight, dtype), xp.astype(counts, dtype), moments)
+    distinct = distinct_values(xp, numeric, weights)
+    return NaiveStatistics(xp.astype(class_weight, dtype), xp.astype(counts, dtype), moments, distinct)
 
 
 def merge_statistics(xp: Namespace, a: NaiveStatistics, b: NaiveStatistics) -> NaiveStatistics:
     """Join the statistics of two disjoint sets of rows."""
     return NaiveStatistics(
-        a.class_weight + b.class_weight, a.counts + b.counts, merge_moments(xp, a.numeric, b.numeric)
+        a.class_weight + b.class_weight,
+        a.counts + b.counts,
+        merge_moments(xp, a.numeric, b.numeric),
+        merge_distinct(xp, a.distinct, b.distinct),
     )
 
 
@@ -157,15 +178,27 @@ def total_moments(xp: Namespace, stats: Moments) -> tuple[Array, Array, Array]:
     return total, mean, scatter / safe
 
 
-def column_variances(xp: Namespace, stats: Moments, *, divisor: Divisor, floor: float) -> Variances:
-    r"""Variances of every class and column that are defined and positive.
+def column_variances(
+    xp: Namespace, stats: Moments, *, divisor: Divisor, share: float = 0.0, least: Array | None = None
+) -> Variances:
+    r"""Variances of every class and column.
 
-    .. math:: \sigma_{cj}^2 = S_{cj} / (n_{cj} - 1) + f \max_j v_j \quad\text{(or } / n_{cj} \text{)}
+    .. math:: \sigma_{cj}^2 = \max(S_{cj} / (n_{cj} - 1) + f \max_j v_j,\ l_j)
 
-    with the scatter :math:`S_{cj}`, the weight :math:`n_{cj}` of the known values, and the variance
-    :math:`v_j` of column j over all classes. Where the divisor is not positive, :math:`v_j` stands in for the
-    first term, and the mean of the whole column for a mean that nothing is known of. Where no column varies,
-    1 stands in for :math:`\max_j v_j`.
+    or :math:`S_{cj} / n_{cj}`, with scatter :math:`S_{cj}` and weight :math:`n_{cj}` of the known values,
+    and the variance :math:`v_j` of column j over all classes. Where the divisor is not positive, :math:`v_j`
+    stands in for the first term, and the mean of the whole column for a mean that nothing is known of.
+
+    Parameters
+    ----------
+    stats : Moments
+        Of the classes, diagonal.
+    divisor : {"unbiased", "ml"}
+        What the scatter is divided by.
+    share : float
+        The :math:`f`. Where no column varies, 1 stands in for :math:`\max_j v_j`.
+    least : array (d,), optional
+        The :math:`l_j`; default: 0.
     """
     weight = stats.weight if stats.weight.ndim == 2 else stats.weight[:, None]
     weight = xp.broadcast_to(weight, stats.mean.shape)
@@ -175,10 +208,27 @@ def column_variances(xp: Namespace, stats: Moments, *, divisor: Divisor, floor: 
     is_undefined = weight - lost <= 1e-9 * weight
     var = xp.where(is_undefined, column_var, stats.scatter / xp.where(is_undefined, 1.0, weight - lost))
     mean = xp.where(weight > 0, stats.mean, column_mean)
-    if var.shape[1]:
+    if var.shape[1] and share > 0:
         largest = xp.max(column_var)
-        var = var + floor * xp.where(largest > 0, largest, 1.0)
-    return Variances(mean, var, is_undefined)
+        var = var + share * xp.where(largest > 0, largest, 1.0)
+    return Variances(mean, var if least is None else xp.maximum(var, least), is_undefined)
+
+
+def least_variances(xp: Namespace, stats: NaiveStatistics, smallest: float) -> Array:
+    r"""Return the least variance (d,) of each column, :math:`(g_j / 6)^2` with the mean gap :math:`g_j`.
+
+    `smallest`: the least positive number; squares of tiny gaps are no smaller.
+    """
+    _, mean, var = total_moments(xp, stats.numeric)
+    deviation = mean_gaps(xp, stats.distinct, typical_sizes(xp, mean, var)) * LEAST_DEVIATION
+    return xp.maximum(deviation * deviation, smallest)
+
+
+def rounding_variances(xp: Namespace, stats: NaiveStatistics) -> Array:
+    """Return the variance (d,) that rounding may feign: the square of some units in the last place."""
+    _, mean, var = total_moments(xp, stats.numeric)
+    error = _ROUNDING_ERRORS * xp.finfo(mean.dtype).eps * typical_sizes(xp, mean, var)
+    return error * error
 
 
 def smoothed_shares(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.errors import warn_caller
@@ -21,8 +22,10 @@ from arraylearn.bayes.naive import (
     count_statistics,
     estimate_model,
     joint_log_likelihood,
+    least_variances,
     log_likelihood_terms,
     merge_statistics,
+    rounding_variances,
 )
 from arraylearn.bayes.shared_classifier import BayesClassifier, UndefinedVarianceWarning
 from arraylearn.checks import check_choice, check_number, refuse
@@ -60,9 +63,13 @@ class NaiveBayesClassifier(BayesClassifier):
         :math:`(n_c + m / k) / (n + m)`.
     variance : {"unbiased", "ml"}, default "unbiased"
         Divisor of numeric variances: :math:`n_{jc} - 1` or :math:`n_{jc}`.
-    variance_floor : float, default 1e-9
-        Added to every variance: this fraction of the largest column variance (over all classes), so that a
-        constant column does no harm. scikit-learn's ``var_smoothing``.
+    var_smoothing : float, optional
+        By default a variance follows the precision of its column, as in Weka: a standard deviation is at
+        least a sixth of the mean gap :math:`(\max_j - \min_j) / (u_j - 1)` between the :math:`u_j` distinct
+        values of the column (over all classes; at most 1,024 of them count), so that values that a class
+        happens to share do not rule others out. A number is the rule of scikit-learn instead: this fraction
+        of the largest column variance (over all classes) is added to every variance. With 0 nothing is
+        added, and a variance of 0 becomes what rounding may feign.
     priors : array-like (k,) or mapping of class to probability, optional
         Class priors; default: estimated.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
@@ -75,8 +82,10 @@ class NaiveBayesClassifier(BayesClassifier):
     ----------
     classes_ : array (k,)
         Class labels, sorted.
-    class_prior_ : array (k,)
-        Class priors.
+    class_prior_, class_count_ : array (k,)
+        Class priors, and the weight of the rows that they come from.
+    theta_, var_ : array (k, d)
+        Means and variances of the d numeric columns.
     model_ : NaiveModel
         Log priors, log probabilities of the nominal values, means and variances.
     schema_ : Schema
@@ -96,9 +105,13 @@ class NaiveBayesClassifier(BayesClassifier):
     -----
     A row that is impossible in every class (``laplace=0``) gets the prior as its posterior.
 
+    `partial_fit` keeps the distinct values of each numeric column (up to 1,024 numbers), so that any number
+    of calls ends with the variances of one fit on all rows.
+
     References
     ----------
     T. M. Mitchell, "Machine Learning", McGraw-Hill 1997, chapter 6.
+    G. H. John, P. Langley, "Estimating continuous distributions in Bayesian classifiers", 1995.
 
     Examples
     --------
@@ -135,7 +148,7 @@ class NaiveBayesClassifier(BayesClassifier):
         value_priors: Literal["uniform", "marginal"] | Mapping[str, Mapping[Any, float]] = "uniform",
         smooth_priors: bool = False,
         variance: Literal["unbiased", "ml"] = "unbiased",
-        variance_floor: float = 1e-9,
+        var_smoothing: float | None = None,
         priors: Any = None,
         categorical_features: Any = "from_dtype",
         backend: str | None = None,
@@ -145,7 +158,7 @@ class NaiveBayesClassifier(BayesClassifier):
         self.value_priors = value_priors
         self.smooth_priors = smooth_priors
         self.variance = variance
-        self.variance_floor = variance_floor
+        self.var_smoothing = var_smoothing
         self.priors = priors
         self.categorical_features = categorical_features
         self.backend = backend
@@ -153,7 +166,7 @@ class NaiveBayesClassifier(BayesClassifier):
     def _check_parameters(self) -> None:
         check_number("laplace", self.laplace, 0)
         check_number("m_estimate", self.m_estimate, 0, optional=True)
-        check_number("variance_floor", self.variance_floor, 0, closed="neither")
+        check_number("var_smoothing", self.var_smoothing, 0, optional=True)
         check_choice("variance", self.variance, ("unbiased", "ml"))
         is_named = isinstance(self.value_priors, str) and self.value_priors in ("uniform", "marginal")
         if not is_named and not isinstance(self.value_priors, Mapping):
@@ -193,7 +206,11 @@ class NaiveBayesClassifier(BayesClassifier):
         if log_prior is None:
             log_prior = class_log_prior(xp, statistics.class_weight, self._prior_extra())
         variances = column_variances(
-            xp, statistics.numeric, divisor=self.variance, floor=float(self.variance_floor)
+            xp,
+            statistics.numeric,
+            divisor=self.variance,
+            share=float(self.var_smoothing or 0.0),
+            least=self._least_variances(batch, statistics),
         )
         model = estimate_model(xp, statistics, log_prior, n_values, self._smoothing(), variances)
         is_missed = variances.is_undefined & (statistics.class_weight > 0)[:, None]
@@ -211,6 +228,13 @@ class NaiveBayesClassifier(BayesClassifier):
             None if m is None else float(m),
             _priors_by_cell(prior, self.schema_) if isinstance(prior, Mapping) else prior,
         )
+
+    def _least_variances(self, batch: Batch, statistics: NaiveStatistics) -> Array | None:
+        """Return the least variance (d,) of each column, None for none."""
+        xp = batch.place.xp
+        if self.var_smoothing is None:
+            return least_variances(xp, statistics, float(xp.finfo(batch.float_dtype).smallest_normal))
+        return None if self.var_smoothing else rounding_variances(xp, statistics)
 
     def _prior_extra(self) -> float:
         """Return what is added to the weight of every class."""
@@ -250,6 +274,24 @@ class NaiveBayesClassifier(BayesClassifier):
     def _may_vanish(self) -> bool:
         weight = self.laplace if self.m_estimate is None else self.m_estimate
         return weight == 0 or isinstance(self.value_priors, Mapping)
+
+    @property
+    def theta_(self) -> HostArray:
+        """Means (k, d) of the numeric columns in each class; changing them does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.model_.mean))
+
+    @property
+    def var_(self) -> HostArray:
+        """Variances (k, d) of the numeric columns in each class; changing them does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.model_.var))
+
+    @property
+    def class_count_(self) -> HostArray:
+        """Weight (k,) of the training rows of each class; changing it does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.statistics_.class_weight))
 
     # ---- tables
 

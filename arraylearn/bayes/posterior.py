@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import as_float, bring, find_place, read_flags
+from arraylearn.backend.namespace import as_float, bring, find_place, move, read_flags
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.bayes.naive import log_or_never
 from arraylearn.checks import refuse
 
@@ -44,7 +45,8 @@ def bayes_rule(prior: Any, likelihood: Any) -> Array:
     >>> al.bayes_rule([0.008, 0.992], [0.98, 0.03]).round(4)
     array([0.2085, 0.7915])
     """
-    place = find_place(likelihood, prior)
+    home = find_place(likelihood, prior)
+    place = choose_place(home) if get_backend() else home
     xp = place.xp
     likelihood = as_float(likelihood, place)
     prior = bring(prior, place, likelihood.dtype)
@@ -67,7 +69,7 @@ def bayes_rule(prior: Any, likelihood: Any) -> Array:
     # in logarithms, so that the product of a tiny prior and a tiny likelihood stays a number
     log_prior = log_or_never(xp, prior / total[..., None])
     joint = log_prior + log_or_never(xp, likelihood)
-    return xp.exp(log_posterior(xp, joint, log_prior))
+    return move(xp.exp(log_posterior(xp, joint, log_prior)), home)
 
 
 def settle(xp: Namespace, joint: Array, log_prior: Array) -> Array:

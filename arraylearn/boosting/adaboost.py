@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows
@@ -132,6 +132,12 @@ class AdaBoostClassifier(ArrayClassifier):
         """
         check_integer("n_estimators", self.n_estimators, 1)
         check_number("learning_rate", self.learning_rate, 0, closed="neither")
+        base = DecisionTreeClassifier() if self.estimator is None else self.estimator
+        if not has_fit_parameter(base, "sample_weight"):
+            raise ValueError(
+                "`estimator` must learn from weighted rows: its `fit` must take `sample_weight`; got "
+                f"{type(base).__name__}, whose does not. Name another."
+            )
         with self._fitting():
             _, labels = self._open_fit(X, y)
             if len(self.classes_) < 2:

@@ -371,7 +371,8 @@ def _print_confusion(model: Any, y: Any, found: Any) -> None:
     from rich.table import Table
     from sklearn.metrics import confusion_matrix
 
-    classes = sorted({*model.classes_.tolist(), *y.tolist()}, key=str)
+    known = model.classes_.tolist()
+    classes = [*known, *sorted(set(y.tolist()) - set(known), key=str)]
     counts = confusion_matrix(y.astype(str), found.astype(str), labels=[str(label) for label in classes])
     table = Table()
     table.add_column("")

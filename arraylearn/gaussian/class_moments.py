@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, bring, find_place
+from arraylearn.backend.namespace import as_float, bring, find_place, move
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.checks import check_choice, refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
@@ -116,7 +117,8 @@ def moments(
     >>> found.mean[:, 0].round(2).tolist(), found.covariance[:, 0].round(2).tolist()
     ([36.33, 47.83], [161.87, 310.97])
     """
-    place = find_place(X, codes, weights)
+    home = find_place(X, codes, weights)
+    place = choose_place(home) if get_backend() else home
     x, codes = as_float(X, place), bring(codes, place)
     weights = None if weights is None else as_float(weights, place)
     _check_rows(x, codes, weights)
@@ -132,7 +134,7 @@ def moments(
         place.xp, x, codes, n_classes, weights, full=is_full, skip_missing=missing == "skip"
     )
     matrices = covariances(place.xp, stats, divisor=divisor, shared=covariance == "shared")
-    return ClassMoments(stats.weight, stats.mean, matrices)
+    return ClassMoments(*(move(part, home) for part in (stats.weight, stats.mean, matrices)))
 
 
 def _check_rows(x: Array, codes: Array, weights: Array | None) -> None:

@@ -11,7 +11,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.distances import diagonal_squares, whitened_exponents
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, find_place, to_host
+from arraylearn.backend.namespace import as_float, find_place, move, to_host
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.checks import refuse
 
 __all__ = [
@@ -173,7 +174,8 @@ def log_density(X: Any, mean: Any, cov: Any) -> Array:
     >>> al.gaussian.log_density([[0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[[1.0, 0.0], [0.0, 1.0]]]).round(4)
     array([[-1.8379, -2.3379]])
     """
-    place = find_place(X, mean, cov)
+    home = find_place(X, mean, cov)
+    place = choose_place(home) if get_backend() else home
     xp, x = place.xp, as_float(X, place)
     mean, cov = as_float(mean, place), as_float(cov, place)
     _check_shapes(x, mean, cov)
@@ -187,7 +189,8 @@ def log_density(X: Any, mean: Any, cov: Any) -> Array:
             "constant or multiples of each other there: drop them, or add a small number to the diagonal."
         )
     parts = [xp.astype(part, x.dtype, copy=False) for part in model[:3]]
-    return full_log_density(xp, Gaussians(parts[0], parts[1], parts[2], model.is_definite), x)
+    found = full_log_density(xp, Gaussians(parts[0], parts[1], parts[2], model.is_definite), x)
+    return move(found, home)
 
 
 def _check_shapes(x: Array, mean: Array, cov: Array) -> None:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from arraylearn.backend.arrays.moments import Moments
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
+from arraylearn.bayes.precision import MOST_VALUES, DistinctValues
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 
@@ -31,6 +32,14 @@ def _check_naive_statistics(fields: Fields) -> None:
     fields.array("class_weight", "float", "k", low=0)
     fields.array("counts", "float", "cells k", low=0)
     fields.part("numeric", Moments, _check_naive_moments)
+    fields.part("distinct", DistinctValues, _check_distinct_values)
+
+
+def _check_distinct_values(fields: Fields) -> None:
+    # infinite where a column has no known value, and behind the last value of each column
+    fields.array("low high", "float", "d_numeric", is_finite=False)
+    fields.array("number", "int64", "d_numeric", low=0, high=MOST_VALUES)
+    fields.array("values", "float", "d_numeric kept", is_finite=False)
 
 
 def _check_naive_moments(fields: Fields) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -20,17 +19,18 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from arraylearn.backend.dispatch import get_tuning
+from arraylearn.io.arff import arff_rows, read_arff_header
 from arraylearn.io.parquet import list_some, plain_columns
+from arraylearn.table import DeclaredLabels
 from arraylearn.table.categories import is_missing_object
-from arraylearn.table.frames import series_to_host
+from arraylearn.table.frames import declared_series, declared_values, series_to_host
 
 __all__ = ["list_some", "read_table_file", "split_target"]
 
 _MISSING = {"", "?", "na", "nan", "null", "none"}
-_ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"[^"]*"|\S+)\s+(.+)""", flags=re.IGNORECASE)
 
-# nominal: text, of which only ``?`` is missing; any: text or numbers, as its cells are
-Kind = Literal["numeric", "nominal", "text", "any"]
+# any: text or numbers, as its cells are; string: text of which None alone is missing; values: one of these
+Kind = Literal["numeric", "text", "any", "string"] | tuple[str, ...]
 
 
 class Wanted(NamedTuple):
@@ -112,7 +112,7 @@ def _read_csv(path: Path, wanted: Wanted) -> Any:
             header = next(rows, None)
             if header is None:
                 raise ValueError(f"`path`: {str(path)!r} is empty.")
-            names = [name.strip() for name in header]
+            names = [name or "" for name in header]
             return _frame(path, dict.fromkeys(_distinct(names, path), "any"), rows, wanted)
     except UnicodeDecodeError as error:
         raise ValueError(f"`path`: {str(path)!r} is not UTF-8 text ({error}). Convert it first.") from error
@@ -120,12 +120,13 @@ def _read_csv(path: Path, wanted: Wanted) -> Any:
         raise ValueError(f"`path`: {str(path)!r} cannot be read as text with separators: {error}.") from error
 
 
-def _csv_rows(file: TextIO) -> Iterator[list[str]]:
+def _csv_rows(file: TextIO) -> Iterator[list[str | None]]:
     first = file.readline()
     file.seek(0)
     # the separator that the header has most of; a name may contain the others
     separator = max("\t;,", key=lambda mark: (first.count(mark), mark == ","))
-    return (row for row in csv.reader(file, delimiter=separator, skipinitialspace=True) if row)
+    rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
+    return ([cell.strip() for cell in row] for row in rows if row)
 
 
 def _distinct(names: list[str], path: Path) -> list[str]:
@@ -138,54 +139,17 @@ def _distinct(names: list[str], path: Path) -> list[str]:
 
 
 def _read_arff(path: Path, wanted: Wanted) -> Any:
-    """Read a file of Weka's; nominal attributes stay text even if their values are numbers."""
-    names: list[str] = []
-    kinds: list[Kind] = []
+    """Read a file of Weka's; nominal attributes keep their declared values, also where these are numbers."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        for raw in file:
-            stripped = raw.strip()
-            if stripped.lower().startswith("@data"):
-                break
-            if found := _ATTRIBUTE.match(stripped):
-                names.append(found[1].strip("'\""))
-                kinds.append(_arff_kind(found[2].strip(), names[-1], path))
-        if not names:
-            raise ValueError(f"`path`: {str(path)!r} declares no @attribute.")
-        columns = dict(zip(_distinct(names, path), kinds, strict=True))
-        return _frame(path, columns, _arff_rows(file, path), wanted)
+        attributes = read_arff_header(file, path)
+        _distinct([name for name, _ in attributes], path)
+        return _frame(path, dict(attributes), arff_rows(file, path), wanted)
 
 
-def _arff_kind(kind: str, name: str, path: Path) -> Kind:
-    word = kind.lower()
-    if word.startswith(("numeric", "real", "integer")):
-        return "numeric"
-    if word.startswith(("{", "string")):
-        return "nominal"
-    raise ValueError(
-        f"`path`: attribute {name!r} of {str(path)!r} has type {kind!r}; numeric, real, integer, string and "
-        "nominal ones can be read."
-    )
-
-
-def _arff_rows(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
-    for raw in lines:
-        text = raw.strip()
-        if not text or text.startswith("%"):
-            continue
-        if text.startswith("{"):
-            raise ValueError(
-                f"`path`: {str(path)!r} has sparse rows, which cannot be read. Write them in full."
-            )
-        try:
-            yield next(csv.reader([text], quotechar='"' if '"' in text else "'", skipinitialspace=True))
-        except csv.Error as error:
-            raise ValueError(f"`path`: a row of {str(path)!r} cannot be read: {error}.") from error
-
-
-def _frame(path: Path, columns: dict[str, Kind], rows: Iterable[list[str]], wanted: Wanted) -> Any:
+def _frame(path: Path, columns: dict[str, Kind], rows: Iterable[list[str | None]], wanted: Wanted) -> Any:
     """Make a data frame of rows of text."""
     library = _library("pyarrow")  # text columns: a quarter of the time of the others in fit, or less
-    table = []
+    table: list[list[str | None]] = []
     for number, row in enumerate(rows, start=1):
         if len(row) != len(columns):
             raise ValueError(
@@ -193,24 +157,37 @@ def _frame(path: Path, columns: dict[str, Kind], rows: Iterable[list[str]], want
             )
         table.append(row)
     made = {
-        name: _column([cell.strip() for cell in cells], _kind(kind, name in wanted.text), name, path)
+        name: _column(list(cells), _kind(kind, name in wanted.text), name, path)
         for (name, kind), cells in zip(columns.items(), zip(*table, strict=True), strict=bool(table))
         if wanted.columns is None or name in wanted.columns
     }
     frame = nw.from_dict(made, backend=library)
     # a list of None alone has no type
     untyped = [name for name, dtype in frame.schema.items() if name in wanted.text and dtype != nw.String]
-    return frame.with_columns(nw.col(*untyped).cast(nw.String)) if untyped else frame
+    frame = frame.with_columns(nw.col(*untyped).cast(nw.String)) if untyped else frame
+    declared = [
+        declared_series(name, made[name], kind, frame.implementation)
+        for name, kind in columns.items()
+        if name in made and isinstance(kind, tuple)
+    ]
+    return frame.with_columns(*declared) if declared else frame
 
 
 def _kind(declared: Kind, is_text: bool) -> Kind:
-    return "text" if is_text and declared != "nominal" else declared
+    return "text" if is_text and declared in ("numeric", "any") else declared
 
 
-def _column(cells: list[str], kind: Kind, name: str, path: Path) -> Any:
-    if kind == "nominal":
-        return [None if cell == "?" else cell for cell in cells]
-    is_missing = [cell.lower() in _MISSING for cell in cells]
+def _column(cells: list[str | None], kind: Kind, name: str, path: Path) -> Any:
+    if isinstance(kind, tuple):
+        unknown = sorted({cell for cell in cells if cell is not None} - set(kind))
+        if unknown:
+            raise ValueError(
+                f"`path`: attribute {name!r} of {str(path)!r} has the value {unknown[0]!r}; it declares "
+                f"{list_some(kind, 5)}. Add the value there."
+            )
+    if kind == "string" or isinstance(kind, tuple):
+        return cells
+    is_missing = [cell is None or cell.lower() in _MISSING for cell in cells]
     if kind != "text":
         filled = ["nan" if missing else cell for cell, missing in zip(cells, is_missing, strict=True)]
         try:
@@ -224,7 +201,8 @@ def _column(cells: list[str], kind: Kind, name: str, path: Path) -> Any:
 def split_target(frame: Any, target: str | None) -> tuple[Any, Any, str]:
     """Return the other columns, the labels and the name of the target, by default the last column.
 
-    Labels that are whole numbers come as integers.
+    Labels that are whole numbers come as integers. Where a column declares its values, their order is that of
+    the classes.
     """
     wrapped = nw.from_native(frame, eager_only=True)
     names = wrapped.columns
@@ -233,11 +211,14 @@ def split_target(frame: Any, target: str | None) -> tuple[Any, Any, str]:
         raise ValueError(f"`target` must be a column of the file ({list_some(names)}); got {name!r}.")
     if len(names) == 1:
         raise ValueError(f"`target`: the file has no column besides {name!r}.")
-    labels = series_to_host(wrapped.get_column(name))
+    column = wrapped.get_column(name)
+    labels, declared = series_to_host(column), declared_values(column)
     n_missing = sum(map(is_missing_object, labels.tolist()))
     if n_missing:
         raise ValueError(f"`target`: {n_missing} rows have no {name!r}. Drop them first.")
     # beyond 2**53 a float no longer identifies one integer
     if labels.dtype.kind == "f" and bool(((labels == np.round(labels)) & (np.abs(labels) < 2**53)).all()):
         labels = labels.astype(np.int64)
+    if declared is not None:
+        labels = DeclaredLabels.of(labels, declared)
     return nw.to_native(wrapped.drop(name)), labels, name

@@ -12,6 +12,7 @@ from arraylearn.backend.arrays.moments import Moments
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
+from arraylearn.bayes.precision import DistinctValues
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
@@ -68,6 +69,7 @@ RECORDS: dict[str, type] = {
     "clouds_report": CloudsReport,
     "column": Column,
     "cost_complexity_path": CostComplexityPath,
+    "distinct_values": DistinctValues,
     "forest_trees": Forest,
     "full_bayes_model": FullModel,
     "full_bayes_statistics": FullStatistics,

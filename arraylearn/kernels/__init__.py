@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from arraylearn._typing import Array
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, bring, find_place
+from arraylearn.backend.namespace import as_float, bring, find_place, move
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.checks import refuse
 from arraylearn.kernels.objects import (
     KERNELS,
@@ -101,7 +102,8 @@ def gram(
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
-    place = find_place(X, Y)
+    home = find_place(X, Y)
+    place = choose_place(home) if get_backend() else home
     x = as_float(X, place)
     z = None if Y is None or Y is X else bring(Y, place, x.dtype)
     _check_rows(x, z, is_precomputed=kernel == "precomputed" or isinstance(kernel, Precomputed))
@@ -112,7 +114,8 @@ def gram(
     if gamma is None:
         gamma = "auto" if kernel in ("rbf", "gaussian") else 1.0
     factor = resolve_gamma(place.xp, x, gamma)
-    return as_kernel(kernel, gamma=factor, degree=degree, coef0=coef0).gram(place.xp, x, z)
+    chosen = as_kernel(kernel, gamma=factor, degree=degree, coef0=coef0)
+    return move(chosen.gram(place.xp, x, z), home)
 
 
 def _check_rows(x: Array, z: Array | None, *, is_precomputed: bool) -> None:

@@ -18,7 +18,7 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.gram import gaussian_gram, integer_power, polynomial_gram
-from arraylearn.checks import check_integer, check_number, refuse
+from arraylearn.checks import check_integer, check_number, is_number, refuse
 
 __all__ = [
     "KERNELS",
@@ -59,7 +59,7 @@ class Kernel(ABC):
     def __mul__(self, other: object) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(self, float(other)) if isinstance(other, int | float) else NotImplemented
+        return Scaled(self, float(other)) if is_number(other) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -149,7 +149,7 @@ class Gaussian(Kernel):
         if width is not None:
             check_number("width", width, 0.0, closed="neither")
             object.__setattr__(self, "gamma", 1.0 / width)
-        elif isinstance(self.gamma, int | float):
+        elif is_number(self.gamma):
             check_number("gamma", self.gamma, 0.0)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
@@ -298,7 +298,7 @@ class Scaled(Kernel):
 
 def _factor(xp: Namespace, gamma: float | Array, x: Array) -> float | Array:
     """Return a number as a float, or an array in the dtype of the data."""
-    return float(gamma) if isinstance(gamma, int | float) else xp.astype(gamma, x.dtype, copy=False)
+    return float(gamma) if is_number(gamma) else xp.astype(gamma, x.dtype, copy=False)
 
 
 def _per_row(gamma: float | Array) -> float | Array:
@@ -396,6 +396,6 @@ def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale
             raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
         variance = xp.var(x, axis=(-2, -1))
         return xp.where(variance > 0, 1.0 / (x.shape[-1] * xp.where(variance > 0, variance, 1.0)), 1.0)
-    if isinstance(gamma, int | float):
+    if is_number(gamma):
         return float(gamma)
     return gamma

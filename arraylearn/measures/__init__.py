@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import as_float, find_place
+from arraylearn.backend.namespace import as_float, find_place, move
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.checks import refuse
 from arraylearn.measures.coding import (
     expected_length,
@@ -47,12 +48,13 @@ __all__ = [
 
 
 def _apply(kernel: Measure, counts: Any, least_ndim: int) -> Array:
-    place = find_place(counts)
+    home = find_place(counts)
+    place = choose_place(home) if get_backend() else home
     table = as_float(counts, place)
     if table.ndim < least_ndim:
         axes = "(..., class)" if least_ndim == 1 else "(..., branch, class)"
         raise refuse("counts", f"must have the axes {axes}", f"an array of {table.ndim} axes")
-    return kernel(place.xp, table)
+    return move(kernel(place.xp, table), home)
 
 
 def entropy(counts: Any) -> Array:

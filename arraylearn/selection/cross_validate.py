@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -52,7 +51,8 @@ def cross_validate(
     y : array-like (n,)
         Labels.
     cv : int, splitter of scikit-learn, or iterable of (train, test)
-        A number of stratified folds, or any splitter (grouped, repeated, ...).
+        A number of stratified folds, any splitter (grouped, repeated, ...), or pairs of row numbers or
+        boolean masks of all rows.
     scoring : str, callable, list, dict or None
         Metrics of scikit-learn; None: the accuracy.
     groups : array-like (n,), optional
@@ -122,7 +122,7 @@ def cross_validate(
     return Report(
         name=type(estimator).__name__,
         scores={name: np.asarray([trial.scores[name] for trial in trials]) for name in trials[0].scores},
-        errors=np.asarray([_error(t, p) for t, p in zip(truths, predictions, strict=True)]),
+        errors=np.asarray([float((p != t).mean()) for t, p in zip(truths, predictions, strict=True)]),
         confusion=_confusion(sample, truths, predictions),
         classes=sample.labels.classes,
         test_rows=tested,
@@ -239,10 +239,6 @@ def _pooled_scores(
         else np.asarray([float(scorer(answers, truth, truth))])
         for name, scorer in scorers.items()
     }
-
-
-def _error(truth: HostArray, predictions: HostArray) -> float:
-    return float((predictions != truth).mean()) if truth.shape[0] else math.nan
 
 
 def _confusion(sample: LabelledRows, truths: list[HostArray], predictions: list[HostArray]) -> HostArray:

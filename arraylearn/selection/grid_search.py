@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
+from sklearn._config import get_config
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 
 from arraylearn.backend.errors import warn_caller
@@ -40,7 +42,7 @@ class GridSearch(GridSearchCV):
     refit : bool, str or callable
         Whether to fit the best candidate on all rows; with several metrics the name of the one that decides.
     cv : int, splitter of scikit-learn, iterable of (train, test), or None
-        How to cut the rows; None: 5 stratified folds.
+        How to cut the rows; None: 5 stratified folds. Pairs hold row numbers or boolean masks of all rows.
     error_score : "raise" or float
         The score of a candidate whose fit fails.
     return_train_score : bool
@@ -106,20 +108,30 @@ class GridSearch(GridSearchCV):
         self.fast = fast
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, **params: Any
+    ) -> Self:
         """Judge all candidates and refit the best.
+
+        Without labels, with other parameters of `fit`, and where scikit-learn routes metadata, its own loop
+        runs: without fast paths and progress.
 
         Parameters
         ----------
         X : array, data frame or list of lists, (n, d)
             Rows, of any library.
-        y : array-like (n,)
-            Labels.
+        y : array-like (n,), optional
+            Labels; none for estimators that learn without.
         groups : array-like (n,), optional
             For splitters that keep groups together.
         sample_weight : array-like (n,), optional
             Weights of the rows in training, and in metrics that know weights.
+        **params
+            Passed to the `fit` of the candidates; what has an entry per row is cut with the rows.
         """
+        if y is None or params or get_config()["enable_metadata_routing"]:
+            given = {"groups": groups, "sample_weight": sample_weight}
+            return self._fit_by_sklearn(X, y, params | {k: v for k, v in given.items() if v is not None})
         sample = open_sample(X, y, sample_weight)
         scorers = open_scoring(self.estimator, self.scoring)
         candidates = self._candidates()
@@ -142,20 +154,43 @@ class GridSearch(GridSearchCV):
             self.refit_time_ = time.perf_counter() - begin
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
-        self.scorer_ = scorers if self.multimetric_ else scorers["score"]
+        is_one_function = callable(self.scoring) or not self.multimetric_
+        self.scorer_ = scorers["score"] if is_one_function else scorers
+        return self
+
+    def _fit_by_sklearn(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
+        """Let scikit-learn judge the candidates, and take over what it finds."""
+        inner = GridSearchCV(
+            self.estimator,
+            [{name: [value] for name, value in candidate.items()} for candidate in self._candidates()],
+            scoring=self.scoring,
+            n_jobs=self.n_jobs,
+            refit=self.refit,
+            cv=self.cv,
+            error_score=self.error_score,
+            return_train_score=self.return_train_score,
+        )
+        found = vars(inner.fit(X, y, **params))
+        vars(self).update({name: value for name, value in found.items() if name.endswith("_")})
+        self.is_complete_ = True
         return self
 
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """Return the score of the best candidate on other rows, by the metric that chose it."""
         self._check_is_fitted_for_score()
         scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
-        if needs_model({"score": scorer}):
-            return float(scorer(self.best_estimator_, X, y))
+        if y is None or needs_model({"score": scorer}):
+            score = scorer(self.best_estimator_, X, y)
+            return float(score[self.refit] if isinstance(score, dict) else score)
         sample = open_sample(X, y)
         labels = sample.labels.classes.take(sample.labels.codes)
         return float(scorer(Answers.of(self.best_estimator_, X), labels, labels))
 
     def _check_is_fitted_for_score(self) -> None:
+        if not hasattr(self, "cv_results_"):
+            raise NotFittedError(
+                "This GridSearch instance is not fitted yet. Call 'fit' before using 'score'."
+            )
         if not hasattr(self, "best_estimator_"):
             raise AttributeError(
                 "This GridSearch has no refitted candidate: fit it, with `refit` on and without interruption."
@@ -190,6 +225,7 @@ class GridSearch(GridSearchCV):
 
     def _keep_results(self, candidates: Sequence[Candidate], trials: list[Trial]) -> None:
         """Keep the results in the form of scikit-learn, and find the best candidate."""
+        trials = _same_scores(trials, self.error_score)
         names = list(trials[0].scores)
         self.multimetric_ = names != ["score"]
         metric = self._deciding_metric(names)
@@ -224,6 +260,20 @@ class GridSearch(GridSearchCV):
                 f"`refit` must name one of the metrics {names}, be False or a function; got {self.refit!r}."
             )
         return str(self.refit)
+
+
+def _same_scores(trials: list[Trial], error_score: Any) -> list[Trial]:
+    """Give failed fits the names of the scores of the others: those of a function are known after a call."""
+    names = next((list(trial.scores) for trial in trials if trial.is_fitted), list(trials[0].scores))
+    if all(list(trial.scores) == names for trial in trials):
+        return trials
+    same = []
+    for trial in trials:
+        if list(trial.scores) != names:
+            scores = dict.fromkeys(names, float(error_score))
+            trial = trial._replace(scores=scores, train_scores=trial.train_scores and dict(scores))
+        same.append(trial)
+    return same
 
 
 def _comparable(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[list[Trial], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from arraylearn.backend.namespace import is_array, to_host
+from arraylearn.checks import refuse
 from arraylearn.folds import Fold, LabelledRows
 
 __all__ = ["make_folds"]
+
+Host = Any  # a NumPy array
 
 
 def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None) -> list[Fold]:
@@ -24,10 +28,20 @@ def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None
     estimator : estimator
         A classifier's folds are stratified where `cv` is a number.
     cv : int, splitter of scikit-learn, iterable of (train, test), or None
-        None means 5 folds.
+        None means 5 folds. Of each pair both sides are row numbers or boolean masks of all rows.
     groups : array-like (n,), optional
         For splitters that keep groups together.
     """
+    is_given = isinstance(cv, Iterable) and not hasattr(cv, "split")
+    pairs = cv if is_given else _split(sample, estimator, cv, groups)
+    folds = [_read_fold(pair, f, sample.n_rows) for f, pair in enumerate(pairs)]
+    if not folds:
+        raise ValueError("`cv` must make at least one fold; got none.")
+    return folds
+
+
+def _split(sample: LabelledRows, estimator: Any, cv: Any, groups: Any) -> Iterator[tuple[Any, Any]]:
+    """Cut the rows by a splitter, or by the one that a number stands for."""
     labels = sample.host_labels(np.arange(sample.n_rows))
     splitter = check_cv(cv, labels, classifier=is_classifier(estimator))
     # splitters need an object of n rows on the host; of arrays of other libraries they get the labels
@@ -35,9 +49,39 @@ def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None
     rows = labels[:, None] if is_elsewhere else sample.X
     if groups is not None and is_array(groups):
         groups = to_host(groups)
-    folds = [
-        Fold(np.asarray(train), np.asarray(test)) for train, test in splitter.split(rows, labels, groups)
-    ]
-    if not folds:
-        raise ValueError("`cv` must make at least one fold; got none.")
-    return folds
+    pairs: Iterator[tuple[Any, Any]] = splitter.split(rows, labels, groups)
+    return pairs
+
+
+def _read_fold(pair: Any, f: int, n_rows: int) -> Fold:
+    """Turn what a splitter yields for fold `f` into row numbers, or refuse it."""
+    sides = list(pair) if isinstance(pair, Iterable) else [pair]
+    if len(sides) != 2:
+        raise refuse("cv", "must yield pairs (train, test)", f"{len(sides)} part(s) in fold {f}")
+    return Fold(
+        *(_row_numbers(rows, f, part, n_rows) for rows, part in zip(sides, Fold._fields, strict=True))
+    )
+
+
+def _row_numbers(rows: Any, f: int, part: str, n_rows: int) -> Host:
+    """Return the row numbers of one side of a fold, given as such or as a mask."""
+    chosen = np.asarray(to_host(rows) if is_array(rows) else rows)
+    is_mask = chosen.dtype.kind == "b"
+    wrong = None
+    if chosen.ndim != 1:
+        wrong = f"an array of shape {chosen.shape}"
+    elif is_mask and chosen.shape[0] != n_rows:
+        wrong = f"a mask of {chosen.shape[0]} entries"
+    elif chosen.shape[0] == 0 or (is_mask and not chosen.any()):
+        wrong = "no row"
+    elif chosen.dtype.kind not in "biu":
+        wrong = f"values of dtype {chosen.dtype}"
+    elif not is_mask and (chosen.min() < 0 or chosen.max() >= n_rows):
+        wrong = f"row number {chosen[(chosen < 0) | (chosen >= n_rows)][0]}"
+    if wrong is not None:
+        rule = (
+            f"must choose rows by their numbers, 0 to {n_rows - 1}, or by boolean masks of {n_rows} entries, "
+            "and at least one row for training and one for the test"
+        )
+        raise refuse("cv", rule, f"{wrong} as the {part} rows of fold {f}")
+    return chosen.nonzero()[0] if is_mask else chosen.astype(np.int64, copy=False)

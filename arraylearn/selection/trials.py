@@ -43,6 +43,7 @@ class Trial(NamedTuple):
     fit_seconds: float
     score_seconds: float
     predictions: HostArray | None = None  # of the test rows; None: not kept
+    is_fitted: bool = True  # False: the scores are the error score, under the names that are known
 
 
 def run_trials(
@@ -111,15 +112,31 @@ def _score(
     scores: dict[str, float] = {}
     for name, scorer in plan.scorers.items():
         if needs_model({name: scorer}):
-            value = scorer(model, X, take_rows(sample.y, rows))
+            value = _attempt(plan, scorer, model, X, take_rows(sample.y, rows))
         else:
             # a scorer passes X on to `answers`, which does not read it
-            value = scorer(answers, labels, labels, **_score_weights(plan, scorer, rows))
+            weights = _score_weights(plan, scorer, rows)
+            value = _attempt(plan, scorer, answers, labels, labels, **weights)
         if isinstance(value, dict):  # a function that takes several scores at once
             scores |= {key: float(score) for key, score in value.items()}
         else:
             scores[name] = float(value)
     return scores, answers
+
+
+def _attempt(plan: TrialPlan, scorer: Any, *arguments: Any, **weights: HostArray) -> Any:
+    """Return what a scorer does; where it raises, the error score if there is one."""
+    try:
+        return scorer(*arguments, **weights)
+    except Exception as error:
+        if isinstance(plan.error_score, str):
+            raise
+        warn_caller(
+            f"Scoring failed ({type(error).__name__}: {error}); the score is {plan.error_score}. "
+            "error_score='raise' shows where.",
+            UserWarning,
+        )
+        return float(plan.error_score)
 
 
 def _score_weights(plan: TrialPlan, scorer: Any, rows: HostArray) -> dict[str, HostArray]:
@@ -137,4 +154,5 @@ def _failed(plan: TrialPlan, c: int, f: int, seconds: float, error: Exception) -
         FitFailedWarning,
     )
     scores = dict.fromkeys(plan.scorers, float(plan.error_score))
-    return Trial(c, f, scores, dict(scores) if plan.train_scores else None, seconds, 0.0)
+    train_scores = dict(scores) if plan.train_scores else None
+    return Trial(c, f, scores, train_scores, seconds, 0.0, is_fitted=False)

@@ -16,7 +16,7 @@ from arraylearn.backend.errors import MemoryBudgetError, warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.backend.threads import small_products
-from arraylearn.checks import check_choice, check_integer, check_number, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, is_number, refuse
 from arraylearn.estimator import ArrayEstimator, Batch
 from arraylearn.kernels.objects import Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.solvers.dual import KernelMatrix, Settings
@@ -248,7 +248,9 @@ class MachineEstimator(ArrayEstimator):
         if not isinstance(self.__dict__.get("kernel_", Linear()), Linear):
             raise AttributeError(f"`{name}` exists for the linear kernel only.")
         check_is_fitted(self)
-        return to_host(self.model_.direction)
+        weights = to_host(self.model_.direction).view()
+        weights.flags.writeable = False  # as in scikit-learn; the model itself lies below
+        return weights
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -258,8 +260,7 @@ class MachineEstimator(ArrayEstimator):
 
 def check_price(value: Any) -> None:
     """Raise unless `C` is positive; infinity is allowed."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not is_number or not value > 0:
+    if not is_number(value) or not value > 0:
         raise refuse("C", "must be a positive number, or inf", repr(value))
 
 

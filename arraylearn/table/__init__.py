@@ -10,7 +10,7 @@ from arraylearn.table.discretize import (
     equal_width_edges,
     tree_edges,
 )
-from arraylearn.table.labels import Labels, encode_labels, encode_with
+from arraylearn.table.labels import DeclaredLabels, Labels, encode_labels, encode_with
 from arraylearn.table.read import (
     holds_bad_numbers,
     learn_schema,
@@ -24,6 +24,7 @@ __all__ = [
     "DISCRETIZERS",
     "Bins",
     "Column",
+    "DeclaredLabels",
     "Discretization",
     "Labels",
     "Schema",

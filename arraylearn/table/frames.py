@@ -16,7 +16,7 @@ from arraylearn.table.categories import distinct_numbers, encode_numbers, encode
 from arraylearn.table.schema import Column, Schema, numeric_schema
 from arraylearn.table.sources import Source, learn_object_column, objects_to_numbers
 
-__all__ = ["FrameSource", "as_frame", "series_to_host"]
+__all__ = ["FrameSource", "as_frame", "declared_series", "declared_values", "series_to_host"]
 
 
 class Dictionary(NamedTuple):
@@ -188,7 +188,7 @@ def _read_dictionary(series: Any, dtype: Any) -> Dictionary:
         array = native.unify_dictionaries().combine_chunks()
         indices = array.indices.cast("int64").fill_null(-1)
         codes = indices.to_numpy(zero_copy_only=False)
-        return Dictionary(codes, array.dictionary.to_pylist(), is_declared=False)
+        return Dictionary(codes, array.dictionary.to_pylist(), is_declared=array.type.ordered)
     raise TypeError(f"text columns of {library} cannot be read. Convert the data frame to pandas or polars.")
 
 
@@ -200,6 +200,8 @@ def _physical(native: Any) -> HostArray:
 
 def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
     dtype, name = series.dtype, series.name
+    if series.null_count() == len(series):
+        return np.full(len(series), -1, dtype=np.int32)
     if dtype == nw.Object or any(isinstance(value, str) for value in domain):
         if dtype != nw.Object:
             raise ValueError(
@@ -213,6 +215,8 @@ def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     """Return a column as numbers; null becomes NaN."""
     if series.dtype == nw.Object:
         return objects_to_numbers(series.to_list(), repr(series.name))
+    if series.null_count() == len(series):  # nothing but missing values has no type of its own
+        return np.full(len(series), np.nan, dtype=dtype)
     if _is_text(series.dtype):
         raise ValueError(
             f"column {series.name!r} was numeric in fit; got {series.dtype}. Convert it to numbers."
@@ -235,6 +239,30 @@ def _interleave(columns: list[HostArray], n: int, dtype: Any) -> HostArray:
     if columns:
         parallel_map(fill, range(0, n, _ROWS))
     return block
+
+
+def declared_series(name: str, values: list[Any], domain: Sequence[str], library: Any) -> Any:
+    """Make a column of text whose type declares its values in their order; None is missing."""
+    native = library.to_native_namespace()
+    if library.is_polars():
+        made = native.Series(name, values, dtype=native.Enum(list(domain)))
+    elif library.is_pyarrow():
+        position = {value: code for code, value in enumerate(domain)}
+        codes = native.array([position.get(value) for value in values], native.int32())
+        words = native.array(list(domain), native.string())
+        # in Arrow's terms an ordered dictionary is one whose order has a meaning
+        made = native.chunked_array([native.DictionaryArray.from_arrays(codes, words, ordered=True)])
+    else:
+        made = native.Series(native.Categorical(values, categories=list(domain)), name=name)
+    return nw.from_native(made, series_only=True).alias(name)
+
+
+def declared_values(series: Any) -> tuple[Any, ...] | None:
+    """Return the values that the type of a column of text declares; None where it declares none."""
+    if not _is_categorical(series.dtype):
+        return None
+    found = _read_dictionary(series, series.dtype)
+    return tuple(found.values) if found.is_declared else None
 
 
 def series_to_host(series: Any) -> HostArray:

@@ -13,7 +13,7 @@ from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.table.categories import encode_objects, is_missing_object
 from arraylearn.table.frames import as_frame, series_to_host
 
-__all__ = ["Labels", "encode_labels", "encode_with"]
+__all__ = ["DeclaredLabels", "Labels", "encode_labels", "encode_with"]
 
 
 # Integer labels are counted in a table while their range is at most this, or four times their number.
@@ -24,7 +24,31 @@ class Labels(NamedTuple):
     """Encoded class labels, on the host."""
 
     codes: HostArray  # (n,) int64, the position in `classes`
-    classes: HostArray  # (k,) sorted
+    classes: HostArray  # (k,) sorted; those of `DeclaredLabels` in their order
+
+
+class DeclaredLabels(np.ndarray[Any, Any]):
+    """Labels of a file that declares its classes: their order decides between classes that are equally good.
+
+    Categoricals of data frames are no such labels: scikit-learn's metrics take classes to be sorted.
+    """
+
+    domain: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, values: HostArray, domain: tuple[Any, ...] | None) -> DeclaredLabels:
+        """Make labels of an array of objects (n,), all of them in `domain`."""
+        made = np.asarray(values, dtype=object).view(cls)
+        made.domain = domain
+        return made
+
+    def __array_finalize__(self, base: Any) -> None:
+        """Keep the domain in parts of the rows."""
+        self.domain = getattr(base, "domain", None)
+
+    def __reduce__(self) -> Any:
+        """Return how a worker process makes them again."""
+        return DeclaredLabels.of, (np.asarray(self), self.domain)
 
 
 def encode_labels(y: Any) -> Labels:
@@ -212,7 +236,9 @@ def _count(values: HostArray, low: int, high: int) -> tuple[HostArray, HostArray
 
 def _encode_text(values: HostArray) -> Labels:
     labels = values.tolist()
-    classes = sorted(set(labels))
+    domain = getattr(values, "domain", None)
+    present = set(labels)
+    classes = sorted(present) if domain is None else [value for value in domain if value in present]
     code_of = {label: code for code, label in enumerate(classes)}
     codes = np.fromiter(map(code_of.__getitem__, labels), dtype=np.int64, count=len(labels))
     return Labels(codes, np.asarray(classes, dtype=values.dtype))

@@ -30,7 +30,7 @@ GENERIC = {
     "cpu.wide_words": "choose_words mark_rows WORDS",
     "dispatch": (
         "CompiledMode describe_compiled get_compiled get_tuning is_numba_installed is_worth_compiling "
-        "native use_compiled why_not_compiled"
+        "native numpy_body use_compiled why_not_compiled"
     ),
     "errors": "MemoryBudgetError warn_caller",
     "gpu.launch": "cuda_launcher CudaKernel Launch",
@@ -42,7 +42,7 @@ GENERIC = {
     ),
     "probe": "parse",
     "random": "as_generator permutation RandomState spawn splitmix",
-    "selector": "choose_place resolve",
+    "selector": "choose_place get_backend resolve",
     "threads": (
         "even_portions free_threads get_num_threads map_apart parallel_blocks parallel_map run_jobs "
         "same_threads small_products"

@@ -167,7 +167,7 @@ def test_distant_classes_keep_their_digits():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     X = 1e6 * np.array([[1.0, 1.0], [3.0, -1.0]])[y] + rng.normal(size=(60, 2))
-    for classifier in (al.FullBayesClassifier(), al.NaiveBayesClassifier(variance_floor=1e-30)):
+    for classifier in (al.FullBayesClassifier(), al.NaiveBayesClassifier(var_smoothing=0)):
         model = classifier.fit(X, y)
         joint = model.predict_joint_log_proba(X)
         for c in range(2):

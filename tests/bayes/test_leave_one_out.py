@@ -31,7 +31,7 @@ NAIVE = [
     {"m_estimate": 2.0, "value_priors": "marginal"},
     {"m_estimate": 3.0, "value_priors": {"b": {"u": 0.5, "v": 0.25, "w": 0.25}}},
     {"laplace": 0.0},
-    {"priors": {0: 0.2, 1: 0.3, 2: 0.5}, "variance_floor": 0.01},
+    {"priors": {0: 0.2, 1: 0.3, 2: 0.5}, "var_smoothing": 0.01},
 ]
 
 
@@ -80,7 +80,7 @@ def test_a_constant_column_lives_on_the_floor(floor):
     """The floor under the variances changes with the row that leaves; a constant column shows it."""
     X, y = numbers(50)
     X[:, 1] = 7.0
-    found = leave_out_bayes_rows(al.NaiveBayesClassifier(variance_floor=floor), open_sample(X, y))
+    found = leave_out_bayes_rows(al.NaiveBayesClassifier(var_smoothing=floor), open_sample(X, y))
     expected = np.stack([in_extended_precision(X, y, i, floor) for i in range(50)])
     np.testing.assert_allclose(found.answer("predict_log_proba"), expected, rtol=1e-10, atol=1e-10)
 

@@ -8,6 +8,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import arraylearn as al
 from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
@@ -74,16 +75,33 @@ def test_variance_and_its_floor():
     X, y = [[1.0, 0], [2.0, 0], [4.0, 0], [7.0, 0]], [0, 0, 1, 1]
     largest = np.var([1, 2, 4, 7])
     for variance, expected in (("unbiased", [0.5, 4.5]), ("ml", [0.25, 2.25])):
-        model = al.NaiveBayesClassifier(variance=variance).fit(X, y)
+        model = al.NaiveBayesClassifier(variance=variance, var_smoothing=1e-9).fit(X, y)
         np.testing.assert_allclose(model.model_.var[:, 0], np.array(expected) + 1e-9 * largest, rtol=1e-15)
         np.testing.assert_allclose(model.model_.var[:, 1], 1e-9 * largest)
-    model = al.NaiveBayesClassifier(variance_floor=0.1, variance="ml").fit(X, y)
+    model = al.NaiveBayesClassifier(var_smoothing=0.1, variance="ml").fit(X, y)
     np.testing.assert_allclose(model.model_.var[:, 1], 0.1 * largest)
 
 
 def test_nothing_varies():
     model = al.NaiveBayesClassifier().fit([[3.0], [3.0], [3.0], [3.0]], [0, 0, 1, 1])
     np.testing.assert_allclose(model.predict_proba([[3.0], [4.0]]), 0.5)
+
+
+def test_names_of_scikit_learn(rung):
+    """Means, variances and counts; what is handed out is no part of the model."""
+    name = rung.float_dtypes[-1]
+    X = np.array([[1.0, 0, 2.5], [3.0, 1, 1.5], [4.0, 1, 7.0], [8.0, 0, 7.5], [9.0, 1, 5.0]])
+    y, weights = [0, 0, 1, 1, 1], [1.0, 2.0, 1.0, 1.0, 3.0]
+    model = al.NaiveBayesClassifier(variance="ml", var_smoothing=1e-9, categorical_features=[1])
+    model.fit(rung.from_host(X, name), y, sample_weight=weights)
+    # scikit-learn takes the largest variance, of which a billionth is added, without weights
+    theirs = GaussianNB().fit(X[:, [0, 2]], y, sample_weight=weights)
+    for attribute in ("theta_", "var_", "class_count_"):
+        found = getattr(model, attribute)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, getattr(theirs, attribute), rtol=1e-6)
+        found[...] = -1.0
+        np.testing.assert_allclose(getattr(model, attribute), getattr(theirs, attribute), rtol=1e-6)
 
 
 # ---- missing values
@@ -175,7 +193,10 @@ def test_a_class_that_knows_nothing_of_a_column():
         ({"laplace": math.nan}, r"`laplace`"),
         ({"m_estimate": -0.5}, r"`m_estimate`"),
         ({"variance": "biased"}, r"`variance` must be 'unbiased' or 'ml'; got 'biased'"),
-        ({"variance_floor": 0.0}, r"`variance_floor` must be a finite number above 0"),
+        (
+            {"var_smoothing": -1e-9},
+            r"`var_smoothing` must be a finite number of at least 0, or None; got -1e-09",
+        ),
         ({"value_priors": "flat"}, r"`value_priors` must be 'uniform', 'marginal'"),
         ({"value_priors": {"x7": {}}}, r"`value_priors` must name nominal columns"),
         ({"value_priors": {"x0": {"red": 1.0}}}, r"`value_priors\['x0'\]` must give each value"),

@@ -36,7 +36,10 @@ def half(X, y):
 def test_naive_equals_gaussian_nb(data):
     _, X, y = data
     X_fit, y_fit, X_new = half(X, y)
-    ours, theirs = al.NaiveBayesClassifier(variance="ml").fit(X_fit, y_fit), GaussianNB().fit(X_fit, y_fit)
+    ours, theirs = (
+        al.NaiveBayesClassifier(variance="ml", var_smoothing=1e-9).fit(X_fit, y_fit),
+        GaussianNB().fit(X_fit, y_fit),
+    )
     for rows in (X_fit, X_new):
         assert_same_posterior(ours, theirs, rows)
     np.testing.assert_allclose(
@@ -51,7 +54,9 @@ def test_naive_with_weights_and_priors_equals_gaussian_nb(data):
     priors = np.arange(1, k + 1) / np.arange(1, k + 1).sum()
     # scikit-learn takes its floor from the unweighted variances: repeat the rows instead
     X_twice, y_twice = np.repeat(X, weights, axis=0), np.repeat(y, weights)
-    ours = al.NaiveBayesClassifier(variance="ml", priors=priors).fit(X, y, sample_weight=weights)
+    ours = al.NaiveBayesClassifier(variance="ml", priors=priors, var_smoothing=1e-9).fit(
+        X, y, sample_weight=weights
+    )
     assert_same_posterior(ours, GaussianNB(priors=priors).fit(X_twice, y_twice), X)
 
 
@@ -137,7 +142,7 @@ def test_shared_equals_lda(data, shrinkage):
 @pytest.mark.parametrize("variance", ["ml", "unbiased"])
 def test_diagonal_covariance_is_naive_bayes(data, variance):
     _, X, y = data
-    naive = al.NaiveBayesClassifier(variance=variance).fit(X, y)
+    naive = al.NaiveBayesClassifier(variance=variance, var_smoothing=1e-9).fit(X, y)
     diagonal = al.FullBayesClassifier(covariance="diagonal", variance=variance).fit(X, y)
     np.testing.assert_allclose(
         diagonal.predict_joint_log_proba(X), naive.predict_joint_log_proba(X), rtol=1e-12, atol=1e-9

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import AdaBoostClassifier as Peer
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier as PeerTree
 
 import arraylearn as al
@@ -92,6 +93,10 @@ def test_bad_input():
         al.AdaBoostClassifier(n_estimators=0).fit(X, y)
     with pytest.raises(ValueError, match="`learning_rate` must be a finite number above 0"):
         al.AdaBoostClassifier(learning_rate=-1).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"`estimator` must learn from weighted rows.*got KNeighborsClassifier"
+    ):
+        al.AdaBoostClassifier(KNeighborsClassifier()).fit([[0], [1]], [0, 1])
     with pytest.raises(ValueError, match="one class"):
         al.AdaBoostClassifier().fit(X, np.zeros(40))
     with pytest.raises(ValueError, match="all weights are zero"):

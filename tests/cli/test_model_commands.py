@@ -56,6 +56,26 @@ def test_from_file_to_model_to_answers(flowers, tmp_path, capsys, learner):
     assert f"it saw: {share:.4f}" in told
 
 
+def test_the_order_of_declared_values_decides_ties(tmp_path, capsys):
+    """Two rows of each class under b = ?: yes comes first, as J48 has it; branches come as declared."""
+    rows, model = tmp_path / "rows.arff", tmp_path / "m.safetensors"
+    text = "@attribute a {z, y, x}\n@attribute c {yes, no}\n@data\n"
+    rows.write_text(text + "z, yes\nz, yes\nz, no\nz, no\ny, no\ny, no\nx, yes\nx, yes\n")
+    shown = run(capsys, "tree", rows, "--set", "missing=fractional")
+    assert [line.split()[2].rstrip(":") for line in shown.splitlines() if "=" in line] == ["z", "y", "x"]
+    run(capsys, "fit", rows, "--learner", "id3", "--model", model)
+    assert (
+        run(capsys, "predict", rows, "--model", model).split()[1:] == ["yes"] * 4 + ["no"] * 2 + ["yes"] * 2
+    )
+    assert al.load(model).schema_.domains == (("z", "y", "x"),)
+    judged = run(capsys, "evaluate", rows, "--model", model)
+    assert judged.index("yes") < judged.index("no")
+    sorted_rows = tmp_path / "rows.csv"
+    sorted_rows.write_text("a,c\n" + rows.read_text().partition("@data\n")[2])
+    run(capsys, "fit", sorted_rows, "--learner", "id3", "--model", model, "--force")
+    assert run(capsys, "predict", sorted_rows, "--model", model).split()[1:5] == ["no"] * 4
+
+
 def test_columns_are_found_by_name(flowers, tmp_path, capsys):
     model = tmp_path / "m.safetensors"
     run(capsys, "fit", flowers, "--target", "species", "--model", model)

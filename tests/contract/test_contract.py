@@ -111,6 +111,58 @@ def test_results_come_home(subject, rung, float_dtype_name):
 
 
 @one_strict_device
+def test_logarithms_of_probabilities(subject, rung, float_dtype_name):
+    """On every classifier that has probabilities; -inf for 0, without a warning."""
+    X, y = table()
+    model = subject.make().fit(rung.from_host(X, float_dtype_name), rung.from_host(y))
+    assert hasattr(model, "predict_log_proba") == hasattr(model, "predict_proba")
+    if not subject.has_probabilities:
+        return
+    queries = rung.from_host(new_rows(), float_dtype_name)
+    proba = on_host(model.predict_proba(queries), rung)
+    with np.errstate(divide="ignore"):
+        expected = np.log(proba)
+    # a logarithm itself may be more exact, or cut off at the least number
+    least = np.log(np.finfo(float_dtype_name).tiny)
+    found = model.predict_log_proba(queries)
+    tolerance = (
+        {"rtol": 1e-4, "atol": 1e-4} if float_dtype_name == "float32" else {"rtol": 1e-7, "atol": 1e-7}
+    )
+    is_sure = expected > least / 2
+    np.testing.assert_allclose(on_host(found, rung)[is_sure], expected[is_sure], **tolerance)
+    assert (on_host(found, rung)[~is_sure] < least / 2.1).all()
+    assert_close(found, on_host(found, rung), rung=rung, dtype=float_dtype_name)
+
+
+@pytest.mark.parametrize(
+    "estimator", [getattr(al, name) for name in al.__all__ if isinstance(getattr(al, name), type)]
+)
+def test_what_a_fit_makes_is_missed_with_one_error(estimator):
+    """Also by properties; what does not exist in this setting is another error, before and after."""
+    if not hasattr(estimator, "fit") or estimator is al.GridSearch:
+        return
+    model = estimator()
+    made = [name for name in dir(estimator) if name.endswith("_") and not name.startswith("_")]
+    for name in made:
+        with pytest.raises(NotFittedError, match=f"This {estimator.__name__} instance is not fitted yet"):
+            getattr(model, name)
+    for method in (
+        "predict",
+        "predict_proba",
+        "predict_log_proba",
+        "decision_function",
+        "get_depth",
+        "apply",
+    ):
+        call = getattr(model, method, None)
+        if call is not None:
+            with pytest.raises(NotFittedError):
+                call() if method == "get_depth" else call([[1.0], [2.0]])
+    with pytest.raises(AttributeError) as caught:
+        getattr(model, "no_such_thing_")  # noqa: B009
+    assert not isinstance(caught.value, NotFittedError)
+
+
 def test_labels_that_no_array_library_holds(subject, rung):
     X, y = table()
     name = rung.float_dtypes[-1]

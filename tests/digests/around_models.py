@@ -56,7 +56,7 @@ _GRIDS = {
 _GRIDS_FLOAT = {
     "svc_price": (al.SVC(tol=1e-5), {"C": [0.1, 1.0, 10.0], "gamma": [0.5, 2.0]}),
     "svc_linear": (al.SVC(tol=1e-5, kernel="linear"), {"C": [0.1, 1.0, 10.0]}),
-    "naive_floor": (al.NaiveBayesClassifier(), {"variance_floor": [1e-9, 1e-2]}),
+    "naive_floor": (al.NaiveBayesClassifier(), {"var_smoothing": [1e-9, 1e-2]}),
     "full_shrinkage": (al.FullBayesClassifier(), {"shrinkage": [None, 0.1, 0.5]}),
 }
 

@@ -20,7 +20,7 @@ _NAIVE = {
     "likelihood": {"laplace": 0.0},
     "m_estimate": {"m_estimate": 2.0, "smooth_priors": True},
     "marginal": {"m_estimate": 3.0, "value_priors": "marginal"},
-    "ml": {"variance": "ml", "variance_floor": 1e-6},
+    "ml": {"variance": "ml", "var_smoothing": 1e-6},
 }
 _FULL = {
     "default": {},

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from decimal import Decimal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
+import arraylearn as al
 from arraylearn.backend.dispatch import tuned
 from arraylearn.io.files import list_some, read_table_file, split_target
+from arraylearn.table import encode_labels, learn_schema, read_table
 
 CSV = """outlook, temperature,code,play
 sunny,20.5,1,no
@@ -82,6 +85,58 @@ def test_arff_keeps_nominal_numbers_as_text(library, tmp_path):
             "play": ["no", "yes", "yes"],
         },
     )
+
+
+QUOTED = """@relation 'it''s'
+@attribute 'the sign' {'?', "it's", 'a\\'b', plain, "x, y"}
+@attribute note string
+@attribute "size" numeric
+@attribute class {yes, no}
+@data
+'?', '?', 1, yes
+?, ?, ?, no
+"it's",NA,2,no
+'a\\'b' , 'two  blanks ', 3,yes
+plain,isn't,4,'no'
+"x, y",,5,yes
+"""
+
+
+def test_arff_quoted_cells_are_values(library, tmp_path):
+    assert_same(
+        columns(read_table_file(write(tmp_path, "quoted.arff", QUOTED))),
+        {
+            "the sign": ["?", None, "it's", "a'b", "plain", "x, y"],
+            "note": ["?", None, "NA", "two  blanks ", "isn't", ""],
+            "size": [1.0, None, 2.0, 3.0, 4.0, 5.0],
+            "class": ["yes", "no", "no", "yes", "no", "yes"],
+        },
+    )
+
+
+def test_arff_declared_values_keep_their_order(library, tmp_path):
+    """Also those that no row has; the order of the classes decides between equally good ones."""
+    text = (
+        "@attribute a {tall, short, mid, none}\n@attribute b {0, 1}\n@attribute c {yes, no, maybe}\n@data\n"
+    )
+    text += "short, ?, no\nmid, 1, yes\n?, 1, no\ntall, 1, yes\n"
+    X, y, _ = split_target(read_table_file(write(tmp_path, "rows.arff", text)), None)
+    schema = learn_schema(X)
+    assert schema.domains == (("tall", "short", "mid", "none"), ("0", "1"))
+    table = read_table(X, schema, al.backend.namespace.HOST)
+    np.testing.assert_array_equal(table.codes, [[1, 2, -1, 0], [-1, 1, 1, 1]])
+    for labels in (y, y[1:], np.take(y, [0, 1]), pickle.loads(pickle.dumps(y))):
+        assert encode_labels(labels).classes.tolist() == ["yes", "no"]
+    assert encode_labels(y).codes.tolist() == [1, 0, 1, 0]
+    assert al.DecisionTreeClassifier(min_samples_leaf=4).fit(X, y).predict(X).tolist() == ["yes"] * 4
+    assert al.cross_validate(al.NaiveBayesClassifier(), X, y, cv=2).classes.tolist() == ["yes", "no"]
+
+
+def test_labels_of_a_frame_are_sorted():
+    """As everywhere in scikit-learn, whose metrics take the columns of probabilities in this order."""
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Categorical(["yes", "no"], categories=["yes", "no"], ordered=True)
+    assert encode_labels(pandas.Series(labels)).classes.tolist() == ["no", "yes"]
 
 
 def test_parquet(library, tmp_path):
@@ -199,6 +254,13 @@ def test_separators(tmp_path, separator):
         ("rows.arff", "@attribute t date\n@data\n1\n", "attribute 't' .* has type 'date'"),
         ("rows.arff", "@attribute t real\n@data\nx\n", "numeric attribute 't'"),
         ("rows.arff", "@attribute t real\n@data\n{0 1}\n", "sparse rows"),
+        ("rows.arff", "@attribute t {a, b, a}\n@data\na\n", "attribute 't' .* declares 'a' twice"),
+        (
+            "rows.arff",
+            "@attribute t {a, b}\n@data\na\nc\n",
+            "attribute 't' .* has the value 'c'; it declares 'a', 'b'",
+        ),
+        ("rows.arff", "@attribute t {a, b}\n@data\n'a' b\n", "cannot be read from \"'a' b\" on"),
         ("rows.parquet", "no such thing", "cannot be read as Parquet"),
     ],
 )

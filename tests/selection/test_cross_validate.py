@@ -67,6 +67,74 @@ def test_grouped_and_repeated_folds():
     assert len(report.errors) == 6
 
 
+JUDGED = [
+    GaussianNB(),
+    al.NaiveBayesClassifier(),
+    al.FullBayesClassifier(),
+    al.DecisionTreeClassifier(),
+    al.SVC(gamma=0.3),
+    al.AdaBoostClassifier(n_estimators=3),
+    al.GradientBoostingClassifier(n_estimators=2),
+]
+
+
+@pytest.mark.parametrize("estimator", JUDGED, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("kind", ["array", "list", "series"])
+def test_folds_as_masks(estimator, kind):
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
+    made = {"array": np.asarray, "list": np.ndarray.tolist, "series": pd.Series}[kind]
+    masks = [tuple(made(np.isin(np.arange(150), rows)) for rows in fold) for fold in folds]
+    numbers = [tuple(made(rows) for rows in fold) for fold in folds]
+    expected = cross_val_predict(estimator, X, Y, cv=folds)
+    for cv in (masks, numbers, [(masks[0][0], folds[0][1]), *folds[1:]]):
+        report = al.cross_validate(estimator, X, Y, cv=cv)
+        found = np.empty_like(Y)
+        found[np.concatenate(report.test_rows)] = np.concatenate(report.predictions)
+        np.testing.assert_array_equal(found, expected)
+        assert report.train_sizes == [100, 100, 100]
+
+
+@pytest.mark.parametrize("estimator", JUDGED, ids=lambda estimator: type(estimator).__name__)
+def test_folds_that_overlap_and_repeat_rows(estimator):
+    draws = np.random.default_rng(0)
+    folds = [(draws.integers(0, 150, 120), draws.integers(0, 150, 60)) for _ in range(3)]
+    report = al.cross_validate(estimator, X, Y, cv=folds)
+    np.testing.assert_array_equal(report.scores["score"], cross_val_score(estimator, X, Y, cv=folds))
+
+
+IS_FIRST = np.arange(150) < 75
+WRONG_FOLDS = [
+    ((IS_FIRST[:-1], ~IS_FIRST), "a mask of 149 entries as the train rows of fold 1"),
+    ((IS_FIRST, np.append(~IS_FIRST, True)), "a mask of 151 entries as the test rows of fold 1"),
+    ((IS_FIRST, IS_FIRST & ~IS_FIRST), "no row as the test rows of fold 1"),
+    (([], [1, 2]), "no row as the train rows of fold 1"),
+    (([0.0, 1.0], [2, 3]), "values of dtype float64 as the train rows of fold 1"),
+    ((["0", "1"], [2, 3]), "values of dtype <U1 as the train rows of fold 1"),
+    (([0, 1], [2, 150]), "row number 150 as the test rows of fold 1"),
+    (([0, -1], [2, 3]), "row number -1 as the train rows of fold 1"),
+    (([0, 1], [[2, 3]]), r"an array of shape \(1, 2\) as the test rows of fold 1"),
+    (([0, 1], 2), r"an array of shape \(\) as the test rows of fold 1"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "got"), WRONG_FOLDS)
+@pytest.mark.parametrize("estimator", [GaussianNB(), al.NaiveBayesClassifier(), al.SVC()])
+def test_folds_that_are_none(wrong, got, estimator):
+    message = f"`cv` must choose rows by their numbers, 0 to 149, or by boolean masks of 150 .* got {got}"
+    folds = [(~IS_FIRST, IS_FIRST), wrong]
+    with pytest.raises(ValueError, match=message):
+        al.cross_validate(estimator, X, Y, cv=folds)
+    with pytest.raises(ValueError, match=message):
+        al.GridSearch(estimator, {}, cv=folds).fit(X, Y)
+
+
+def test_folds_come_in_pairs():
+    with pytest.raises(ValueError, match=r"`cv` must yield pairs .*; got 3 part\(s\) in fold 0"):
+        al.cross_validate(GaussianNB(), X, Y, cv=[([0, 1], [2], [3])])
+    with pytest.raises(ValueError, match=r"`cv` must yield pairs .*; got 1 part\(s\) in fold 0"):
+        al.cross_validate(GaussianNB(), X, Y, cv=[3])
+
+
 def test_labels_pipelines_frames_weights_and_processes():
     frame = pd.DataFrame(X, columns=list("abcd"))
     names = np.array(["setosa", "versicolor", "virginica"])[Y]

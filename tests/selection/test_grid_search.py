@@ -7,10 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.stats import loguniform
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import cohen_kappa_score, make_scorer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
@@ -117,6 +118,14 @@ def test_weights_groups_processes_and_nesting():
     np.testing.assert_allclose(nested.scores["score"], expected)
 
 
+def test_folds_as_masks():
+    numbers = list(StratifiedKFold(3).split(X, Y))
+    masks = [tuple(np.isin(np.arange(150), rows) for rows in fold) for fold in numbers]
+    for estimator, grid in SEARCHES:
+        found, expected = (al.GridSearch(estimator, grid, cv=cv).fit(X, Y) for cv in (masks, numbers))
+        assert_same_results(found.cv_results_, expected.cv_results_)
+
+
 def test_clone_and_parameters():
     search = al.GridSearch(GaussianNB(), GRID, cv=3, n_iter=4, random_state=1, fast=False)
     assert clone(search).get_params(deep=False).keys() == search.get_params(deep=False).keys()
@@ -147,10 +156,127 @@ def test_interrupted():
         search.fit(X, Y)
 
 
+# ---- functions as scores, failures
+
+
+def two_scores(model, X, y):
+    return {"right": model.score(X, y), "leaves": 1.0 / model.get_n_leaves()}
+
+
+@pytest.mark.parametrize("refit", ["right", "leaves", False])
+@pytest.mark.parametrize("depths", [[1, 3], [-1, 1, 3]], ids=["all fit", "first fails"])
+def test_a_function_that_returns_several_scores(refit, depths):
+    options = {"scoring": two_scores, "refit": refit, "cv": 3, "return_train_score": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = both(DecisionTreeClassifier(random_state=0), {"max_depth": depths}, **options)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    assert found.multimetric_
+    assert found.scorer_ is two_scores
+    if refit:
+        assert found.best_params_ == expected.best_params_
+        assert found.best_score_ == expected.best_score_
+        assert found.score(X, Y) == expected.score(X, Y)
+
+
+class NoClasses(ClassifierMixin, BaseEstimator):
+    """A classifier that keeps no list of the classes it knows."""
+
+    def __init__(self, label=0):
+        self.label = label
+
+    def fit(self, X, y):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.label)
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+def test_scores_that_fail():
+    """The error score and a warning, as in scikit-learn; or the error itself."""
+    options = {"scoring": ["accuracy", "neg_log_loss"], "refit": False, "cv": 2}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found, expected = both(NoClasses(), {"label": [0, 1]}, **options)
+    assert any("Scoring failed" in str(warning.message) for warning in caught)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    assert np.isnan(found.cv_results_["mean_test_neg_log_loss"]).all()
+    with pytest.raises(AttributeError, match="classes_"):
+        al.GridSearch(NoClasses(), {}, error_score="raise", **options).fit(X, Y)
+
+
+def inside(model, X, y=None):
+    return float(np.mean(model.predict(X) == 1))
+
+
+@pytest.mark.parametrize("estimator", [al.OneClassSVM(gamma=0.1), al.SVDD(gamma=0.1)])
+def test_one_class_learners_need_no_labels(estimator):
+    grid = {"nu": [0.1, 0.3, 0.5]} if "nu" in estimator.get_params() else {"C": [0.1, 0.05, 0.02]}
+    options = {"scoring": inside, "cv": 3}
+    found = al.GridSearch(estimator, grid, **options).fit(X)
+    expected = GridSearchCV(estimator, grid, **options).fit(X)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+    assert found.best_params_ == expected.best_params_
+    assert found.score(X) == expected.score(X)
+    few = al.GridSearch(estimator, grid, n_iter=2, random_state=0, **options).fit(X, None)
+    assert len(few.cv_results_["params"]) == 2
+    assert few.is_complete_
+
+
+class Noting(GaussianNB):
+    """Keeps what its `fit` was given besides."""
+
+    def fit(self, X, y, sample_weight=None, *, notes=None):
+        self.notes_ = notes
+        return super().fit(X, y, sample_weight)
+
+
+def length_of_notes(model, X, y):
+    return len(model.notes_)
+
+
+def test_parameters_of_fit():
+    grid, notes = {"var_smoothing": [1e-9, 1e-2]}, np.arange(150)
+    weight = np.linspace(0.5, 2, 150)
+    found = al.GridSearch(Noting(), grid, scoring=length_of_notes, cv=3).fit(X, Y, notes=notes)
+    assert found.cv_results_["mean_test_score"].tolist() == [100, 100]  # cut with the rows
+    np.testing.assert_array_equal(found.best_estimator_.notes_, notes)
+    found = al.GridSearch(Noting(), grid, cv=3).fit(X, Y, notes=notes, sample_weight=weight)
+    expected = GridSearchCV(Noting(), grid, cv=3).fit(X, Y, notes=notes, sample_weight=weight)
+    assert_same_results(found.cv_results_, expected.cv_results_)
+
+
+def test_routed_metadata():
+    grid, weight = {"var_smoothing": [1e-9, 1e-2]}, np.linspace(0.5, 2, 150)
+    with sklearn.config_context(enable_metadata_routing=True):
+        estimator = GaussianNB().set_fit_request(sample_weight=True)
+        scorer = make_scorer(cohen_kappa_score).set_score_request(sample_weight=False)
+        found, expected = (
+            kind(estimator, grid, scoring=scorer).fit(X, Y, sample_weight=weight)
+            for kind in (al.GridSearch, GridSearchCV)
+        )
+        assert_same_results(found.cv_results_, expected.cv_results_)
+        with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError):
+            al.GridSearch(GaussianNB(), grid).fit(X, Y, sample_weight=weight)
+
+
+def test_not_fitted():
+    search = al.GridSearch(GaussianNB(), {})
+    for method in (search.score, search.predict):
+        with pytest.raises(NotFittedError):
+            method(X)
+    with pytest.raises(AttributeError, match="no refitted candidate"):
+        al.GridSearch(GaussianNB(), {}, refit=False).fit(X, Y).score(X, Y)
+
+
 # ---- a drop-in for scikit-learn's: the same with our classifiers, where fast paths answer
 
 SEARCHES = [
-    (al.NaiveBayesClassifier(), {"variance_floor": [1e-9, 1e-2, 0.5]}),
+    (al.NaiveBayesClassifier(), {"var_smoothing": [1e-9, 1e-2, 0.5]}),
     (al.FullBayesClassifier(), {"shrinkage": [0.0, 0.3, 0.9], "variance": ["ml", "unbiased"]}),
     (al.DecisionTreeClassifier(), {"max_depth": [1, 2, None], "min_samples_leaf": [1, 9]}),
     (al.GradientBoostingClassifier(max_depth=2, min_samples_leaf=5), {"n_estimators": [1, 4]}),

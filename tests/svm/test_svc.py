@@ -34,6 +34,9 @@ def test_svm_toy(rung, xp, dtype):
     alpha[clf.support_] = np.abs(clf.dual_coef_[0])
     np.testing.assert_allclose(alpha / 4, [0.0, 1.0, 0.75, 0.25], atol=1e-4)
     np.testing.assert_allclose(clf.coef_ / 4, [[-0.5, -0.5]], atol=1e-4)
+    with pytest.raises(ValueError, match="read-only"):
+        clf.coef_[:] = 0.0
+    np.testing.assert_allclose(clf.coef_ / 4, [[-0.5, -0.5]], atol=1e-4)
     np.testing.assert_allclose(clf.intercept_ / 4, [0.75], atol=1e-4)
     np.testing.assert_allclose(clf.margin_, [np.sqrt(0.5)], atol=1e-4)
     assert sorted(clf.support_.tolist()) == [1, 2, 3]

@@ -57,6 +57,20 @@ def test_values(make):
     assert table.codes.dtype == np.int32
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "pandas_object"])
+def test_rows_without_any_value(library):
+    """A column of None has no type of its own, or another one than in fit: all of it is missing."""
+    schema = learn_schema(MAKERS["pandas"](DATA))
+    rows = MAKERS[library]({"age": [None], "sex": [None], "weight": [None], "smoker": [None]})
+    table = read_table(rows, schema, HOST)
+    np.testing.assert_array_equal(table.numeric, [[np.nan, np.nan]])
+    np.testing.assert_array_equal(table.codes, [[-1], [-1]])
+    rows = MAKERS[library]({"age": [None], "sex": ["male"], "weight": [61.0], "smoker": [None]})
+    table = read_table(rows, schema, HOST)
+    np.testing.assert_array_equal(table.numeric, [[np.nan, 61.0]])
+    np.testing.assert_array_equal(table.codes, [[1], [-1]])
+
+
 def test_any_frame_reads_by_any_schema(make):
     schema = learn_schema(pl.DataFrame(DATA))
     other = make({"age": [1, 2], "sex": ["divers", "male"], "weight": [1.0, 2.0], "smoker": [False, True]})

@@ -21,6 +21,7 @@ from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, W
 from arraylearn.bayes.full_classifier import VARIANCE_FLOOR
 from arraylearn.bayes.naive import NaiveStatistics, Smoothing
 from arraylearn.bayes.posterior import log_posterior, settle
+from arraylearn.bayes.precision import distinct_values
 from arraylearn.bayes.shared_classifier import BayesClassifier
 from arraylearn.folds import Answers, LabelledRows
 from arraylearn.table.subsets import take_rows
@@ -51,11 +52,14 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
     given = model._log_prior(place)
     lost = 1.0 if model.variance == "unbiased" else 0.0
     if isinstance(statistics, NaiveStatistics):
-        n_values, floor = batch.table.schema.n_values, float(model.variance_floor)
-        rules = NaiveRules(model._smoothing(), model._prior_extra(), n_values, lost, floor)
+        n_values, share = batch.table.schema.n_values, model.var_smoothing
+        is_by_gap = share is None
+        rules = NaiveRules(
+            model._smoothing(), model._prior_extra(), n_values, lost, float(share or 0.0), is_by_gap
+        )
         found = naive_without_one(xp, statistics, rows, batch.table.codes, given, rules)
     elif model.covariance == "diagonal":
-        normal = NaiveRules(Smoothing(0.0, None, "uniform"), 0.0, (), lost, VARIANCE_FLOOR)
+        normal = NaiveRules(Smoothing(0.0, None, "uniform"), 0.0, (), lost, VARIANCE_FLOOR, by_gap=False)
         found = naive_without_one(xp, _as_naive(xp, statistics), rows, batch.table.codes, given, normal)
     else:
         full = FullRules(model.covariance == "shared", float(model.shrinkage or 0.0), lost)
@@ -80,6 +84,7 @@ def _as_naive(xp: Namespace, statistics: Any) -> NaiveStatistics:
         moments.weight,
         xp.zeros_like(moments.mean[:0, :]),
         moments._replace(weight=moments.weight[:, None] + 0.0 * moments.mean),
+        distinct_values(xp, moments.mean),  # not read
     )
 
 

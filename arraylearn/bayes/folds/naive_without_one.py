@@ -12,6 +12,7 @@ from arraylearn.backend.arrays.moments import Moments
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.bayes.naive import (
+    LEAST_DEVIATION,
     NaiveStatistics,
     Smoothing,
     cell_offsets,
@@ -19,6 +20,7 @@ from arraylearn.bayes.naive import (
     smoothed_shares,
     total_moments,
 )
+from arraylearn.bayes.precision import gaps_without_one, typical_sizes
 from arraylearn.gaussian.density import LOG_2PI
 
 __all__ = ["NaiveRules", "WeightedRows", "WithoutOne", "naive_without_one", "prior_without_one"]
@@ -35,7 +37,8 @@ class NaiveRules(NamedTuple):
     prior_extra: float  # added to every class weight
     n_values: tuple[int, ...]  # of the nominal attributes
     lost: float  # 1 for unbiased variances, 0 for maximum likelihood
-    floor: float  # share of the largest variance that is added to all
+    share: float  # of the largest variance, which is added to all
+    by_gap: bool  # whether the mean gap of each column bounds its standard deviations
 
 
 class WeightedRows(NamedTuple):
@@ -92,17 +95,18 @@ def naive_without_one(
     n, k = x.shape[0], stats.class_weight.shape[0]
     ids = xp.arange(k, dtype=xp.int64, device=array_api_compat.device(x))
     n_rows = _rows_by_cell(xp, codes, rules.n_values) if codes.shape[0] else None
+    least, is_emptied = _least_variances(xp, stats.numeric, x, rules)
     parts = []
     for rows in row_chunks(n, 8 * k * 8 * (x.shape[1] + codes.shape[0] + 1), most=_ROWS_AT_ONCE):
         own = xp.astype(classes[rows][:, None] == ids[None, :], x.dtype)
         weight = weights[rows]
         log_prior = prior_without_one(xp, stats.class_weight, own, weight, given, rules.prior_extra)
         joint = log_prior
-        needs_fit = xp.zeros(weight.shape, dtype=xp.bool, device=array_api_compat.device(x))
+        needs_fit = is_emptied[rows]
         if x.shape[1]:
             some = WeightedRows(x[rows, :], classes[rows], weight)
-            density, needs_fit = _normal_part(xp, stats.numeric, some, own, rules)
-            joint = joint + density
+            density, is_rough = _normal_part(xp, stats.numeric, some, own, rules, least[rows, :])
+            joint, needs_fit = joint + density, needs_fit | is_rough
         if codes.shape[0]:
             share, is_last = _nominal_part(xp, stats.counts, codes[:, rows], own, weight, n_rows, rules)
             joint, needs_fit = joint + share, needs_fit | is_last
@@ -110,15 +114,27 @@ def naive_without_one(
     return WithoutOne(*(xp.concat(list(column)) for column in zip(*parts, strict=True)))
 
 
+def _least_variances(xp: Namespace, stats: Moments, x: Array, rules: NaiveRules) -> tuple[Array, Array]:
+    """Return the least variances (n, d) of the columns without each row, and which rows need a fit."""
+    n, d = x.shape
+    if not (d and rules.by_gap):
+        is_emptied = xp.zeros((n,), dtype=xp.bool, device=array_api_compat.device(x))
+        return xp.zeros_like(x), is_emptied
+    _, mean, var = total_moments(xp, stats)
+    gaps, is_emptied = gaps_without_one(xp, x, typical_sizes(xp, mean, var))
+    deviation = gaps * LEAST_DEVIATION
+    return xp.maximum(deviation * deviation, xp.finfo(x.dtype).smallest_normal), is_emptied
+
+
 def _normal_part(
-    xp: Namespace, stats: Moments, sample: WeightedRows, own: Array, rules: NaiveRules
+    xp: Namespace, stats: Moments, sample: WeightedRows, own: Array, rules: NaiveRules, least: Array
 ) -> tuple[Array, Array]:
     """Return the log densities (m, k) of the numeric columns, and which rows need a fit."""
     x, classes, weight = sample
     is_known = ~xp.isnan(x)
     x = xp.where(is_known, x, 0.0)
     gone = xp.where(is_known, weight[:, None], 0.0)  # (m, d)
-    floor = rules.floor * _largest_variance(xp, stats, x, gone)
+    added = rules.share * _largest_variance(xp, stats, x, gone)
     # the own class, one row less
     before, mean, scatter = (xp.take(part, classes, axis=0) for part in stats)
     after = before - gone
@@ -127,18 +143,22 @@ def _normal_part(
     deviation = xp.where(is_known, x - mean, 0.0)
     own_mean = mean - gone / safe * deviation
     left = scatter - gone * before / safe * deviation**2
-    is_thin = (left < _LEAST_SHARE * scatter) & (scatter > _LEAST_SHARE * floor[:, None] * before)
+    bound = _LEAST_SHARE * (added[:, None] + least) * before
+    is_thin = (left < _LEAST_SHARE * scatter) & (scatter > bound)
     own_var = xp.where(left > 0, left, 0.0) / xp.where(is_left, after - rules.lost, 1.0)
     # the others, as they are
     rest = stats.weight - rules.lost
     is_defined = rest > 1e-9 * stats.weight
     other_var = stats.scatter / xp.where(is_defined, rest, 1.0)
     is_own = own[:, :, None] > 0
-    var = xp.where(is_own, own_var[:, None, :], other_var[None, :, :]) + floor[:, None, None]
+    var = xp.where(is_own, own_var[:, None, :], other_var[None, :, :]) + added[:, None, None]
+    var = xp.maximum(var, least[:, None, :])
+    is_flat = var <= 0  # of a class, where nothing bounds the variance
+    var = xp.where(is_flat, 1.0, var)
     offset = x[:, None, :] - xp.where(is_own, own_mean[:, None, :], stats.mean[None, :, :])
     terms = xp.log(var) + LOG_2PI + offset * offset / var
     density = -0.5 * xp.sum(xp.where(is_known[:, None, :], terms, 0.0), axis=2)
-    needs_fit = xp.any(~is_left | is_thin, axis=1) | ~xp.all(is_defined)
+    needs_fit = xp.any(~is_left | is_thin | xp.any(is_flat, axis=1), axis=1) | ~xp.all(is_defined)
     return density, needs_fit
 
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from arraylearn._typing import HostArray
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.checks import refuse
+from arraylearn.checks import is_number, refuse
 from arraylearn.table import encode_labels
 from arraylearn.table.subsets import count_rows, take_rows
 
@@ -154,7 +154,7 @@ def target_counts(strategy: Strategy, classes: HostArray, counts: list[int], *, 
 
 
 def _ratio(strategy: Any, counts: list[int]) -> float:
-    if not isinstance(strategy, int | float) or isinstance(strategy, bool) or not 0 < strategy <= 1:
+    if not is_number(strategy) or not 0 < strategy <= 1:
         raise refuse("sampling_strategy", "must be a name, a dict or a ratio in (0, 1]", repr(strategy))
     if len(counts) != 2:
         raise refuse("sampling_strategy", "can be a ratio for two classes only", f"{len(counts)} classes")

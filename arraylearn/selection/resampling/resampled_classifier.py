@@ -62,6 +62,12 @@ class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
+    @available_if(lambda self: hasattr(self.estimator, "predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Predict logarithms of class probabilities."""
+        check_is_fitted(self)
+        return self.estimator_.predict_log_proba(X)
+
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Return the decision values."""
