@@ -175,6 +175,7 @@ class Builder:
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
             "gain": nodes.gain[split],
+            "bottleneck": np.zeros(split.shape[0]),  # all of them are affordable
         }
         for name, values in fields.items():
             upper[name][ids[split[:n_upper]] - base] = values[:n_upper]

@@ -15,7 +15,7 @@ from arraylearn.grow.criteria import MOST_COUNTED
 from arraylearn.grow.rows import Level, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
-from arraylearn.grow.trees import Limits, Trees
+from arraylearn.grow.trees import LEAF, Limits, Trees
 
 __all__ = ["Rest", "choose_bins_body", "choose_lists_body", "finish_bins", "finish_lists"]
 
@@ -41,8 +41,6 @@ def choose_lists_body(
     reason = _why_not_at_once(rows, level, rule, limits)
     if reason is not None:
         return reason
-    if rows.has_missing_numbers and rule.missing != "direction":
-        return "missing values whose side is not learned"
     if (
         reason := why_not_compiled(place, math.prod(level.lists.shape) + math.prod(rows.columns.shape))
     ) is not None:
@@ -65,6 +63,7 @@ def finish_lists(
     nodes = body(
         SortedRows(*given), level.starts, level.counts_on, _integer_limits(level, limits, least), rule.exact
     )
+    nodes = _keep_best(nodes, limits)
     low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.threshold, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
 
@@ -85,9 +84,12 @@ def finish_bins(
         return None
     integer_limits = _integer_limits(level, limits, max(1, math.ceil(rule.enough)))
     nodes = body(rows, level, bins, n_bins, integer_limits, rule.exact)
+    nodes = _keep_best(nodes, limits)
     if values is None:
         return Rest(nodes, nodes.threshold)
-    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.threshold, nodes.high))
+    # where only missing values are above, the threshold is the value itself
+    upper = np.where(nodes.high < n_bins - 1, nodes.high, nodes.threshold)
+    low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.threshold, upper))
     return Rest(nodes, midpoint(HOST.xp, low, high))
 
 
@@ -98,8 +100,6 @@ def choose_bins_body(
     reason = _why_not_at_once(rows, level, rule, limits)
     if reason is not None:
         return reason
-    if rows.has_missing_numbers:
-        return "missing values"
     if level.depth:
         return "below the root"
     if (reason := why_not_compiled(place, math.prod(rows.columns.shape))) is not None:
@@ -116,8 +116,10 @@ def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) 
         return _NOT_EXACT
     if rows.n_values or d == 0:
         return "nominal columns"
-    if limits.max_leaf_nodes is not None:
-        return "a limit on the leaves"
+    if rows.has_missing_numbers and rule.missing != "direction":
+        return "missing values whose side is not learned"
+    if limits.max_leaf_nodes is not None and level.depth:
+        return "a limit on the leaves, below the root"
     if limits.max_features is not None and limits.max_features < d:
         return "columns drawn in each node"
     if rule.missing == "surrogate" and rule.n_surrogates > 0:
@@ -135,6 +137,36 @@ def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
         min_samples_split=max(2, math.ceil(least_to_split)),
         min_samples_leaf=least,
     )
+
+
+def _keep_best(nodes: Trees, limits: Limits) -> Trees:
+    """Keep of one tree the splits that best-first growth makes: see `Builder`."""
+    if limits.max_leaf_nodes is None:
+        return nodes
+    split = np.nonzero(nodes.feature != LEAF)[0]
+    first, m = nodes.first_child[split], nodes.feature.shape[0]
+    # how soon a node would be split: not before any node above it
+    soon = np.full(m, -np.inf)
+    soon[split] = np.sum(nodes.sums[split], axis=1) * np.astype(nodes.gain[split], np.float64)
+    for depth in range(1, int(nodes.depth.max()) + 1):
+        above = nodes.depth[split] == depth - 1
+        for child in (first[above], first[above] + 1):
+            soon[child] = np.minimum(soon[child], soon[split[above]])
+    kept = np.argsort(-soon, stable=True)[: limits.max_leaf_nodes - 1]
+    kept = kept[soon[kept] > -np.inf]
+    is_split, is_node = np.zeros((2, m), dtype=np.bool)
+    is_split[kept], is_node[0] = True, True
+    is_node[nodes.first_child[kept]] = is_node[nodes.first_child[kept] + 1] = True
+    number = np.cumulative_sum(np.astype(is_node, np.int32)) - 1
+    first_child = np.where(is_split, number[np.maximum(nodes.first_child, 0)], LEAF)
+    cut = nodes._replace(
+        feature=np.where(is_split, nodes.feature, LEAF),
+        first_child=np.astype(first_child, np.int32),
+        gain=np.where(is_split, nodes.gain, 0),
+    )
+    per_node = ("feature", "threshold", "high", "first_child", "depth", "gain", "sums", "default_branch")
+    fields = {name: getattr(cut, name) for name in per_node}
+    return cut._replace(**{name: at[is_node] for name, at in fields.items() if at is not None})
 
 
 def _values_at(place: Place, columns: Array, column: Any, at: Any) -> Any:

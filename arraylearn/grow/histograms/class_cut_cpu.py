@@ -52,20 +52,24 @@ def find_class_cut(
     job, keys, least, chosen = scratch.job, scratch.running, plan.least_side, scratch.side[1]
     sums, table, first, size = nodes.sums[job[NODE]], job[TABLE], job[FIRST], job[STOP] - job[FIRST]
     n_classes, n_bins, criterion = sums.shape[0], plan.n_bins, plan.criterion
+    n_features = plan.is_used.shape[0]
     counts, is_small, n_all, squares = scratch.tables[table], table == NONE, np.int64(0), np.int64(0)
     for c in range(n_classes):
         n_all += sums[c]
         squares += sums[c] * sums[c]
-    weight = np.float64(n_all)
+    weight, classes = np.float64(n_all), np.int64(0)
     if logs is not None:
         terms = describe_node(criterion, logs, plan.log_unit, sums)
+        classes = terms.classes
     best, gain, goes_left, is_learned = -1.0, np.float32(-np.inf), False, False
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
-    for j in range(plan.is_used.shape[0]):
+    for j in range(n_features):
         if is_small:
-            _sort_small(rows, plan, j, first, size, scratch.found, keys)
+            _sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
         column_best, is_own, n_steps = best, False, size if is_small else n_bins
         for turn in range(2 if plan.use_missing[j] else 1):
+            # squares, or n log2(n), of the classes of both sides
+            n_left, on_left, on_right, cells, is_best = np.int64(0), np.int64(0), squares, classes, False
             for c in range(n_classes):
                 here[c] = 0
             if turn == 1:  # missing values on the left of all cuts
@@ -73,42 +77,44 @@ def find_class_cut(
                 if n_known == n_steps:
                     break
                 n_steps, is_learned = n_known, is_learned or is_own
-            # squares, or n log2(n), of the classes of both sides
-            n_left, on_left, on_right, cells, is_best = (
-                np.int64(0),
-                np.int64(0),
-                np.int64(0),
-                np.int64(0),
-                False,
-            )
-            for c in range(n_classes):
-                held, rest = here[c], sums[c] - here[c]
-                n_left += held
-                if logs is None:
-                    on_left += held * held
-                    on_right += rest * rest
-                elif criterion >= ENTROPY:
-                    cells += logs[index(held)] + logs[index(rest)]
-            at_cell, start, stop = index(j * n_bins * n_classes), index(0), index(n_classes)
+                on_right, cells = np.int64(0), np.int64(0)
+                for c in range(n_classes):
+                    held, rest = here[c], sums[c] - here[c]
+                    n_left += held
+                    if logs is None:
+                        on_left += held * held
+                        on_right += rest * rest
+                    elif criterion >= ENTROPY:
+                        cells += logs[index(held)] + logs[index(rest)]
+            at_cell = index(j * n_bins * n_classes)
             for step in range(n_steps):
                 # a row, or a bin with its classes, moves to the left side
-                added, load = np.int64(0), np.int64(0)
+                added = np.int64(0)
                 if is_small:
                     load = rows.carry[first + (keys[step] & LOWER)]
-                    start = index(load & LOWER)
-                    stop = start + index(1)
-                for c in range(start, stop):
-                    more, held = load >> 32 if is_small else counts[at_cell + c], here[c]
-                    rest = sums[c] - held
+                    own, added = index(load & LOWER), load >> 32
+                    held = here[own]
+                    rest = sums[own] - held
                     if logs is None:
-                        on_left += more * (2 * held + more)
-                        on_right += more * (more - 2 * rest)
-                    elif more > 0 and criterion >= ENTROPY:
-                        cells += logs[index(held + more)] - logs[index(held)]
-                        cells += logs[index(rest - more)] - logs[index(rest)]
-                    here[c] = held + more
-                    added += more
-                at_cell += index(n_classes)
+                        on_left += added * (2 * held + added)
+                        on_right += added * (added - 2 * rest)
+                    elif criterion >= ENTROPY:
+                        cells += logs[index(held + added)] - logs[index(held)]
+                        cells += logs[index(rest - added)] - logs[index(rest)]
+                    here[own] = held + added
+                else:
+                    for c in range(index(n_classes)):
+                        more, held = counts[at_cell + c], here[c]
+                        if logs is None:
+                            on_left += more * (2 * held + more)
+                            on_right += more * (more - 2 * (sums[c] - held))
+                        elif more > 0 and criterion >= ENTROPY:
+                            rest = sums[c] - held
+                            cells += logs[index(held + more)] - logs[index(held)]
+                            cells += logs[index(rest - more)] - logs[index(rest)]
+                        here[c] = held + more
+                        added += more
+                    at_cell += index(n_classes)
                 if added == 0:
                     continue
                 if is_best and high == NONE:
@@ -178,10 +184,10 @@ def _add_missing(
 
 @part
 def _sort_small(
-    rows: RowOrder, plan: GrowthPlan, j: Int, first: Int, size: Int, found: Host, keys: Host
+    rows: RowOrder, n_features: Int, j: Int, first: Int, size: Int, n_bins: Int, found: Host, keys: Host
 ) -> None:
     """Sort few rows by their bins: keys hold the bin and, in the lower half, the position."""
-    width, column, n_bins = index(plan.is_used.shape[0]), index(j), plan.n_bins
+    width, column = index(n_features), index(j)
     if size <= _INSERTED:
         for i in range(size):
             key = (np.int64(rows.cells[index(rows.order[first + i]) * width + column]) << 32) + i

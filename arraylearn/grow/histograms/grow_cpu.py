@@ -58,7 +58,7 @@ from arraylearn.grow.histograms.records_cpu import (
     RowOrder,
 )
 from arraylearn.grow.histograms.rows_cpu import count
-from arraylearn.grow.histograms.slices_cpu import grow_in_slices, lay_out
+from arraylearn.grow.histograms.slices_cpu import grow_in_slices
 from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
@@ -157,13 +157,14 @@ def _grow_tree(
         pairs = scratch.scores if scores.newton is None and scratch.here is None else None
         return int(_grow(rows, plan, nodes, scratch, *scores, scratch.here, pairs))
 
-    rows = buffers.rows
+    rows, order = buffers.rows, buffers.rows.order
+    bounds = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
+    parallel_map(lambda part: _lay_out(rows, ids, loads, *part), bounds)
     if n_threads == 1 or plan.max_leaves:
-        lay_out(rows, ids, loads, 0, m)
         n_nodes = run(rows, plan, buffers.scratch[0], (0, 0, m, 0, NONE, 0), TREE)
     else:
-        rows, plan = buffers.gathered, plan._replace(largest=m // (_SHARE_OF_A_JOB * n_threads))
-        n_nodes = grow_in_slices(buffers, plan, scores.newton, ids, loads, run)
+        order, plan = buffers.gathered.order, plan._replace(largest=m // (_SHARE_OF_A_JOB * n_threads))
+        n_nodes = grow_in_slices(buffers, plan, scores.newton, m, run)
     where, first_child, depth = nodes.places[:3, :n_nodes]
     ints = nodes.ints.take(where, axis=1)
     trees = Trees(
@@ -180,7 +181,17 @@ def _grow_tree(
         bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
         sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
     )
-    return trees, rows.order[:m]
+    return trees, order[:m]
+
+
+def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> None:
+    """Begin with the rows `ids` and what they carry, at some positions."""
+    own = ids[first:stop]
+    rows.order[first:stop] = own
+    if ids.shape == loads.shape:  # all rows, as they ascend
+        rows.carry[first:stop] = loads[first:stop]
+    else:
+        loads.take(own, out=rows.carry[first:stop], mode="clip")
 
 
 def grow_class_tree(

@@ -37,7 +37,7 @@ from arraylearn.grow.histograms.records_cpu import (
 )
 from arraylearn.grow.histograms.rows_cpu import count, divide
 
-__all__ = ["grow_in_slices", "lay_out"]
+__all__ = ["grow_in_slices"]
 
 # Does a task with a job: see `grow_cpu`.
 Run = Callable[[RowOrder, GrowthPlan, GrowthScratch, Any, int], int]
@@ -61,27 +61,14 @@ class _Sliced(NamedTuple):
         return self.node, self.first, self.first + self.size, self.depth, self.table, 0
 
 
-def lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> None:
-    """Begin with the rows `ids` and what they carry, at some positions."""
-    own = ids[first:stop]
-    rows.order[first:stop] = own
-    if ids.shape == loads.shape:  # all rows, as they ascend
-        rows.carry[first:stop] = loads[first:stop]
-    else:
-        loads.take(own, out=rows.carry[first:stop], mode="clip")
-
-
-def grow_in_slices(
-    buffers: Buffers, plan: GrowthPlan, newton: Newton | None, ids: Host, loads: Host, run: Run
-) -> int:
-    """Grow a tree whose root is laid out already; return the number of its nodes."""
-    m, n_threads, scratch = ids.shape[0], len(buffers.scratch), buffers.scratch[0]
+def grow_in_slices(buffers: Buffers, plan: GrowthPlan, newton: Newton | None, m: int, run: Run) -> int:
+    """Grow a tree whose m rows are laid out, and whose root is begun; return the number of its nodes."""
+    n_threads, scratch = len(buffers.scratch), buffers.scratch[0]
     for t, own in enumerate(buffers.scratch):  # tables that were handed over are whose they were at first
         n_tables = own.tables.shape[0]
         own.n_free[0] = n_tables // n_threads
         own.free[:] = (np.arange(n_tables) + t * own.n_free[0]) % n_tables
     bounds = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
-    parallel_map(lambda slice_: lay_out(buffers.rows, ids, loads, *slice_), bounds)
     table = _take_table(scratch)
     _count_slices(buffers, plan, NONE, bounds, False)
     np.sum(buffers.slices, axis=0, out=scratch.tables[table])
