@@ -23,6 +23,8 @@ FUNCTIONS = {
     "log_density": lambda bring: al.gaussian.log_density(bring(X), bring(MEANS), bring(MATRICES)),
     "moments": lambda bring: al.gaussian.moments(bring(X), bring(CODES), 2),
     "bayes_rule": lambda bring: al.bayes_rule(bring(np.array([0.25, 0.75])), bring(np.array([[0.5, 0.125]]))),
+    "class_histogram": lambda bring: al.tree.class_histogram(bring(COUNTS[:, :, 0]), bring(CODES[:3]), 9, 2),
+    "threshold_scores": lambda bring: al.tree.threshold_scores(bring(COUNTS[None])),
     **{
         name: lambda bring, name=name: getattr(al.measures, name)(bring(COUNTS))
         for name in ("entropy", "gini", "error", "information_gain", "gain_ratio", "chi2", "gini_gain")

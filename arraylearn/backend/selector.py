@@ -104,7 +104,10 @@ def get_backend() -> str | None:
 
 def choose_place(home: Place, backend: str | None = None) -> Place:
     """Return where to compute for an input that lives at `home` and an estimator's ``backend=``."""
-    choice = Choice(backend, _environment_fallback()) if backend is not None else _in_force()
+    choice = _in_force()
+    if backend is not None:
+        fallback = None if choice is None else choice.fallback
+        choice = Choice(backend, fallback or _environment_fallback())
     return _follow(home) if choice is None else resolve(choice.name, fallback=choice.fallback)
 
 

@@ -177,7 +177,7 @@ class AdaBoostClassifier(ArrayClassifier):
                 break
             alpha = 1.0
             if error > 0:
-                alpha = self.learning_rate * (math.log((1 - error) / error) + math.log(n_classes - 1))
+                alpha = float(self.learning_rate) * (math.log((1 - error) / error) + math.log(n_classes - 1))
             estimators.append(estimator)
             alphas.append(alpha)
             errors.append(error)

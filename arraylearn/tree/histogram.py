@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import bring, find_place
+from arraylearn.backend.namespace import bring, find_place, move
+from arraylearn.backend.selector import choose_place, get_backend
 from arraylearn.checks import refuse
 
 __all__ = ["class_histogram", "count_classes"]
@@ -51,22 +53,22 @@ def class_histogram(
 
     Parameters
     ----------
-    bins : int array (d, n)
+    bins : int array (..., d, n)
         Column-major bins in ``range(n_bins)``; uint8 is the fastest.
-    codes : int array (n,)
+    codes : int array (..., n)
         Classes in ``range(n_classes)``.
     n_bins, n_classes : int
         Sizes of the two ranges.
-    nodes : int array (n,), optional
+    nodes : int array (..., n), optional
         The node of each row in ``range(n_nodes)``; default: all rows in one.
     n_nodes : int
         Number of nodes.
-    weights : array (n,), optional
+    weights : array (..., n), optional
         Integer or float weight of each row.
 
     Returns
     -------
-    array (n_nodes, d, n_bins, n_classes)
+    array (..., n_nodes, d, n_bins, n_classes)
         int64 for counts and integer weights, else the widest float of the device. Values outside their range
         are the caller's error and not looked for: that would make the host wait.
 
@@ -81,19 +83,32 @@ def class_histogram(
     >>> al.tree.class_histogram([[0, 1, 1, 2]], [0, 0, 1, 1], n_bins=3, n_classes=2)[0, 0].tolist()
     [[1, 0], [1, 1], [0, 1]]
     """
-    place = find_place(bins, codes, nodes, weights)
-    bins, codes = bring(bins, place), bring(codes, place)
-    if bins.ndim != 2:
-        raise refuse("bins", "must have the axes (feature, row)", f"an array of {bins.ndim} axes")
+    home = find_place(bins, codes, nodes, weights)
+    place = choose_place(home) if get_backend() else home
+    xp, bins = place.xp, bring(bins, place)
+    if bins.ndim < 2:
+        raise refuse("bins", "must have the axes (..., feature, row)", f"an array of {bins.ndim} axes")
+    *batch, d, n = bins.shape
     rows = {"codes": codes, "nodes": nodes, "weights": weights}
     brought = {name: None if value is None else bring(value, place) for name, value in rows.items()}
     for name, value in brought.items():
-        if value is not None and value.shape != (bins.shape[1],):
-            raise refuse(name, f"must have one entry per row ({bins.shape[1]})", f"the shape {value.shape}")
-    sizes = {"n_bins": n_bins, "n_classes": n_classes, "n_nodes": n_nodes}
-    for name, size in sizes.items():
+        if value is not None and value.shape != (*batch, n):
+            wanted = (*batch, n) if batch else f"({n})"
+            raise refuse(name, f"must have one entry per row {wanted}", f"the shape {value.shape}")
+    for name, size in {"n_bins": n_bins, "n_classes": n_classes, "n_nodes": n_nodes}.items():
         if size < 1:
             raise refuse(name, "must be at least 1", size)
-    return count_classes(
-        place.xp, bins, brought["codes"], nodes=brought["nodes"], weights=brought["weights"], **sizes
-    )
+    n_batches = math.prod(batch)
+    if batch:  # the nodes of each batch are nodes of their own
+        first = n_nodes * xp.arange(n_batches, dtype=xp.int64, device=place.device)[:, None]
+        node = 0 if brought["nodes"] is None else xp.reshape(brought["nodes"], (n_batches, n))
+        brought["nodes"] = xp.broadcast_to(first + node, (n_batches, n))
+        bins = xp.permute_dims(xp.reshape(bins, (n_batches, d, n)), (1, 0, 2))
+        bins = xp.reshape(bins, (d, n_batches * n))
+    flat: dict[str, Any] = {
+        name: None if value is None else xp.reshape(value, (n_batches * n,))
+        for name, value in brought.items()
+    }
+    sizes = {"n_bins": n_bins, "n_classes": n_classes, "n_nodes": n_batches * n_nodes}
+    counts = count_classes(xp, bins, flat.pop("codes"), **flat, **sizes)
+    return move(xp.reshape(counts, (*batch, n_nodes, d, n_bins, n_classes)), home)

@@ -201,6 +201,15 @@ def test_fallback_from_the_environment(no_cupy, monkeypatch):
         assert choose_place(HOST).library == "torch"
 
 
+def test_the_fallback_of_the_process_serves_an_estimators_backend(no_cupy):
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    with pytest.raises(al.BackendUnavailableError):
+        al.NaiveBayesClassifier(backend="cupy").fit(X, y)
+    with pytest.warns(al.BackendFallbackWarning, match="Computing on 'numpy' instead"):
+        al.set_backend("cupy", fallback="numpy")
+    assert al.NaiveBayesClassifier(backend="cupy").fit(X, y).predict(X).tolist() == y
+
+
 def test_unknown_fallback_is_refused(no_cupy):
     with pytest.raises(ValueError, match="must be one of"), pytest.warns(al.BackendFallbackWarning):
         al.set_backend("cupy", fallback="jax")

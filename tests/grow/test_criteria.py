@@ -179,7 +179,6 @@ def test_weights_are_repeated_rows(rung, measure):
         ({}, {}, "less work|few values"),
         ({"measure": MEASURES["gini"]}, {}, "a measure of the caller's"),
         ({"measure": "gain_ratio", "require_average_gain": True}, {}, "C4.5's corrections"),
-        ({}, {"max_leaf_nodes": 5}, "a limit on the leaves"),
         ({}, {"max_features": 1}, "columns drawn in each node"),
         ({"missing": "surrogate"}, {}, "surrogates"),
     ],

@@ -54,6 +54,28 @@ def test_counts(rung, no_sync, dtype_of_bins, kind):
         assert_close(found, expected)
 
 
+@pytest.mark.parametrize("has_nodes", [False, True])
+def test_leading_axes_are_batches(rung, no_sync, has_nodes):
+    batches = [make_rows(seed, n=40) for seed in range(6)]
+
+    def stack(name):
+        return np.stack([rows[name] for rows in batches]).reshape(2, 3, *batches[0][name].shape)
+
+    nodes = {"nodes": rung.from_host(stack("nodes")), "n_nodes": 5} if has_nodes else {}
+    given = (rung.from_host(stack(name)) for name in ("bins", "codes"))
+    weights = rung.from_host(stack("integers"))
+    with no_sync():
+        found = al.tree.class_histogram(*given, 9, 3, weights=weights, **nodes)
+    ones = np.zeros(40, dtype=np.int64)
+    expected = [
+        count_by_loops(
+            b["bins"], b["codes"], 9, 3, *((b["nodes"], 5) if has_nodes else (ones, 1)), b["integers"]
+        )
+        for b in batches
+    ]
+    assert_close(found, np.stack(expected).reshape(2, 3, *expected[0].shape))
+
+
 def test_one_node_is_the_default(rung):
     rows = make_rows(1)
     found = al.tree.class_histogram(rung.from_host(rows["bins"]), rung.from_host(rows["codes"]), 9, 3)
