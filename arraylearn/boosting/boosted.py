@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
-from arraylearn.grow.trees import LEAF, Trees, join_trees
+from arraylearn.grow.trees import Trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
 from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
@@ -21,7 +18,6 @@ __all__ = [
     "first_rounds",
     "pack_grown",
     "probabilities",
-    "sum_gains",
     "sum_scores",
 ]
 
@@ -67,13 +63,3 @@ def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
         return xp.stack((1.0 - one, one), axis=1)
     power = xp.exp(odds - xp.max(odds, axis=0, keepdims=True))
     return xp.permute_dims(power / xp.sum(power, axis=0, keepdims=True), (1, 0))
-
-
-def sum_gains(trees: Sequence[Trees], n_columns: int) -> list[float]:
-    """Return the share of each column in the gains of all splits."""
-    feature = np.concat([tree.feature for tree in trees])
-    gain = np.concat([tree.gain for tree in trees])
-    feature, gain = feature[feature != LEAF], gain[feature != LEAF]
-    totals: list[float] = histogram(HOST.xp, feature, n_columns, gain).tolist()
-    overall = sum(totals)
-    return [total / overall if overall > 0 else 0.0 for total in totals]

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+import numpy as np
+
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.namespace import Place, from_host, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.boosting.boosted import Boosted, probabilities, sum_gains, sum_scores
+from arraylearn.boosting.boosted import Boosted, probabilities, sum_scores
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.boosting.monotonic import read_trend
 from arraylearn.boosting.rounds import Boosting, BoostingRows, BoostingRule, Holdout, Plan, boost
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch
 from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
-from arraylearn.grow.trees import Limits, join_trees
+from arraylearn.grow.trees import LEAF, Limits, join_trees
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.table.binning import Binning, apply_binning, learn_binning
@@ -294,10 +296,13 @@ class GradientBoostingClassifier(ArrayClassifier):
         return (~is_held).nonzero()[0], is_held.nonzero()[0]
 
     def _importances(self, result: Boosting) -> Any:
-        order = [*self.schema_.numeric_idx, *self.schema_.nominal_idx]
-        shares = sum_gains(result.trees, len(order))
-        by_column = dict(zip(order, shares, strict=True))
-        return from_host([by_column[j] for j in range(len(order))], HOST)
+        """Return the share of each column in the gains of all splits."""
+        order = np.asarray([*self.schema_.numeric_idx, *self.schema_.nominal_idx])
+        feature = np.concat([tree.feature for tree in result.trees])
+        gain = np.concat([tree.gain for tree in result.trees])[feature != LEAF]
+        totals = np.bincount(order[feature[feature != LEAF]], gain, minlength=order.shape[0])
+        total = sum(totals.tolist())
+        return totals / total if total > 0 else totals
 
     def _check_settings(self) -> None:
         check_integer("n_estimators", self.n_estimators, 1)

@@ -19,13 +19,11 @@ from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.finish import Rest
 from arraylearn.grow.rows import Level, Rows, nominal_column
 from arraylearn.grow.sorted_lists.lists import ListSplits
-from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, choose_columns
+from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, may_split
 from arraylearn.grow.trees import Limits
 
 __all__ = ["ClassFinder", "Finder", "NodeChoice"]
 
-# A node is pure if all but this share of its weight is of one class.
-_ROUNDING = 1e-12
 # Rounding may take this much off a gain.
 _GAIN_SLACK = 1e-12
 
@@ -140,13 +138,7 @@ class ClassFinder:
 
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
         """Whether nodes with these class weights are impure, large and shallow enough."""
-        limits = self.limits
-        total = np.sum(counts, axis=1)
-        is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
-        least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-        is_large = total >= least * (1.0 - SLACK)
-        is_shallow = limits.max_depth is None or depth < limits.max_depth
-        return is_impure & is_large & is_shallow & (sizes > 0)
+        return may_split(self.limits, counts, depth) & (sizes > 0)
 
     # ---- levels
 

@@ -12,7 +12,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.criteria import MOST_COUNTED
-from arraylearn.grow.rows import Level, Rows, take_flat
+from arraylearn.grow.rows import Level, Roots, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
 from arraylearn.grow.trees import LEAF, Limits, Trees
@@ -35,7 +35,7 @@ class Rest(NamedTuple):
 
 
 def choose_lists_body(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
+    place: Place, rows: Rows, level: Level | Roots, rule: SplitRule, limits: Limits
 ) -> Callable[..., Trees] | str:
     """Return the body that grows what is below presorted lists, or why the array program does."""
     reason = _why_not_at_once(rows, level, rule, limits)
@@ -51,18 +51,17 @@ def choose_lists_body(
 
 
 def finish_lists(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, least: int
+    place: Place, rows: Rows, level: Level | Roots, rule: SplitRule, limits: Limits
 ) -> Rest | None:
     """Grow what is below the presorted lists of a level; None where that has to go level by level."""
     body = choose_lists_body(place, rows, level, rule, limits)
     if isinstance(body, str):
         return None
-    if level.weights is not None or rows.has_missing_numbers or not is_gini(rule):
-        least = max(1, math.ceil(rule.enough))
+    is_plain = level.weights is None and not rows.has_missing_numbers and is_gini(rule)
+    least = max(1, math.ceil(rule.least if is_plain else rule.enough))
     given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
-    nodes = body(
-        SortedRows(*given), level.starts, level.counts_on, _integer_limits(level, limits, least), rule.exact
-    )
+    starts, integer_limits = np.cumsum(level.sizes) - level.sizes, _integer_limits(level, limits, least)
+    nodes = body(SortedRows(*given), starts, level.counts, integer_limits, rule.exact)
     nodes = _keep_best(nodes, limits)
     low, high = (_values_at(place, rows.columns, nodes.feature, at) for at in (nodes.threshold, nodes.high))
     return Rest(nodes, midpoint(HOST.xp, low, high) if rows.edges is None else low)
@@ -71,7 +70,7 @@ def finish_lists(
 def finish_bins(
     place: Place,
     rows: Rows,
-    level: Level,
+    level: Level | Roots,
     rule: SplitRule,
     limits: Limits,
     bins: Array,
@@ -94,7 +93,7 @@ def finish_bins(
 
 
 def choose_bins_body(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
+    place: Place, rows: Rows, level: Level | Roots, rule: SplitRule, limits: Limits
 ) -> Callable[..., Trees] | str:
     """Return the body that grows a tree on bins, or why the array program does."""
     reason = _why_not_at_once(rows, level, rule, limits)
@@ -109,7 +108,7 @@ def choose_bins_body(
     return grow_class_tree
 
 
-def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> str | None:
+def _why_not_at_once(rows: Rows, level: Level | Roots, rule: SplitRule, limits: Limits) -> str | None:
     """Return what no body knows; None where there is nothing of it."""
     d = rows.columns.shape[0]
     if rule.exact is None:
@@ -129,7 +128,7 @@ def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) 
     return None
 
 
-def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
+def _integer_limits(level: Level | Roots, limits: Limits, least: int) -> Limits:
     """Return the limits of what is below a level: integer weights, `least` of a side, and remaining depth."""
     least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
     return limits._replace(

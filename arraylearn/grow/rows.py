@@ -14,6 +14,7 @@ from arraylearn.table import Table
 __all__ = [
     "Entries",
     "Level",
+    "Roots",
     "Rows",
     "is_missing_number",
     "level_of",
@@ -72,6 +73,21 @@ class Entries(NamedTuple):
         first = self.weights if self.labels is None else self.labels
         assert first is not None
         return int(first.shape[0])
+
+
+class Roots(NamedTuple):
+    """Trees that are to be grown, and their rows side by side."""
+
+    lists: Array  # (d, m) int32: entries of each tree, in a list per numeric column or in one
+    entries: Entries  # what the lists hold
+    counts: Any  # (t, c) host: class weights, or packed sums
+    sizes: Any  # (t,) host: entries
+    depth: int = 0
+
+    @property
+    def weights(self) -> Array | None:
+        """Weight (n,) of each entry."""
+        return self.entries.weights
 
 
 class Level(NamedTuple):

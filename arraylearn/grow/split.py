@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
 from arraylearn.grow.sorted_lists.lists import ListSplits
+from arraylearn.grow.trees import Limits
 from arraylearn.measures.count_measures import IMPURITIES, MEASURES, Measure
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "is_gini",
     "is_scale_free",
     "judge",
+    "may_split",
     "midpoint",
     "prepare_rule",
     "split_entropy",
@@ -29,6 +32,9 @@ MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"
 
 # Weights that differ by less than this share are equal (J48's tolerance, too): sums of parts of rows round.
 SLACK = 1e-6
+
+# A node is pure if all but this share of its weight is of one class.
+_ROUNDING = 1e-12
 
 # A gain may fall short of the average by this much (J48's tolerance).
 _AVERAGE_SLACK = 1e-3
@@ -107,6 +113,15 @@ def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: boo
     if not is_integral or is_corrected:
         return rule
     return rule._replace(exact=make_criterion(place, rule.measure, counts.sum()))
+
+
+def may_split(limits: Limits, counts: Any, depth: int) -> Any:
+    """Whether nodes with these class weights (k, c) on the host are impure, large and shallow enough."""
+    total = np.sum(counts, axis=1)
+    is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
+    least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
+    is_large = total >= least * (1.0 - SLACK)
+    return is_impure & is_large & (limits.max_depth is None or depth < limits.max_depth)
 
 
 def is_gini(rule: SplitRule) -> bool:

@@ -17,8 +17,8 @@ from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.threads import set_num_threads
 from arraylearn.grow.criteria import CRITERIA, MOST_COUNTED, log_table, make_criterion, score_counts
 from arraylearn.grow.finish import choose_bins_body, choose_lists_body
+from arraylearn.grow.one_tree import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
-from arraylearn.grow.sorted_lists.list_finder import presort
 from arraylearn.grow.split import SplitRule, prepare_rule
 from arraylearn.grow.trees import Limits
 from arraylearn.measures import MEASURES

@@ -20,7 +20,7 @@ from arraylearn.grow.divide import keep_nodes
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.finder import ClassFinder, Finder, NodeChoice
 from arraylearn.grow.loop import grow
-from arraylearn.grow.rows import Entries, Level, Rows
+from arraylearn.grow.rows import Entries, Level, Roots, Rows
 from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import LEAF, Limits, Trees
 
@@ -118,7 +118,7 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     lists = xp.arange(m, dtype=xp.int32, device=place.device)[None, :]
     held = codes[bags.rows], bags.weights, bags.rows
     entries = Entries(*(from_host(part, place, xp.int64) for part in held))
-    trees = grow(finder, lists, entries, packed.sums, bags.sizes).finish_trees()
+    trees = grow(finder, Roots(lists, entries, packed.sums, bags.sizes)).finish_trees()
     return with_gains(trees._replace(default_branch=None))
 
 

@@ -24,7 +24,7 @@ from arraylearn.grow.trees import Limits
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 
-__all__ = ["BinnedFinder", "bin_rows", "cut_at_quantiles"]
+__all__ = ["BinnedFinder", "bin_rows", "count_bins", "cut_at_quantiles"]
 
 # Rows looked at to place the edges, for each bin.
 _ROWS_PER_BIN = 400
@@ -48,6 +48,11 @@ def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: An
         has_missing_numbers=has_missing,
         column_order=(*schema.numeric_idx, *schema.nominal_idx),
     )
+
+
+def count_bins(rows: Rows) -> int:
+    """Return the number of bins of rows from `bin_rows`; the last one is that of missing values."""
+    return 2 + (0 if rows.edges is None else int(rows.edges.shape[1]))
 
 
 def cut_at_quantiles(place: Place, table: Table, n_bins: int) -> tuple[Array, Any]:
@@ -87,8 +92,7 @@ class BinnedFinder(ClassFinder):
     ) -> None:
         super().__init__(place, rows, rule, limits, generator)
         self.bins = rows.columns if bins is None else bins
-        self.lists = place.xp.arange(rows.n_rows, dtype=place.xp.int32, device=place.device)[None, :]
-        self.n_bins = n_bins or 2 + (0 if rows.edges is None else rows.edges.shape[1])
+        self.n_bins = n_bins or count_bins(rows)
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""

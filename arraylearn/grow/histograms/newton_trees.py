@@ -21,7 +21,7 @@ from arraylearn.grow.formulas import GRADIENT_BITS, newton_gain, newton_value, u
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
 from arraylearn.grow.loop import grow
-from arraylearn.grow.rows import Entries, Level, Rows
+from arraylearn.grow.rows import Entries, Level, Roots, Rows
 from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import Limits, Trees, best_first
 from arraylearn.table.binning import Binning
@@ -129,8 +129,9 @@ def grow_newton_tree(
         return grow_cpu.grow_newton_tree(columns, gradients, rows, limits, rule, is_used)
     finder = _NewtonFinder(place, columns, gradients, limits, rule, is_used)
     lists = place.xp.astype(rows, place.xp.int32)[None, :]
-    entries, sizes = Entries(None, gradients.packed), np.asarray([rows.shape[0]])
-    nodes = grow(finder, lists, entries, finder.read_root(rows), sizes).finish_trees()
+    sizes = np.asarray([rows.shape[0]])
+    roots = Roots(lists, Entries(None, gradients.packed), finder.read_root(rows), sizes)
+    nodes = grow(finder, roots).finish_trees()
     if rule.trend is not None:
         nodes = nodes._replace(bounds=np.concat(finder.bounds, axis=1).T)
     return NewtonTree(nodes, None, finder.unit)

@@ -19,7 +19,7 @@ from arraylearn.grow.rows import Level, Rows, numeric_column, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
 
-__all__ = ["ExactFinder", "known_thresholds", "presort", "scan_counts", "sort_values"]
+__all__ = ["ExactFinder", "known_thresholds", "scan_counts", "sort_values"]
 
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
@@ -42,8 +42,7 @@ class ExactFinder(ClassFinder):
 
     def finish(self, level: Level) -> Rest | None:
         """Grow all that is below a level at once, where that is possible."""
-        given = self.place, self.rows, level, self.rule, self.limits
-        return finish_lists(*given, _least_integer(self.rule.least))
+        return finish_lists(self.place, self.rows, level, self.rule, self.limits)
 
 
 def sort_values(place: Place, rows: Rows, level: Level) -> Array:
@@ -71,21 +70,6 @@ def known_thresholds(
     if numeric.missing_left is not None:
         missing_left = take_flat(xp, numeric.missing_left, column_idx, nodes)
     return take_flat(xp, numeric.threshold, column_idx, nodes), missing_left
-
-
-def presort(place: Place, rows: Rows, order: Array | None = None) -> Array:
-    """Sort every numeric column once; `order` (d, n) is the stable order where it is known already.
-
-    Returns
-    -------
-    int32 array (d, n)
-        Rows of each column in ascending order, missing values last; one list of all rows where there are no
-        numeric columns.
-    """
-    xp = place.xp
-    if rows.columns.shape[0] == 0:
-        return xp.arange(rows.n_rows, dtype=xp.int32, device=place.device)[None, :]
-    return xp.astype(argsort_rows(xp, rows.columns) if order is None else order, xp.int32)
 
 
 def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
