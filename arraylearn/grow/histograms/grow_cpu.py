@@ -158,8 +158,11 @@ def _grow_tree(
         return int(_grow(rows, plan, nodes, scratch, *scores, scratch.here, pairs))
 
     rows, order = buffers.rows, buffers.rows.order
-    bounds = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
-    parallel_map(lambda part: _lay_out(rows, ids, loads, *part), bounds)
+    if n_threads == 1:
+        _lay_out(rows, ids, loads, 0, m)
+    else:
+        portions = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
+        parallel_map(lambda part: _lay_out(rows, ids, loads, *part), portions)
     if n_threads == 1 or plan.max_leaves:
         n_nodes = run(rows, plan, buffers.scratch[0], (0, 0, m, 0, NONE, 0), TREE)
     else:
