@@ -42,6 +42,7 @@ from arraylearn.table import (
     open_frame,
     read_table,
 )
+from arraylearn.weights import join_weights
 
 __all__ = [
     "ArrayClassifier",
@@ -308,6 +309,13 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         batch = self._read(X)
         check_same_length(batch, labels.codes)
         return batch, labels
+
+    def _weigh(self, sample_weight: Any, labels: Labels, place: Place) -> Array | None:
+        """Multiply sample and class weights (n,) at `place`; None where every row counts 1."""
+        class_weight = getattr(self, "class_weight", None)
+        if sample_weight is None and class_weight is None:
+            return None
+        return join_weights(sample_weight, class_weight, labels.classes, labels.codes, place)
 
     @available_if(lambda self: hasattr(self, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:

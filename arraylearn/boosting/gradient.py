@@ -22,7 +22,6 @@ from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.table.binning import Binning, apply_binning, learn_binning
 from arraylearn.walk.packed import PackedTrees, pack_trees
-from arraylearn.weights import join_weights
 
 __all__ = ["GradientBoostingClassifier"]
 
@@ -205,7 +204,7 @@ class GradientBoostingClassifier(ArrayClassifier):
             if self.monotonic_cst is not None:
                 names = getattr(self, "feature_names_in_", None)
                 trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
-            weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, place)
+            weights = self._weigh(sample_weight, labels, place)
             binning = learn_binning(place, batch.table, self.max_bins)
             bins = apply_binning(place.xp, binning, batch.table)
             result = self._boost(place, binning, bins, labels, weights, trend)
@@ -247,16 +246,11 @@ class GradientBoostingClassifier(ArrayClassifier):
         columns = prepare_columns(place, binning, bins)
         plan = self._plan(int(bins.shape[0]), heaviest, trend)
         generators = spawn(generator, self.n_estimators)
+        rows, n_classes = BoostingRows(columns, codes, weights), len(self.classes_)
+        if not self.verbose:  # no loss is computed
+            return boost(place, rows, n_classes, plan, generators, holdout=holdout)
         with show_progress("boosting", self.n_estimators, self.verbose) as report:
-            return boost(
-                place,
-                BoostingRows(columns, codes, weights),
-                len(self.classes_),
-                plan,
-                generators,
-                holdout=holdout,
-                report=report if self.verbose else None,  # a loss is computed for the bar alone
-            )
+            return boost(place, rows, n_classes, plan, generators, holdout=holdout, report=report)
 
     def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:
         limits = Limits(

@@ -26,7 +26,6 @@ from arraylearn.table import Labels
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.walk.leaves import find_leaves, sum_leaves
 from arraylearn.walk.packed import PackedTrees
-from arraylearn.weights import join_weights
 
 __all__ = ["Forest", "RandomForestClassifier"]
 
@@ -174,7 +173,7 @@ class RandomForestClassifier(ArrayClassifier):
         batch, labels = self._open_fit(X, y)
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
-        weights = join_weights(sample_weight, self.class_weight, labels.classes, labels.codes, HOST)
+        weights = self._weigh(sample_weight, labels, HOST)
         if weights is not None and not self.bootstrap and bool(np.any(weights != np.floor(weights))):
             raise ValueError(
                 "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "

@@ -21,6 +21,7 @@ __all__ = [
     "CRITERIA",
     "MOST_COUNTED",
     "MOST_IN_ORDER",
+    "PLAIN_GINI",
     "Criterion",
     "LogTable",
     "count_values",
@@ -70,6 +71,10 @@ class Criterion(NamedTuple):
     number: int  # see `formulas.GINI`
     logs: Array | None  # `LogTable.values` at the place, where the criterion takes logarithms
     unit: float
+
+
+# What needs no table.
+PLAIN_GINI = Criterion(formulas.GINI, None, 1.0)
 
 
 def log_table(largest: int) -> LogTable:

@@ -9,7 +9,7 @@ import numpy as np
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.grow.criteria import Criterion, make_criterion, score_counts
+from arraylearn.grow.criteria import PLAIN_GINI, Criterion, make_criterion, score_counts
 from arraylearn.grow.sorted_lists.lists import ListSplits
 from arraylearn.grow.trees import Limits
 from arraylearn.measures.count_measures import IMPURITIES, MEASURES, Measure
@@ -112,7 +112,8 @@ def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: boo
     is_corrected = rule.penalize_thresholds or rule.require_average_gain or rule.scale_least
     if not is_integral or is_corrected:
         return rule
-    return rule._replace(exact=make_criterion(place, rule.measure, counts.sum()))
+    exact = PLAIN_GINI if rule.measure == "gini" else make_criterion(place, rule.measure, counts.sum())
+    return rule._replace(exact=exact)
 
 
 def may_split(limits: Limits, counts: Any, depth: int) -> Any:

@@ -20,7 +20,7 @@ from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_settings
-from arraylearn.weights import grid_weights, join_weights
+from arraylearn.weights import grid_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
@@ -236,7 +236,7 @@ class DecisionTreeClassifier(FittedTree):
         with self._fitting():
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-            weights = self._weights(labels.codes, sample_weight)
+            weights = self._weigh(sample_weight, labels, HOST)
             generator = as_generator(self.random_state)
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
             if pruning is None:
@@ -326,7 +326,3 @@ class DecisionTreeClassifier(FittedTree):
             self.min_gain,
             count_features(self.max_features, self.n_features_in_),
         )
-
-    def _weights(self, codes: Any, sample_weight: Any) -> Any:
-        """Multiply sample and class weights, on the host; None where every row counts 1."""
-        return join_weights(sample_weight, self.class_weight, self.classes_, codes, HOST)

@@ -22,7 +22,7 @@ from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria import MOST_IN_ORDER, Criterion
+from arraylearn.grow.criteria import MOST_IN_ORDER, PLAIN_GINI, Criterion
 from arraylearn.grow.criteria_cpu import describe_node
 from arraylearn.grow.formulas import GINI
 from arraylearn.grow.sorted_lists.lists import SortedRows
@@ -432,7 +432,7 @@ def search_lists(
     rows: SortedRows, starts: Host, counts: Host, least: int, allowed: Host | None
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best split of each node: the fields of `ListSplits`."""
-    data = _as_arrays(rows, Criterion(GINI, None, 1.0), Limits(min_samples_leaf=least), allowed)
+    data = _as_arrays(rows, PLAIN_GINI, Limits(min_samples_leaf=least), allowed)
     counts, jobs = np.ascontiguousarray(counts), _jobs(starts, rows.lists.shape[1], -1)
     none = np.empty((_RIGHT + 1, 0), np.int32)
     slots = _Slots(none, np.empty(0, np.float32), counts, none)
