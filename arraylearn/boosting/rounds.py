@@ -261,7 +261,8 @@ def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, Any]:
     n = nodes.feature.shape[0]
     if max_leaf_nodes is None:
         return nodes, np.arange(n)
-    split = best_first(nodes.gain, nodes.first_child, max_leaf_nodes)
+    gain = np.where(nodes.gain > 0, nodes.gain, -np.inf)
+    split = best_first(gain, nodes.first_child, max_leaf_nodes)
     kept_nodes, leaf_of = [True] * n, list(range(n))
     for node, below in enumerate(nodes.first_child.tolist()):  # parents come before their children
         if below != LEAF and not (kept_nodes[node] and node in split):

@@ -13,7 +13,7 @@ from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.split import SplitRule
-from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Limits, Surrogates, Trees, tree_at
+from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Limits, Surrogates, Trees, best_first, tree_at
 
 __all__ = ["Builder", "NextLevel", "Splits"]
 
@@ -94,7 +94,7 @@ class Builder:
                 "counts": counts,
                 "threshold": floats[0],
                 "gain": floats[1],
-                "bottleneck": floats[2],
+                "priority": floats[2],
             }
         )
         self.n_nodes += t
@@ -175,7 +175,7 @@ class Builder:
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
             "gain": nodes.gain[split],
-            "bottleneck": np.zeros(split.shape[0]),  # all of them are affordable
+            "priority": np.zeros(split.shape[0]),  # a limit on the leaves was kept already
         }
         for name, values in fields.items():
             upper[name][ids[split[:n_upper]] - base] = values[:n_upper]
@@ -239,19 +239,10 @@ class Builder:
             level["sets"] = np.zeros((level["kind"].shape[0], splits.sets.shape[1]), dtype=np.bool)
             level["sets"][at] = splits.sets[is_split]
         if self.limits.max_leaf_nodes is not None:
-            self._record_priorities(level, at, splits.gain[is_split])
+            weight = np.astype(np.sum(level["counts"][at], axis=1), np.float64)
+            level["priority"][at] = weight * splits.gain[is_split]
         if splits.surrogates is not None:
             self._record_surrogates(level, at, splits.surrogates, is_split)
-
-    def _record_priorities(self, level: dict[str, Any], at: Any, gain: Any) -> None:
-        """Store how soon best-first growth would split each node: not before any node above it."""
-        base = self.n_nodes - level["kind"].shape[0]
-        priority = np.astype(np.sum(level["counts"][at], axis=1), np.float64) * gain
-        if len(self.levels) > 1:
-            upper = self.levels[-2]
-            above = level["parent"][at] - (base - upper["kind"].shape[0])
-            priority = np.minimum(priority, upper["bottleneck"][above])
-        level["bottleneck"][at] = priority
 
     def _thresholds(self, column: Any, is_numeric: Any, threshold: Any) -> Any:
         """Turn bins into edges; a cut after the last bin, known against missing values, is at infinity."""
@@ -317,12 +308,12 @@ class Builder:
 
     def _affordable(self) -> Any:
         """Whether best-first growth would split each node: (nodes so far,)."""
-        priority = np.concat([level["bottleneck"] for level in self.levels])
-        n_branches = np.concat([level["n_branches"] for level in self.levels])
-        order = np.argsort(-priority, stable=True)
-        leaves = 1 + np.cumulative_sum(np.clip(n_branches[order] - 1, min=0))
-        is_kept = np.zeros(priority.shape[0], dtype=np.bool)
-        is_kept[order] = (leaves <= self.limits.max_leaf_nodes) & (priority[order] > -np.inf)
+        parts = (self.join(name) for name in ("priority", "first_child", "n_branches"))
+        priority, first_child, n_branches = parts
+        assert self.limits.max_leaf_nodes is not None
+        chosen = best_first(priority, first_child, self.limits.max_leaf_nodes, n_branches)
+        is_kept = np.zeros(self.n_nodes, dtype=np.bool)
+        is_kept[list(chosen)] = True
         return is_kept
 
     def join(self, name: str) -> Any:
@@ -360,7 +351,7 @@ class Builder:
         joined = {
             name: np.concat([level[name] for level in self.levels])
             for name in self.levels[0]
-            if not name.startswith("surrogate") and name not in ("bottleneck", "tree", "sets")
+            if not name.startswith("surrogate") and name not in ("priority", "tree", "sets")
         }
         kind, parent = joined.pop("kind"), joined.pop("parent")
         counts = np.astype(joined.pop("counts"), np.float64)

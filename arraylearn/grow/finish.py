@@ -15,7 +15,7 @@ from arraylearn.grow.criteria import MOST_COUNTED
 from arraylearn.grow.rows import Level, Roots, Rows, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRows
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
-from arraylearn.grow.trees import LEAF, Limits, Trees
+from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
 __all__ = ["Rest", "choose_bins_body", "choose_lists_body", "finish_bins", "finish_lists"]
 
@@ -143,16 +143,10 @@ def _keep_best(nodes: Trees, limits: Limits) -> Trees:
     if limits.max_leaf_nodes is None:
         return nodes
     split = np.nonzero(nodes.feature != LEAF)[0]
-    first, m = nodes.first_child[split], nodes.feature.shape[0]
-    # how soon a node would be split: not before any node above it
-    soon = np.full(m, -np.inf)
-    soon[split] = np.sum(nodes.sums[split], axis=1) * np.astype(nodes.gain[split], np.float64)
-    for depth in range(1, int(nodes.depth.max()) + 1):
-        above = nodes.depth[split] == depth - 1
-        for child in (first[above], first[above] + 1):
-            soon[child] = np.minimum(soon[child], soon[split[above]])
-    kept = np.argsort(-soon, stable=True)[: limits.max_leaf_nodes - 1]
-    kept = kept[soon[kept] > -np.inf]
+    m = nodes.feature.shape[0]
+    priority = np.full(m, -np.inf)
+    priority[split] = np.sum(nodes.sums[split], axis=1) * np.astype(nodes.gain[split], np.float64)
+    kept = sorted(best_first(priority, nodes.first_child, limits.max_leaf_nodes))
     is_split, is_node = np.zeros((2, m), dtype=np.bool)
     is_split[kept], is_node[0] = True, True
     is_node[nodes.first_child[kept]] = is_node[nodes.first_child[kept] + 1] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -222,18 +223,24 @@ def _map_arrays(part: Any, function: Callable[[Array], Any]) -> Any:
     return part
 
 
-def best_first(gain: Any, first_child: Any, max_leaf_nodes: int) -> set[int]:
-    """Return the nodes of a tree that are split when the largest gain always goes first."""
-    gains, left = gain.tolist(), first_child.tolist()
+def best_first(gain: Any, first_child: Any, max_leaf_nodes: int, n_branches: Any = None) -> set[int]:
+    """Return the nodes of a tree that are split when the largest gain always goes first.
+
+    `gain` (m,) is ``-inf`` where a node has no split; `n_branches` (m,) None: two branches each.
+    """
+    gains, first = gain.tolist(), first_child.tolist()
+    branches = [2] * len(gains) if n_branches is None else n_branches.tolist()
     chosen: set[int] = set()
     numbers = itertools.count()  # of equal gains the one that was met first
-    heap = [(-gains[0], next(numbers), 0)] if gains[0] > 0 else []
-    while heap and len(chosen) < max_leaf_nodes - 1:
-        *_, node = heapq.heappop(heap)
+    heap, n_leaves = [(-gains[0], next(numbers), 0)], 1
+    while heap:
+        loss, _, node = heapq.heappop(heap)
+        n_leaves += branches[node] - 1
+        if loss == math.inf or n_leaves > max_leaf_nodes:
+            break
         chosen.add(node)
-        for child in (left[node], left[node] + 1) if left[node] >= 0 else ():
-            if gains[child] > 0:
-                heapq.heappush(heap, (-gains[child], next(numbers), child))
+        for child in range(first[node], first[node] + branches[node]) if first[node] >= 0 else ():
+            heapq.heappush(heap, (-gains[child], next(numbers), child))
     return chosen
 
 

@@ -265,7 +265,7 @@ def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> An
     """Whether the leaves below nodes may be among the last ones: later nodes can only come before them."""
     gains = builder.join("gain")
     gains[ids] = gain
-    hopeful = best_first(gains, builder.join("first_child"), max_leaf_nodes)
+    hopeful = best_first(np.where(gains > 0, gains, -np.inf), builder.join("first_child"), max_leaf_nodes)
     return np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
 
 
