@@ -295,6 +295,7 @@ class GradientBoostingClassifier(ArrayClassifier):
         feature = np.concat([tree.feature for tree in result.trees])
         gain = np.concat([tree.gain for tree in result.trees])[feature != LEAF]
         totals = np.bincount(order[feature[feature != LEAF]], gain, minlength=order.shape[0])
+        totals = np.astype(totals, np.float64)  # of trees without a split NumPy makes integers
         total = sum(totals.tolist())
         return totals / total if total > 0 else totals
 
