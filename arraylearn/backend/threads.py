@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ __all__ = [
     "one_thread_per_product",
     "parallel_blocks",
     "parallel_map",
+    "quota_cores",
     "run_jobs",
     "same_threads",
     "set_num_threads",
@@ -51,8 +53,8 @@ def set_num_threads(n: int | None) -> None:
     Parameters
     ----------
     n : int or None
-        At least 1; None means all cores this process may use (the default; also the environment
-        variable ``ARRAYLEARN_NUM_THREADS``).
+        At least 1; None means all cores this process may use, by its affinity and the CPU quota of its
+        container (the default; also the environment variable ``ARRAYLEARN_NUM_THREADS``).
     """
     global _num_threads, _pool
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
@@ -93,9 +95,23 @@ def same_threads(n: int) -> Iterator[None]:
 
 
 def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Count the cores this process may keep busy: by its affinity, and by the CPU quota of its container."""
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(n, quota_cores() or n)
+
+
+@cache
+def quota_cores() -> int | None:
+    """Return how many cores the CPU quota of the container is worth, rounded up; None where there is none.
+
+    Linux alone has quotas, in control groups of version 2 or 1.
+    """
+    root = Path("/sys/fs/cgroup")  # where a container sees its own limits
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError):  # ValueError: the quota is "max"
+            quota, period = map(int, " ".join((root / name).read_text() for name in names).split())
+            return -(-quota // period) if quota > 0 and period > 0 else None
+    return None
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -192,9 +208,9 @@ def _mark_worker() -> None:
 
 
 def _forget_pool() -> None:
-    """Drop the pool in a forked child: a fork copies no threads."""
-    global _pool, _lock
-    _lock = threading.Lock()
+    """Drop the pool in a forked child, and locks that were held: a fork copies no threads."""
+    global _pool, _lock, _blas_lock
+    _lock, _blas_lock = threading.Lock(), threading.Lock()
     _pool = None
 
 

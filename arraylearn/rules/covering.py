@@ -19,7 +19,15 @@ from arraylearn.rules.grow_rule import (
     lay_out_again,
     restrict,
 )
-from arraylearn.rules.literals import Candidates, Counts, Target, prepare, satisfies_all, weigh
+from arraylearn.rules.literals import (
+    Candidates,
+    Counts,
+    Target,
+    prepare,
+    satisfies_all,
+    settle_thresholds,
+    weigh,
+)
 from arraylearn.rules.row_blocks import lay_out
 from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows, default_class
@@ -163,7 +171,7 @@ def learn_covering(
         for conditions, mask in islice(covering, max_rules or candidates.n_rows):
             rules.append((conditions, code))
             is_covered = is_covered | mask
-    return rules, default_class(rows, is_covered)
+    return settle_thresholds(candidates, rules), default_class(rows, is_covered)
 
 
 def _cover_class(

@@ -25,7 +25,7 @@ __all__ = [
     "best_entry",
     "best_literal",
     "best_thresholds",
-    "choose_threshold",
+    "cut_between",
     "first_best",
     "foil_gain",
     "near_best",
@@ -197,30 +197,26 @@ def best_entry(candidates: Candidates, entries: Sequence[Entry]) -> Entry | None
 
 
 def state_literal(candidates: Candidates, entry: Entry) -> ScoredLiteral:
-    """State the literal of an entry, with a threshold of few digits between its neighbours."""
+    """State the literal of an entry, with a threshold between its neighbours."""
     at, numbers = entry
     column, counts = candidates.idx[at], Counts(numbers[POSITIVE], numbers[COVERED])
     if len(numbers) <= SIDE:
         return ScoredLiteral(Condition(column, "=", int(numbers[CODE])), numbers[SCORE], counts)
     is_single = bool(candidates.columns.dtype == candidates.place.xp.float32)
-    value = choose_threshold(numbers[LOW], numbers[HIGH], is_single=is_single)
+    value = cut_between(numbers[LOW], numbers[HIGH], is_single=is_single)
     relation: Relation = "<=" if numbers[SIDE] == BELOW else ">"
     return ScoredLiteral(Condition(column, relation, value), numbers[SCORE], counts)
 
 
-def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
-    """Choose a number in ``[lower, upper)``, near the middle, with as few digits as that allows."""
-    # slightly above the middle: a tie between two roundings is then broken alike in float32 and float64
-    middle = lower + 0.50001 * (upper - lower)
-    quarter = (upper - lower) / 4
-    chosen = lower + (upper - lower) / 2
-    for digits in range(1, 17):
-        rounded = float(f"{middle:.{digits}g}")
-        if middle - quarter <= rounded <= middle + quarter:
-            chosen = rounded
-            break
-    compared = struct.unpack("f", struct.pack("f", chosen))[0] if is_single else chosen
-    return chosen if lower <= compared < upper else lower
+def cut_between(lower: float, upper: float, *, is_single: bool) -> float:
+    """Return a number in ``[lower, upper)`` near the middle, whatever the unit of the two.
+
+    Rows that are held back may lie in the middle: slightly above it, a cut sends them to the same side
+    however the middle is rounded.
+    """
+    cut = lower + 0.50001 * (upper - lower)
+    compared = struct.unpack("f", struct.pack("f", cut))[0] if is_single else cut
+    return cut if lower <= compared < upper else lower
 
 
 # ---- columns that are counted by value

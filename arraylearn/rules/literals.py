@@ -7,6 +7,7 @@ numeric columns keep lists of their rows in ascending order. So all literals are
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
@@ -19,8 +20,15 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import paired_histogram, scatter
 from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.namespace import Place, accumulator_dtype, library_name, to_host
-from arraylearn.rules.rule import Condition, Conditions
+from arraylearn.backend.namespace import (
+    Place,
+    accumulator_dtype,
+    from_host,
+    library_name,
+    read_together,
+    to_host,
+)
+from arraylearn.rules.rule import CodedRule, Condition, Conditions
 from arraylearn.table import Table
 
 __all__ = [
@@ -29,11 +37,13 @@ __all__ = [
     "Counts",
     "Target",
     "choose_body",
+    "choose_threshold",
     "count_cells",
     "pack_cells",
     "prepare",
     "satisfies",
     "satisfies_all",
+    "settle_thresholds",
     "weigh",
 ]
 
@@ -300,3 +310,60 @@ def satisfies_all(candidates: Candidates, conditions: Conditions) -> Array:
     for condition in conditions[1:]:
         mask = mask & satisfies(candidates, condition)
     return mask
+
+
+# ---- thresholds of the rules that were learned
+
+
+def settle_thresholds(candidates: Candidates, rules: Sequence[CodedRule]) -> list[CodedRule]:
+    """Move each threshold to the middle between its neighbours among all rows; one sync.
+
+    While rules are learned, thresholds lie between the rows that a rule is grown on. Each rule covers the
+    same rows before and after.
+    """
+    schema = candidates.table.schema
+    cuts: dict[int, set[float]] = {}
+    for conditions, _ in rules:
+        for column, relation, value in conditions:
+            if relation in ("<=", ">"):
+                cuts.setdefault(column, set()).add(value)
+    columns = [candidates.columns[schema.numeric_idx.index(column), :] for column in cuts]
+    found = [
+        _neighbours_of(candidates.place, values, sorted(at))
+        for values, at in zip(columns, cuts.values(), strict=True)
+    ]
+    is_single = bool(candidates.columns.dtype == candidates.place.xp.float32)
+    settled: dict[tuple[int, float], float] = {}
+    for column, pairs in zip(cuts, read_together(candidates.place, *found) if found else (), strict=True):
+        for value, (lower, upper) in zip(sorted(cuts[column]), pairs.T.tolist(), strict=True):
+            settled[column, value] = choose_threshold(lower, upper, is_single=is_single)
+    return [(tuple(_settle(one, settled) for one in conditions), code) for conditions, code in rules]
+
+
+def _settle(condition: Condition, settled: dict[tuple[int, float], float]) -> Condition:
+    if condition.relation not in ("<=", ">"):
+        return condition
+    return condition._replace(value=settled[condition.column, condition.value])
+
+
+def _neighbours_of(place: Place, values: Array, cuts: list[float]) -> Array:
+    """Return the largest value up to each cut and the smallest beyond it: (2, k)."""
+    xp = place.xp
+    ordered = xp.sort(xp.where(xp.isnan(values), math.inf, values))
+    at = xpx.searchsorted(ordered[None, :], from_host([cuts], place, values.dtype), side="right", xp=xp)[0, :]
+    at = xp.astype(at, xp.int64)
+    last = ordered.shape[0] - 1
+    below, beyond = xp.maximum(at - 1, xp.zeros_like(at)), xp.where(at > last, last, at)
+    return xp.stack([xp.take(ordered, one, axis=0) for one in (below, beyond)])
+
+
+def choose_threshold(lower: float, upper: float, *, is_single: bool) -> float:
+    """Choose the middle of ``[lower, upper)``, with the digits of single precision where that is close."""
+    middle = lower + (upper - lower) / 2
+    for digits in (7, 15):
+        chosen = float(f"{middle:.{digits}g}")
+        if abs(chosen - middle) <= (upper - lower) / 1000:
+            middle = chosen
+            break
+    compared = struct.unpack("f", struct.pack("f", middle))[0] if is_single else middle
+    return middle if lower <= compared < upper else lower

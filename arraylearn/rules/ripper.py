@@ -28,7 +28,15 @@ from arraylearn.rules.grow_rule import (
     restrict,
     shuffle_rows,
 )
-from arraylearn.rules.literals import Candidates, Counts, Target, prepare, satisfies_all, weigh
+from arraylearn.rules.literals import (
+    Candidates,
+    Counts,
+    Target,
+    prepare,
+    satisfies_all,
+    settle_thresholds,
+    weigh,
+)
 from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 
@@ -192,7 +200,7 @@ def learn_ripper(
         rules += [(one, code) for one in found]
         for one in found if rank < len(order) - 2 else ():  # the next class learns from the rows left
             live = _remove(problem, live, satisfies_all(candidates, one))[0]
-    return rules, order[-1]
+    return settle_thresholds(candidates, rules), order[-1]
 
 
 def _remove(problem: _OneAgainstRest, live: LiveRows, mask: Array) -> tuple[LiveRows, Counts]:

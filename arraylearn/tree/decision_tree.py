@@ -19,7 +19,7 @@ from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.held_out import Sample, read_sample
-from arraylearn.tree.settings import check_settings
+from arraylearn.tree.settings import check_nominal, check_settings
 from arraylearn.weights import grid_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
@@ -56,7 +56,8 @@ class DecisionTreeClassifier(FittedTree):
     missing : {"fractional", "surrogate", "direction", "known_fraction"}
         Where a row whose value is missing goes. "fractional": it goes down every branch with a part of
         its weight. "direction": each split learns a side for it. "known_fraction": the most frequent branch.
-        "surrogate": the branch of the split on another column that agrees best, then the most frequent one.
+        "surrogate": the branch of the split on another column that agrees best, then the most frequent one;
+        where columns are nominal, it needs ``nominal="binary"``.
         Except for "direction", the measure counts the known rows and is weighted by their share.
     max_depth : int, optional
         Greatest depth of a leaf; the root has depth 0.
@@ -235,6 +236,7 @@ class DecisionTreeClassifier(FittedTree):
         pruning = self._pruning()
         with self._fitting():
             batch, labels = self._open_fit(X, y)
+            check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             weights = self._weigh(sample_weight, labels, HOST)
             generator = as_generator(self.random_state)

@@ -6,10 +6,11 @@ from typing import Any
 
 from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.measures import MEASURES
+from arraylearn.table import Schema
 from arraylearn.tree.pruning.apply import PRUNINGS, RAISING
 from arraylearn.tree.pruning.confidence import LIMITS
 
-__all__ = ["check_settings"]
+__all__ = ["check_nominal", "check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
@@ -29,6 +30,15 @@ def check_settings(estimator: Any, validation: Any) -> None:
         raise refuse("validation", "must be a tuple (X, y)", type(validation).__name__)
 
 
+def check_nominal(estimator: Any, schema: Schema) -> None:
+    """Raise where surrogates would have to replace splits into more than two branches."""
+    if estimator.missing == "surrogate" and estimator.nominal == "multiway" and schema.nominal_idx:
+        raise ValueError(
+            "`missing` must not be 'surrogate' where `nominal` is 'multiway' and columns are nominal: a "
+            "surrogate replaces a split into two. Use nominal='binary', or another policy."
+        )
+
+
 def _check_growth(estimator: Any) -> None:
     measure = estimator.measure
     if not callable(measure) and not (isinstance(measure, str) and measure in MEASURES):
@@ -36,11 +46,6 @@ def _check_growth(estimator: Any) -> None:
         raise refuse("measure", f"must be one of {listed} or a function on counts", repr(measure))
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
-    if estimator.missing == "surrogate" and estimator.nominal == "multiway":
-        raise ValueError(
-            "`missing` must not be 'surrogate' where `nominal` is 'multiway': a surrogate replaces a split "
-            "into two. Use nominal='binary', or another policy."
-        )
     check_integer("max_depth", estimator.max_depth, 1, optional=True)
     check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
     check_integer("n_bins", estimator.n_bins, 2, _MOST_BINS)

@@ -8,14 +8,16 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import arraylearn as al
-from arraylearn.backend import namespace
+from arraylearn.backend import namespace, threads
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, splitmix
@@ -330,9 +332,39 @@ def test_number_of_threads_refuses(n):
 
 
 def test_default_is_all_cores(monkeypatch):
-    assert al.get_num_threads() == len(os.sched_getaffinity(0))
+    monkeypatch.delenv("LOKY_MAX_CPU_COUNT", raising=False)
+    assert al.get_num_threads() == joblib.cpu_count()
     monkeypatch.setenv("ARRAYLEARN_NUM_THREADS", "7")
     assert al.get_num_threads() == 7
+
+
+@pytest.mark.parametrize(
+    ("files", "n_cores"),
+    [
+        ({"cpu.max": "100000 100000\n"}, 1),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "20000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "250000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu.max": ""}, None),
+        ({}, None),
+    ],
+)
+def test_threads_follow_the_quota_of_a_container(monkeypatch, files, n_cores):
+    def read(path, *args, **options):
+        if (name := str(path.relative_to("/sys/fs/cgroup"))) not in files:
+            raise FileNotFoundError(path)
+        return files[name]
+
+    monkeypatch.delenv("ARRAYLEARN_NUM_THREADS", raising=False)
+    threads.quota_cores.cache_clear()
+    with monkeypatch.context() as faked:
+        faked.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+        faked.setattr(Path, "read_text", read)
+        found = al.get_num_threads()
+    threads.quota_cores.cache_clear()
+    assert found == (n_cores or 64)
 
 
 def test_a_forked_child_makes_its_own_threads():
@@ -360,6 +392,24 @@ def test_a_child_forked_inside_a_worker_or_beside_running_work_computes():
         "beside = fork(0)\n"  # while the pool is at work
         "inside = parallel_map(fork, range(2))\n"
         "busy.join(); sys.exit(any([beside, *inside]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_a_child_forked_while_another_thread_holds_a_lock_multiplies():
+    program = (
+        "import os, signal, sys, threading, warnings; warnings.simplefilter('ignore')\n"
+        "from arraylearn.backend import threads\n"
+        "held, done = threading.Event(), threading.Event()\n"
+        "def hold():\n"
+        "    with threads._blas_lock, threads._lock: held.set(); done.wait()\n"
+        "holder = threading.Thread(target=hold); holder.start(); held.wait()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    signal.alarm(20)\n"  # ends a child that hangs
+        "    threads.set_num_threads(2)\n"
+        "    os._exit(0 if threads.parallel_blocks(abs, [-1, -2]) == [1, 2] else 1)\n"
+        "done.set(); sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 

@@ -21,7 +21,8 @@ def concept(n=400, seed=0, noise=0.0):
     return X, (y ^ (rng.random(n) < noise)).astype(int)
 
 
-EXPECTED = "x0 > 0.56 and x2 = r -> 1\nx1 <= -0.94 and x3 = u -> 1"
+# the numbers are eighths: neighbours of the cuts are 0.5 and 0.625, -1 and -0.875
+EXPECTED = "x0 > 0.5625 and x2 = r -> 1\nx1 <= -0.9375 and x3 = u -> 1"
 
 
 @pytest.mark.parametrize("gain", ["accuracy", "foil"])
@@ -114,6 +115,57 @@ def test_neighbouring_floats_are_separated():
     for dtype in (np.float32, np.float64):
         clf = al.SequentialCoveringClassifier().fit(X.astype(dtype), y)
         np.testing.assert_array_equal(clf.predict(X.astype(dtype)), y)
+
+
+RULE_LEARNERS = pytest.mark.parametrize(
+    "make", [lambda: al.RipperClassifier(random_state=0), al.SequentialCoveringClassifier]
+)
+
+
+def test_an_unpruned_row_lies_between_the_rows_that_grew_a_rule(rung):
+    """Twelve rows whose threshold fell on the other side of the held-back 5 in another unit."""
+    x, y = np.array([8.0, 5, 7, 3, 1, 7, 1, 1, 7, 7, 10, 5]), [1, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0]
+    found = []
+    for unit in (1, 8):
+        X = rung.from_host(unit * x[:, None], rung.float_dtypes[-1])
+        (rule,) = al.RipperClassifier(random_state=0).fit(X, y).rules_
+        (literal,) = rule.literals
+        found.append((literal.relation, literal.value / unit, rule.label))
+    assert found[0] == found[1]
+    # halfway between two neighbours among all rows
+    assert found[0][1] in (2, 4, 6, 7.5, 9)
+
+
+@RULE_LEARNERS
+@pytest.mark.parametrize("unit", [8, 0.1, 2.54, 1000])
+def test_rules_do_not_depend_on_the_unit_of_a_column(make, unit):
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        n = int(rng.integers(12, 60))
+        X = rng.integers(0, 12, (n, 2)).astype(float)
+        y = ((X[:, 0] > 5) & (X[:, 1] < 8)) ^ (rng.random(n) < 0.2)
+        here, there = (make().fit(factor * X, y.astype(int)) for factor in (1, unit))
+        described = [
+            [(rule.label, [(one.column, one.relation) for one in rule.literals]) for rule in clf.rules_]
+            for clf in (here, there)
+        ]
+        assert described[0] == described[1]
+        cuts = [[one.value for rule in clf.rules_ for one in rule.literals] for clf in (here, there)]
+        assert np.multiply(cuts[0], unit) == pytest.approx(cuts[1], rel=1e-6)
+        assert here.predict(X).tolist() == there.predict(unit * X).tolist()
+
+
+@RULE_LEARNERS
+def test_thresholds_are_halfway_between_neighbours_of_all_rows(make):
+    iris = al.datasets.load_iris()
+    clf = make().fit(iris.X, iris.y)
+    literals = [one for rule in clf.rules_ for one in rule.literals]
+    assert literals
+    for one in literals:
+        values = np.unique(iris.X[:, clf.schema_.names.index(one.column)])
+        at = np.searchsorted(values, one.value, side="right")
+        assert one.value == pytest.approx((values[at - 1] + values[at]) / 2, rel=1e-12)
+        assert len(str(one.value)) <= 4  # the data have one digit, the middles two
 
 
 def test_limits():

@@ -17,10 +17,10 @@ from arraylearn.rules.description_length import (
     subset_bits,
     theory_bits,
 )
-from arraylearn.rules.find_literal import choose_threshold
+from arraylearn.rules.find_literal import cut_between
 from arraylearn.rules.from_tree import pessimistic_error
 from arraylearn.rules.grow_rule import all_rows, choose_length, count_prefixes, hold_back, shuffle_rows
-from arraylearn.rules.literals import Counts, Target, prepare, satisfies
+from arraylearn.rules.literals import Counts, Target, choose_threshold, prepare, satisfies
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -115,12 +115,20 @@ def test_conditions_cut_as_counted(rung, xp, n):
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(1.0, 2.0, 1.5), (0.0, 100.0, 50.0), (2.3, 2.4, 2.35), (1.9, 3.0, 2.5), (-3.0, 1e6, 5e5)],
+    [(1.0, 2.0, 1.5), (0.0, 100.0, 50.0), (2.3, 2.4, 2.35), (1.9, 3.0, 2.45), (-3.0, 1e6, 499998.5)],
 )
-def test_thresholds_are_round_numbers_between_their_neighbours(low, high, expected):
+def test_thresholds_are_halfway_between_their_neighbours(low, high, expected):
     assert choose_threshold(low, high, is_single=False) == expected
-    tight = choose_threshold(low, math.nextafter(low, math.inf), is_single=False)
-    assert low <= tight < math.nextafter(low, math.inf)
+    single = [float(np.float32(value)) for value in (low, high)]
+    assert choose_threshold(*single, is_single=True) == expected
+    for choose in (choose_threshold, cut_between):
+        tight = choose(low, math.nextafter(low, math.inf), is_single=False)
+        assert low <= tight < math.nextafter(low, math.inf)
+
+
+def test_a_row_halfway_is_below_the_cut_in_every_unit():
+    for unit in (1.0, 0.1, 0.7, 2.54, 1e-9, 3e7):
+        assert cut_between(unit * 1, unit * 5, is_single=False) > unit * 3
 
 
 def test_pessimistic_error():

@@ -215,7 +215,7 @@ def test_bad_settings_say_what_is_accepted():
         ({"splitter": "best"}, "`splitter` must be 'auto'"),
         ({"nominal": "both"}, "`nominal` must be 'multiway' or 'binary'"),
         ({"missing": "drop"}, "`missing` must be 'fractional'"),
-        ({"missing": "surrogate"}, "nominal='binary'"),
+        ({"missing": "surrogate", "categorical_features": [0]}, "nominal='binary'"),
         ({"max_depth": 0}, "`max_depth` must be an integer of at least 1, or None"),
         ({"max_leaf_nodes": 1}, "`max_leaf_nodes` must be an integer of at least 2, or None"),
         ({"min_samples_leaf": 0}, "`min_samples_leaf` must be a finite number above 0"),

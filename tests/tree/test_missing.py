@@ -159,6 +159,55 @@ def test_nominal_surrogates():
     assert tree.predict(np.array([["u", None], ["w", None]], dtype=object)).tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize("splitter", ["exact", "hist", "clouds"])
+def test_surrogates_on_the_only_numeric_column(rung, splitter):
+    # the category decides; of the cuts of the numbers, "<= 3.5" agrees on 7 of 8 rows, and no other one does
+    number, category = [7, 2, 5, 1, 8, 3, 6, 4], [1, 0, 1, 0, 1, 0, 0, 1]
+    X, y = np.stack((number, category), axis=1), np.where(category, "b", "a")
+    given = {"missing": "surrogate", "nominal": "binary", "categorical_features": [1], "max_depth": 1}
+    tree = fit(rung, X, y, splitter=splitter, **given)
+    grown = tree_on_host(tree.tree_)
+    assert grown.feature[0] == 1
+    assert grown.surrogates.feature[0, 0] == 0
+    assert grown.surrogates.agreement[0, 0] == pytest.approx(7 / 8)
+    assert grown.surrogates.threshold[0, 0] == 3.5
+    assert tree.predict(rows(rung, [[3, NAN], [4, NAN]])).tolist() == ["a", "b"]
+
+
+@SPLITTERS
+def test_surrogates_beat_the_majority_of_all_rows_with_a_known_primary(rung, splitter):
+    # the second column agrees on all four rows that have it, two on each side; sending all eight rows to the
+    # larger branch is right for five of them
+    second = [NAN, 1, 2, 3, 4, NAN, NAN, NAN]
+    X, y = np.stack((np.arange(1, 9), second), axis=1), ["a"] * 3 + ["b"] * 5
+    given = {"missing": "surrogate", "nominal": "binary", "splitter": splitter, "max_depth": 1}
+    tree = fit(rung, X, y, **given)
+    grown = tree_on_host(tree.tree_)
+    assert (grown.feature[0], grown.threshold[0]) == (0, 3.5)
+    assert grown.surrogates.feature[0].tolist() == [-1, -1]
+    assert tree.predict(rows(rung, [[NAN, 1], [NAN, 4]])).tolist() == ["b", "b"]
+    # with two rows more it agrees on six, which is better than five
+    X[[0, 5], 1] = 0, 5
+    better = tree_on_host(fit(rung, X, y, **given).tree_).surrogates
+    assert (better.feature[0, 0], better.threshold[0, 0], better.agreement[0, 0]) == (1, 2.5, 1.0)
+
+
+@SPLITTERS
+def test_surrogates_need_no_binary_splits_where_all_columns_are_numeric(splitter):
+    y = ["a"] * 4 + ["b"] * 4
+    given = {"missing": "surrogate", "splitter": splitter}
+    multiway = al.DecisionTreeClassifier(nominal="multiway", **given).fit(SURROGATE_X, y)
+    binary = al.DecisionTreeClassifier(nominal="binary", **given).fit(SURROGATE_X, y)
+    queries = [[NAN, 1, 1], [NAN, 8, 9], [NAN, NAN, 9], [NAN, NAN, 1], [NAN, NAN, NAN], [1, 8, 1]]
+    assert multiway.predict(queries).tolist() == ["a", "b", "a", "b", "a", "a"]
+    for mine, other in zip(multiway.tree_.surrogates, binary.tree_.surrogates, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    tree = al.DecisionTreeClassifier(categorical_features=[0], **given)
+    with pytest.raises(ValueError, match="nominal='binary'"):
+        tree.fit(SURROGATE_X, y)
+    assert not hasattr(tree, "model_")
+
+
 @pytest.mark.parametrize("missing", ["fractional", "direction", "known_fraction", "surrogate"])
 @SPLITTERS
 def test_all_policies_on_mixed_tables(missing, splitter):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import block_max, first_in_block, paired_histogram, scatter
+from arraylearn.backend.arrays.segments import block_max, first_in_block, histogram, paired_histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.rows import (
@@ -46,7 +46,8 @@ def find_surrogates(
     entries, branch_at : arrays (m,)
         Rows node after node, and the branch (0 or 1) they take; -1 where the value is missing.
     n_surrogates : int
-        How many to keep; only those count that beat sending all rows to the larger branch.
+        How many to keep; only those count that agree on more rows than the larger branch has of all rows
+        whose value of the chosen column is known (rpart's rule).
     """
     xp, dtype = place.xp, accumulator_dtype(place)
     side = scatter(xp, xp.astype(branch_at, xp.int32), entries, level.entries.n_entries)
@@ -57,6 +58,7 @@ def find_surrogates(
         parts.append(_nominal_agreement(place, rows, level, entries, branch_at))
     agree, known, threshold, reverse, maps = _join(place, rows, parts)
     d, k = agree.shape
+    agree = xp.where(agree > _larger_branch(place, level, entries, branch_at), agree, -1.0)
     columns = xp.arange(d, dtype=xp.int64, device=place.device)
     agree = xp.where(columns[:, None] == column[None, :], -1.0, agree)
     n_kept = min(n_surrogates, d)
@@ -85,15 +87,20 @@ def _map_width(rows: Rows) -> int:
     return max(rows.n_values) if rows.n_values else 1
 
 
-def _useful(xp: Any, agree: Array, counts: Array) -> Array:
-    """Keep an agreement (d, k) that beats the larger of the two branches (2, d, k); -1 for the others."""
-    return xp.where(agree > xp.max(counts, axis=0), agree, -1.0)
+def _larger_branch(place: Place, level: Level, entries: Array, branch_at: Array) -> Array:
+    """Weight (k,) of the larger branch of each node, of the rows that take one by their value."""
+    xp, k = place.xp, level.n_nodes
+    weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
+    keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
+    counts = xp.reshape(histogram(xp, keys, 3 * k, weights), (k, 3))
+    return xp.astype(xp.max(counts[:, :2], axis=1), accumulator_dtype(place))
 
 
 def _numeric_agreement(place: Place, rows: Rows, level: Level, side: Array) -> tuple[Array, ...]:
     xp = place.xp
     lists = level.lists
-    if lists.shape[0] < rows.columns.shape[0]:
+    if lists.shape[0] == 1 or lists.shape[0] < rows.columns.shape[0]:
+        # a list on its own may be in the order of the rows, also where there is only one column
         lists = _sort_level(place, rows, level)
     found = [
         _scan_some(place, rows, level, side, lists[f, :], rows.columns[f, :])
@@ -144,7 +151,7 @@ def _scan_some(
     low, high = xp.astype(low, dtype), xp.astype(high, dtype)
     threshold = low if rows.edges is not None else midpoint(xp, low, xp.where(high > low, high, low))
     maps = xp.zeros((*agree.shape, _map_width(rows)), dtype=xp.int32, device=place.device)
-    return _useful(xp, agree, total), xp.sum(total, axis=0), threshold, is_crossed, maps
+    return agree, xp.sum(total, axis=0), threshold, is_crossed, maps
 
 
 def _next_is_larger(xp: Any, values: Array, is_known: Array) -> Array:
@@ -169,7 +176,7 @@ def _nominal_agreement(
     total = xp.sum(both, axis=-1)
     agree = xp.sum(xp.max(both, axis=0), axis=-1)
     nothing = xp.zeros(agree.shape, dtype=dtype, device=place.device)
-    return _useful(xp, agree, total), xp.sum(total, axis=0), nothing, nothing > 0, maps
+    return agree, xp.sum(total, axis=0), nothing, nothing > 0, maps
 
 
 def follow_surrogates(
