@@ -52,7 +52,7 @@ def assert_same_trees(monkeypatch, settings, X, y, weights=None):
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 @pytest.mark.parametrize("n_values", [None, 20])
 def test_the_side_of_missing_values_in_bins(monkeypatch, measure, n_classes, n_values):
-    for n, missing, depth, is_weighted in ((900, 0.2, None, False), (600, 0.02, 4, True), (60, 0.5, 9, True)):
+    for n, missing, depth, is_weighted in ((250, 0.2, None, False), (600, 0.02, 4, True), (60, 0.5, 9, True)):
         X, y, weights = draw_rows(n_classes + n, n, n_classes, n_values, missing)
         for splitter in ("hist", "exact"):
             settings = {"measure": measure, "splitter": splitter, "n_bins": 30, "missing": "direction"}
