@@ -176,18 +176,18 @@ def _go_down(
 
 @part
 def _step(
-    lines: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, node: Int, line: Int
+    lines: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, node: Int, start: Int
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
     if cuts is not None:
         record: Int = np.int64(nodes.record[index(2) * node])
-        value = lines[line + index(record & ((1 << nodes.feature_bits) - 1))]
+        value = lines[start + index(record & ((1 << nodes.feature_bits) - 1))]
         is_right = value > cuts[index(2) * node + index(1)]
         if subsets is not None and value != value:
             is_right = (record >> (nodes.feature_bits + 1)) & 1 != 0
         return index(record >> nodes.child_shift) + index(is_right)
     record = nodes.record[node]
-    bin_at = np.int64(lines[line + index(record & ((1 << nodes.feature_bits) - 1))])
+    bin_at = np.int64(lines[start + index(record & ((1 << nodes.feature_bits) - 1))])
     if subsets is not None:
         flags = record >> (nodes.feature_bits + 1)
         if flags & 2:

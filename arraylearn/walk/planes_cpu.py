@@ -125,18 +125,18 @@ def _sum_rows(bins: Host, planes: Planes, scratch: PlaneScratch, first: int, las
         m = min(64 * words, last - start)
         _fill_planes(bins[:, start : start + m], planes.condition, planes.goes_right, scratch)
         for c in range(n_outputs):
-            line = sums[c][start : start + m]
+            total = sums[c][start : start + m]
             for tree in range(c, n_trees, _TREES * n_outputs):
                 n_together = min(_TREES, (n_trees - tree - 1) // n_outputs + 1)
                 for t in range(n_together):
                     _number_leaves(scratch, planes.of_node[tree + t * n_outputs], leaf[t])
                 if n_together == _TREES:
-                    _add_four(value, tree, n_outputs, leaf, line)
+                    _add_four(value, tree, n_outputs, leaf, total)
                 else:
                     for t in range(n_together):
                         held, own = value[tree + t * n_outputs], leaf[t]
                         for i in range(m):
-                            line[i] += held[own[i]]
+                            total[i] += held[own[i]]
 
 
 @part
@@ -209,8 +209,8 @@ def _number_leaves(scratch: PlaneScratch, of_node: Host, leaf: Host) -> None:
 
 
 @part
-def _add_four(value: Host, tree: int, step: int, leaf: Host, line: Host) -> None:
+def _add_four(value: Host, tree: int, step: int, leaf: Host, total: Host) -> None:
     one, two, three, four = value[tree], value[tree + step], value[tree + 2 * step], value[tree + 3 * step]
     first, second, third, fourth = leaf[0], leaf[1], leaf[2], leaf[3]
-    for i in range(line.shape[0]):
-        line[i] += one[first[i]] + two[second[i]] + three[third[i]] + four[fourth[i]]
+    for i in range(total.shape[0]):
+        total[i] += one[first[i]] + two[second[i]] + three[third[i]] + four[fourth[i]]

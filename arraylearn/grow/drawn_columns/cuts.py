@@ -163,11 +163,11 @@ def _cut_columns(
     scores = xp.where(is_end, scores, xp.zeros_like(scores))
     best = block_max(xp, scores, nodes.start, nodes.node)
     first = first_in_block(xp, scores == xp.take(best, nodes.node, axis=1), nodes.start, nodes.node)
-    line = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
+    offset = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
     here = xp.maximum(first, xp.zeros_like(first))
     after = xp.minimum(here + 1, xp.full_like(here, m - 1))
     sides = [
-        xp.reshape(xp.take(xp.reshape(group, (-1,)), xp.reshape(line + at, (-1,)), axis=0), (f, k))
+        xp.reshape(xp.take(xp.reshape(group, (-1,)), xp.reshape(offset + at, (-1,)), axis=0), (f, k))
         for at in (here, after)
     ]
     return best, low + ((((sides[0] + sides[1]) >> 1) + 1) << shift) - 1
@@ -205,8 +205,8 @@ def _class_weight_before(xp: Namespace, cell: Array, weight: Array, counts: Arra
     f, m = cell.shape
     bits, device = m.bit_length(), array_api_compat.device(cell)
     key = xp.sort((cell << bits) + xp.arange(m, dtype=xp.int64, device=device), axis=-1)
-    line = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
-    position = xp.reshape((key & ((1 << bits) - 1)) + line, (-1,))
+    offset = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
+    position = xp.reshape((key & ((1 << bits) - 1)) + offset, (-1,))
     weight = xp.reshape(xp.take(xp.reshape(weight, (-1,)), position, axis=0), (f, m))
     # cells come in the same order in every line
     start = xp.take(xp.cumulative_sum(counts) - counts, key[0, :] >> bits, axis=0)

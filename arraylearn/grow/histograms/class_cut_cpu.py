@@ -197,7 +197,7 @@ def _sort_small(
                 at -= 1
             keys[at] = key
         return
-    # `found` counts the rows of each bin, and then says where the next one goes
+    # `found` counts the rows of each bin, and then the place of the next one
     for i in range(n_bins):
         found[i] = 0
     for i in range(size):

@@ -30,7 +30,7 @@ __all__ = [
     "scan_classes",
 ]
 
-# Up to `MOST_IN_ORDER` classes are told apart by borders.
+# Up to `MOST_IN_ORDER` classes are known by borders.
 BORDERS = MOST_IN_ORDER - 1
 # Positions that are read together.
 STRIDE = 64
