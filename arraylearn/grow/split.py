@@ -205,7 +205,7 @@ def choose_columns(
 
     Returns
     -------
-    slot : int64 array (k,)
+    column : int64 array (k,)
         Position among the numeric, then the nominal columns.
     gain, score : float arrays (k,)
         -inf where no column has a split.

@@ -41,7 +41,7 @@ def find_surrogates(
 
     Parameters
     ----------
-    slot : int64 array (k,)
+    column : int64 array (k,)
         The chosen columns; they are not their own surrogates.
     entries, branch_at : arrays (m,)
         Rows node after node, and the branch (0 or 1) they take; -1 where the value is missing.
