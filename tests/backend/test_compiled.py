@@ -245,6 +245,7 @@ def test_info_names_numba(capsys):
 
 
 @needs_numba
+@pytest.mark.slow
 def test_all_learners_are_compiled_on_request(capsys):
     from arraylearn import cli
 
