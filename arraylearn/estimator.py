@@ -109,6 +109,8 @@ class ArrayEstimator(BaseEstimator):
     _sums_squares: ClassVar[bool] = False
     # Whether the method takes nominal columns.
     _accepts_nominal: ClassVar[bool] = True
+    # Whether infinity is a value beyond all others; else it is refused.
+    _accepts_infinity: ClassVar[bool] = False
 
     backend: str | None
     schema_: Schema
@@ -161,6 +163,9 @@ class ArrayEstimator(BaseEstimator):
         table = read_table(X, self.schema_, place)
         limit = _largest_square(place, table.numeric.dtype) if self._sums_squares else math.inf
         is_bad = holds_bad_numbers(place, table.numeric, nan_is_bad=not self._accepts_missing, limit=limit)
+        if self._accepts_infinity and (not is_on_host(place) or bool(is_bad)):
+            table = table._replace(numeric=_bound_infinity(place, table.numeric))
+            is_bad = place.xp.zeros_like(is_bad)
         if is_on_host(place):
             # reading costs nothing here, and kernels that warn about such numbers do not see them; on a
             # device the flag is read with the results
@@ -380,6 +385,13 @@ def _largest_square(place: Place, dtype: Any) -> float:
     """Return a number whose square may be added up many times; float32 is added up in float64."""
     largest = float(place.xp.finfo(dtype).max)
     return math.sqrt(largest) * (1e-4 if largest > 1e300 else 0.1)
+
+
+def _bound_infinity(place: Place, x: Array) -> Array:
+    """Replace infinities by the largest number of either sign: their order is all that counts."""
+    largest = float(place.xp.finfo(x.dtype).max)
+    bounds = place.xp.asarray([-largest, largest], dtype=x.dtype, device=place.device)
+    return place.xp.minimum(place.xp.maximum(x, bounds[0]), bounds[1])
 
 
 def move_model(model: Model, place: Place) -> Model:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
-from arraylearn.grow.trees import Trees, join_trees
+from arraylearn.grow.trees import LEAF, Trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
 from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
 
 __all__ = [
     "Boosted",
+    "append_trees",
     "first_rounds",
     "pack_grown",
     "probabilities",
@@ -27,7 +28,32 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    trees: Trees  # over bins, round after round, k trees each; values in units of 2**-SCORE_BITS
+    # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None before the first
+    trees: Any
+    gains: tuple[float, ...]  # (d,): what the splits of each column have gained, numeric columns first
+
+
+def append_trees(xp: Namespace, before: Trees, after: Trees) -> Trees:
+    """Put the trees of later rounds behind those of earlier ones."""
+    n_nodes, n_sets = before.n_nodes, 0
+    fields = {}
+    if before.category_branch is not None:
+        n_sets = before.category_branch.shape[0]
+        starts = xp.where(after.map_start >= 0, after.map_start + n_sets, -1)
+        fields["map_start"] = xp.concat((before.map_start, starts))
+        fields["category_branch"] = xp.concat((before.category_branch, after.category_branch))
+    if before.default_branch is not None:
+        fields["default_branch"] = xp.concat((before.default_branch, after.default_branch))
+    children = xp.where(after.is_leaf, LEAF, after.first_child + n_nodes)
+    return Trees(
+        roots=xp.concat((before.roots, after.roots + n_nodes)),
+        feature=xp.concat((before.feature, after.feature)),
+        threshold=xp.concat((before.threshold, after.threshold)),
+        first_child=xp.concat((before.first_child, children)),
+        height=max(before.height, after.height),
+        value=xp.concat((before.value, after.value)),
+        **fields,
+    )
 
 
 def first_rounds(trees: Trees, rounds: slice, n_outputs: int) -> Trees:

@@ -61,7 +61,6 @@ def _shorten(longest: Any, n_rounds: int) -> Any:
             estimators=longest.model_.estimators[:n_rounds], weights=longest.model_.weights[:n_rounds]
         )
         return short
-    short.__dict__.pop("feature_importances_", None)  # those of all rounds
     k = short.n_trees_per_iteration_
     trees = first_rounds(longest.model_.trees, slice(0, n_rounds), k)
     short.model_ = longest.model_._replace(trees=trees)

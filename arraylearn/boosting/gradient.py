@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, from_host, read_flags, to_host
+from arraylearn._typing import Array, HostArray
+from arraylearn.backend.namespace import from_host, locate, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.boosting.boosted import Boosted, probabilities, sum_scores
-from arraylearn.boosting.log_loss import SCORE_BITS
-from arraylearn.boosting.monotonic import read_trend
-from arraylearn.boosting.rounds import Boosting, BoostingRows, BoostingRule, Holdout, Plan, boost
-from arraylearn.checks import check_integer, check_number
-from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.boosting.boosted import Boosted, append_trees, sum_scores
+from arraylearn.boosting.constraints import read_groups, read_trend
+from arraylearn.boosting.log_loss import start_scores
+from arraylearn.boosting.rounds import BoostingRows, BoostingRule, Plan, boost
+from arraylearn.boosting.staged import StagedClassifier, fit_init, given_scores
+from arraylearn.boosting.validation import Held, Part, check_given, judge_rows, share_rows, take_part
+from arraylearn.checks import check_flag, check_integer, check_number, refuse
+from arraylearn.estimator import Batch
 from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
-from arraylearn.grow.trees import LEAF, Limits, join_trees
+from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
 from arraylearn.progress import show_progress
-from arraylearn.table import Labels
-from arraylearn.table.binning import Binning, apply_binning, learn_binning
-from arraylearn.walk.packed import PackedTrees, pack_trees
+from arraylearn.table.binning import apply_binning, learn_binning
+from arraylearn.table.labels import encode_with
+from arraylearn.table.subsets import take_rows
+from arraylearn.weights import read_weights
 
 __all__ = ["GradientBoostingClassifier"]
 
 
-class GradientBoostingClassifier(ArrayClassifier):
+class GradientBoostingClassifier(StagedClassifier):
     r"""Gradient boosted trees on histograms, with the log loss, for any number of classes.
 
     Each round adds to the score :math:`s_c` of every class (of one class, if there are two) a tree whose
@@ -69,11 +73,23 @@ class GradientBoostingClassifier(ArrayClassifier):
     monotonic_cst : array-like (d,) or dict, optional
         1 where the second class may only become more likely along a column, -1 where it may only become less
         likely, 0 otherwise; by column or by its name. Two classes and numeric columns only.
+    interaction_cst : "pairwise", "no_interactions" or sequence of sets of int or str, optional
+        Sets of columns, by position or name: the columns on a path from the root lie in one of them. Columns
+        that no set holds are one more. "pairwise": any two; "no_interactions": one column per tree.
+    init : classifier or "zero", optional
+        Where the scores begin: at the logarithms of the probabilities that a copy of this classifier learns
+        to predict, or at 0. By default at the shares of the classes.
+    warm_start : bool
+        Whether `fit` keeps the rounds of the fit before, which had the same columns and classes, and adds
+        those that are missing up to `n_estimators`.
     early_stopping : bool
-        Whether to hold out rows and to stop when `n_iter_no_change` rounds have not lowered their loss by
+        Whether to hold out rows and to stop when `n_iter_no_change` rounds have not improved their score by
         more than `tol`. The rounds up to the best are kept.
-    validation_fraction : float
-        Share of the rows of every class that is held out.
+    scoring : "loss", str or callable
+        What is measured on these rows: the log loss, or a scorer, by name or as ``scorer(estimator, X, y)``,
+        larger is better. It sees predictions of exactly those rows.
+    validation_fraction : float or None
+        Share of the rows of every class that is held out. None: the rows trained on are judged.
     n_iter_no_change : int
         See `early_stopping`.
     tol : float
@@ -99,13 +115,18 @@ class GradientBoostingClassifier(ArrayClassifier):
         1 for two classes, else one per class.
     feature_importances_ : array (d,)
         Share of each column in the gains of all splits.
-    validation_loss_ : list of float
-        Log loss of the held-out rows before the first and after each round; empty without early stopping.
+    validation_score_ : array
+        Score of the held-out rows before the first and after each round, minus the log loss with
+        ``scoring="loss"``; empty without early stopping.
+    init_ : classifier
+        The fitted `init`, where that is a classifier.
+    seed_ : int
+        What the random numbers of all rounds are drawn from.
 
     Notes
     -----
     Missing values are tried on both sides of each split; where a node has none, they go where more weight
-    is. The host syncs twice per level and tree.
+    is. Infinities are values beyond all others. The host syncs twice per level and tree.
 
     A split along a column of `monotonic_cst` is made where its sides have values in that order, and bounds
     all below it at their middle.
@@ -125,6 +146,8 @@ class GradientBoostingClassifier(ArrayClassifier):
     ['low', 'middle', 'low']
     """
 
+    _accepts_infinity: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
@@ -140,8 +163,12 @@ class GradientBoostingClassifier(ArrayClassifier):
         max_features: float = 1.0,
         categorical_smoothing: float = 10.0,
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        init: Any = None,
+        warm_start: bool = False,
         early_stopping: bool = False,
-        validation_fraction: float = 0.1,
+        scoring: str | Callable[..., float] = "loss",
+        validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -162,7 +189,11 @@ class GradientBoostingClassifier(ArrayClassifier):
         self.max_features = max_features
         self.categorical_smoothing = categorical_smoothing
         self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.init = init
+        self.warm_start = warm_start
         self.early_stopping = early_stopping
+        self.scoring = scoring
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
@@ -174,7 +205,16 @@ class GradientBoostingClassifier(ArrayClassifier):
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
         """Boost trees.
 
         Parameters
@@ -185,6 +225,8 @@ class GradientBoostingClassifier(ArrayClassifier):
             Class labels, of two classes at least.
         sample_weight : array-like (n,), optional
             Weights, not all zero.
+        X_val, y_val, sample_weight_val : optional
+            Rows for `early_stopping`, their labels and weights, in place of a share of the others.
 
         Returns
         -------
@@ -192,67 +234,116 @@ class GradientBoostingClassifier(ArrayClassifier):
             Itself.
         """
         self._check_settings()
-        with self._fitting():
-            batch, labels = self._open_fit(X, y)
+        is_given = check_given(self.early_stopping, X_val, y_val)
+        is_further = self.warm_start and "model_" in self.__dict__
+        with self._updating() if is_further else self._fitting():
+            batch, labels = self._reopen_fit(X, y) if is_further else self._open_fit(X, y)
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
             if n_classes < 2:
                 raise ValueError(
                     f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
                 )
-            trend = None
-            if self.monotonic_cst is not None:
-                names = getattr(self, "feature_names_in_", None)
-                trend = read_trend(self.monotonic_cst, self.schema_, names, n_classes)
             weights = self._weigh(sample_weight, labels, place)
-            binning = learn_binning(place, batch.table, self.max_bins)
-            bins = apply_binning(place.xp, binning, batch.table)
-            result = self._boost(place, binning, bins, labels, weights, trend)
-            start = place.xp.asarray(result.start, dtype=place.xp.int32, device=place.device)
-            trees = join_trees(place, result.trees, int(binning.edges.shape[0]), binning.n_bins)
-            self.model_ = Boosted(binning, start, trees)
-            self.n_trees_per_iteration_ = len(result.start)
-            self.n_iter_ = len(result.trees) // len(result.start)
-            self.validation_loss_ = result.losses
-            self.feature_importances_ = self._importances(result)
+            base = self._model_at(place) if is_further else self._begin(batch, X, y, sample_weight)
+            part, heaviest = self._lay_out(base, batch, X, labels.codes, weights)
+            generator, held = as_generator(self.seed_), None
+            if is_given:
+                held = self._read_given(base, X_val, y_val, sample_weight_val)
+            elif self.early_stopping:
+                part, held = self._hold_out(part, batch, X, labels.codes, generator)
+            if base.start is None:
+                start = start_scores(place, part.codes, part.weights, n_classes)
+                base = base._replace(start=from_host(start, place, place.xp.int32))
+            self._boost(base, part, held, self._plan(int(part.bins.shape[0]), heaviest), generator)
         return self
 
-    def _boost(
-        self,
-        place: Place,
-        binning: Binning,
-        bins: Array,
-        labels: Labels,
-        weights: Array | None,
-        trend: tuple[int, ...] | None,
-    ) -> Boosting:
+    def _begin(self, batch: Batch, X: Any, y: Any, sample_weight: Any) -> Boosted:
+        """Choose what stays the same in all rounds; `start` None: not known yet."""
+        place, n_classes = batch.place, len(self.classes_)
+        is_seed = isinstance(self.random_state, Integral)
+        seed = self.random_state if is_seed else as_generator(self.random_state).integers(2**63 - 1)
+        self.seed_, self.n_iter_ = int(seed), 0  # type: ignore[arg-type]
+        self.n_trees_per_iteration_ = k = 1 if n_classes == 2 else n_classes
+        self.validation_score_ = np.zeros(0)
+        if not (self.init is None or isinstance(self.init, str)):
+            self.init_ = fit_init(self.init, X, y, sample_weight)
+        start = None if self.init is None else place.xp.zeros(k, dtype=place.xp.int32, device=place.device)
+        binning = learn_binning(place, batch.table, self.max_bins)
+        return Boosted(binning, start, None, (0.0,) * self.n_features_in_)
+
+    def _lay_out(
+        self, base: Boosted, batch: Batch, X: Any, codes: HostArray, weights: Array | None
+    ) -> tuple[Part, float]:
+        """Return rows as boosting takes them, their scores without `start`; and the largest weight."""
+        place, k, heaviest = batch.place, self.n_trees_per_iteration_, 1.0
         xp = place.xp
-        generator = as_generator(self.random_state)
-        codes = from_host(labels.codes, place, xp.int64)
-        heaviest = 1.0
         if weights is not None:
             heaviest = float(xp.max(weights))
             weights = xp.astype(weights / heaviest, xp.float32)
-        holdout = None
-        if self.early_stopping:
-            kept, held = (from_host(rows, place, xp.int64) for rows in self._hold_out(labels, generator))
-            holdout = Holdout(
-                xp.take(bins, held, axis=1),
-                xp.take(codes, held, axis=0),
-                None if weights is None else xp.take(weights, held, axis=0),
-            )
-            bins, codes = xp.take(bins, kept, axis=1), xp.take(codes, kept, axis=0)
-            weights = None if weights is None else xp.take(weights, kept, axis=0)
-        columns = prepare_columns(place, binning, bins)
-        plan = self._plan(int(bins.shape[0]), heaviest, trend)
-        generators = spawn(generator, self.n_estimators)
-        rows, n_classes = BoostingRows(columns, codes, weights), len(self.classes_)
-        if not self.verbose:  # no loss is computed
-            return boost(place, rows, n_classes, plan, generators, holdout=holdout)
-        with show_progress("boosting", self.n_estimators, self.verbose) as report:
-            return boost(place, rows, n_classes, plan, generators, holdout=holdout, report=report)
+        bins = apply_binning(xp, base.binning, batch.table)
+        scores = xp.zeros((k, codes.shape[0]), dtype=xp.int32, device=place.device)
+        if "init_" in self.__dict__:
+            scores = from_host(given_scores(self.init_, X), place)
+        if base.trees is not None:
+            scores = scores + sum_scores(xp, bins, self._packed_at(place), base.trees.value, k)
+        return Part(bins, from_host(codes, place, xp.int64), weights, scores), heaviest
 
-    def _plan(self, n_columns: int, heaviest: float, trend: tuple[int, ...] | None) -> Plan:
+    def _read_given(self, base: Boosted, X: Any, y: Any, sample_weight: Any) -> Held:
+        """Read the rows for validation that are given."""
+        batch = self._open(X)
+        codes = encode_with(y, self.classes_)
+        weights = read_weights(sample_weight, codes.shape[0], batch.place)
+        return Held(self._lay_out(base, batch, X, codes, weights)[0], X, batch)
+
+    def _hold_out(
+        self, part: Part, batch: Batch, X: Any, codes: HostArray, generator: Any
+    ) -> tuple[Part, Held]:
+        """Return the rows to grow trees on, and those to judge them by."""
+        if self.validation_fraction is None:
+            return part, Held(part, X, batch)
+        kept, held = share_rows(codes, len(self.classes_), self.validation_fraction, generator)
+        rows = X if self.scoring == "loss" else take_rows(X, held)
+        return take_part(batch.place, part, kept), Held(take_part(batch.place, part, held), rows, batch)
+
+    def _boost(self, base: Boosted, part: Part, held: Held | None, plan: Plan, generator: Any) -> None:
+        """Add the rounds that are missing up to `n_estimators`, and set the fitted attributes."""
+        place, k, n_before = locate(part.bins), self.n_trees_per_iteration_, self.n_iter_
+        columns = prepare_columns(place, base.binning, part.bins)
+        sample = BoostingRows(columns, part.codes, part.weights, part.scores + base.start[:, None])
+        holdout = None if held is None else judge_rows(self, held, base.start)
+        generators = spawn(generator, self.n_estimators)[n_before:]
+        with show_progress("boosting", len(generators), self.verbose) as report:
+            # without a bar no loss is computed
+            found = boost(
+                place, sample, plan, generators, holdout=holdout, report=report if self.verbose else None
+            )
+        n_rounds = len(found.trees) // k
+        if holdout is not None:
+            losses = np.asarray(found.losses)
+            n_rounds = max(int(losses.argmin()), 1 - min(n_before, 1))
+            before = self.validation_score_[:n_before] if n_before else losses[:0]
+            self.validation_score_ = np.concat((before, -losses))
+        self.model_ = self._add_rounds(base, found.trees[: n_rounds * k])
+        self.n_iter_ = n_before + n_rounds
+
+    def _add_rounds(self, base: Boosted, trees: list[Trees]) -> Boosted:
+        """Return the model with further trees."""
+        if not trees:
+            return base
+        place, d = locate(base.start), self.n_features_in_
+        new = join_trees(place, trees, int(base.binning.edges.shape[0]), base.binning.n_bins)
+        feature, gain = (np.concat([getattr(tree, name) for tree in trees]) for name in ("feature", "gain"))
+        gains = np.asarray(base.gains) + np.bincount(feature[feature != LEAF], gain[feature != LEAF], d)
+        if base.trees is not None:
+            new = append_trees(place.xp, base.trees, new)
+        return Boosted(base.binning, base.start, new, tuple(gains.tolist()))
+
+    def _plan(self, n_columns: int, heaviest: float) -> Plan:
+        names = getattr(self, "feature_names_in_", None)
+        trend = None
+        if self.monotonic_cst is not None:
+            trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
         limits = Limits(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
@@ -263,41 +354,15 @@ class GradientBoostingClassifier(ArrayClassifier):
             self.min_child_hessian / heaviest,
             self.categorical_smoothing / heaviest,
             trend,
+            read_groups(self.interaction_cst, self.schema_, names),
         )
         return Plan(
-            self.n_estimators,
             BoostingRule(limits, newton, self.learning_rate),
             self.subsample,
             max(1, round(self.max_features * n_columns)),
             self.n_iter_no_change if self.early_stopping else None,
             self.tol,
         )
-
-    def _hold_out(self, labels: Labels, generator: Any) -> tuple[Any, Any]:
-        """Draw the rows to hold out, class by class; return the kept rows and the held-out ones."""
-        is_held = labels.codes < 0
-        for code in range(len(labels.classes)):
-            rows = generator.permutation((labels.codes == code).nonzero()[0])
-            n_held = round(self.validation_fraction * rows.shape[0])
-            is_held[rows[: max(n_held, 1) if rows.shape[0] > 1 else 0]] = True
-        present = set(labels.codes[is_held].tolist())
-        if len(present) < 2:
-            raise ValueError(
-                "The validation part must hold at least two classes; of "
-                f"{labels.codes.shape[0]} rows it got {len(present)} of {len(labels.classes)} classes. "
-                "Give more rows of each class, or use early_stopping=False."
-            )
-        return (~is_held).nonzero()[0], is_held.nonzero()[0]
-
-    def _importances(self, result: Boosting) -> Any:
-        """Return the share of each column in the gains of all splits."""
-        order = np.asarray([*self.schema_.numeric_idx, *self.schema_.nominal_idx])
-        feature = np.concat([tree.feature for tree in result.trees])
-        gain = np.concat([tree.gain for tree in result.trees])[feature != LEAF]
-        totals = np.bincount(order[feature[feature != LEAF]], gain, minlength=order.shape[0])
-        totals = np.astype(totals, np.float64)  # of trees without a split NumPy makes integers
-        total = sum(totals.tolist())
-        return totals / total if total > 0 else totals
 
     def _check_settings(self) -> None:
         check_integer("n_estimators", self.n_estimators, 1)
@@ -316,62 +381,14 @@ class GradientBoostingClassifier(ArrayClassifier):
             check_number(name, getattr(self, name), 0)
         for name in ("subsample", "max_features"):
             check_number(name, getattr(self, name), 0, 1, closed="right")
-        check_number("validation_fraction", self.validation_fraction, 0, 0.9, closed="right")
-
-    # ---- prediction
-
-    def _scores(self, X: Any) -> tuple[Array, Batch]:
-        batch = self._open(X)
-        xp, model = batch.place.xp, self._model_at(batch.place)
-        bins = apply_binning(xp, model.binning, batch.table)
-        k = model.start.shape[0]
-        scores = sum_scores(xp, bins, self._packed_at(batch.place), model.trees.value, k)
-        return scores + model.start[:, None], batch
-
-    def _packed_at(self, place: Place) -> PackedTrees:
-        """Return the trees in the form of predictions."""
-
-        def pack() -> PackedTrees:
-            model = self._model_at(place)
-            return pack_trees(place.xp, model.trees, self.n_features_in_, model.binning.n_bins)
-
-        packed: PackedTrees = self._prepared_at(place, "packed", pack)
-        return packed
-
-    def predict(self, X: Any) -> Array:
-        """Predict the class labels (n,) of rows."""
-        scores, batch = self._scores(X)
-        xp = batch.place.xp
-        codes = xp.astype(scores[0, :] > 0, xp.int64) if scores.shape[0] == 1 else xp.argmax(scores, axis=0)
-        return self._deliver_labels(codes, batch)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Predict the probabilities (n, c) of the classes, in the order of `classes_`."""
-        scores, batch = self._scores(X)
-        return self._deliver(probabilities(batch.place.xp, scores, batch.float_dtype), batch)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores: log odds (n,) of the second of two classes, or (n, c)."""
-        scores, batch = self._scores(X)
-        xp = batch.place.xp
-        odds = xp.astype(scores, batch.float_dtype) * 2.0**-SCORE_BITS
-        return self._deliver(odds[0, :] if odds.shape[0] == 1 else xp.permute_dims(odds, (1, 0)), batch)
-
-    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """Yield the probabilities (n, c) after each round."""
-        batch = self._open(X)
-        xp = batch.place.xp
-        model: Boosted = self._model_at(batch.place)
-        bins = apply_binning(xp, model.binning, batch.table)
-        k = model.start.shape[0]
-        scores, packed = model.start[:, None], self._packed_at(batch.place)
-        for i in range(self.n_iter_):
-            trees = packed._replace(roots=packed.roots[i * k : (i + 1) * k])
-            scores = scores + sum_scores(xp, bins, trees, model.trees.value, k)
-            yield self._deliver(probabilities(xp, scores, batch.float_dtype), batch)
-
-    def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Yield the class labels (n,) after each round."""
-        for shares in self.staged_predict_proba(X):
-            host = to_host(shares)
-            yield self.classes_.take(host.argmax(axis=1))
+        check_number("validation_fraction", self.validation_fraction, 0, 0.9, closed="right", optional=True)
+        check_flag("warm_start", self.warm_start)
+        if isinstance(self.init, str) and self.init != "zero":
+            raise refuse("init", "must be None, 'zero' or a classifier", repr(self.init))
+        if not isinstance(self.scoring, str) and not callable(self.scoring):
+            raise refuse("scoring", "must be 'loss', the name of a scorer or a function", repr(self.scoring))
+        if self.warm_start and self.n_estimators < self.__dict__.get("n_iter_", 0):
+            raise ValueError(
+                f"`n_estimators` must be at least the {self.n_iter_} rounds there are already; "
+                f"got {self.n_estimators}. Set warm_start=False to start again."
+            )

@@ -19,7 +19,6 @@ from arraylearn.boosting.log_loss import (
     gradient_tables,
     log_loss_gradients,
     mean_log_loss,
-    start_scores,
 )
 from arraylearn.grow.formulas import unpack
 from arraylearn.grow.histograms.newton_trees import (
@@ -49,7 +48,6 @@ class BoostingRule(NamedTuple):
 class Plan(NamedTuple):
     """How to boost."""
 
-    n_rounds: int
     rule: BoostingRule
     subsample: float
     n_features: int | None  # columns of each tree, None for all
@@ -63,6 +61,7 @@ class BoostingRows(NamedTuple):
     columns: Columns
     codes: Array  # (n,) int64
     weights: Array | None  # (n,) float32 in [0, 1]
+    scores: Array  # (k, n) int32: before the first round
 
 
 class RoundBody(NamedTuple):
@@ -81,23 +80,24 @@ class Tools(NamedTuple):
 
 
 class Holdout(NamedTuple):
-    """Rows that no tree is grown on, to know when to stop."""
+    """Rows that tell when to stop."""
 
     bins: Array  # (d, m)
-    codes: Array  # (m,)
-    weights: Array | None
+    scores: Array  # (k, m) int32: before the first round
+    judge: Callable[[Array], float]  # their loss, from their scores; the host syncs
 
 
 class Boosting(NamedTuple):
     """What came of it."""
 
-    start: list[int]
     trees: list[Trees]  # round after round
-    losses: list[float]  # on the held-out rows after each round, that before the first in front
+    losses: list[float]  # of the held-out rows before the first and after each round
 
 
-def choose_body(place: Place, n_cells: int) -> RoundBody | str:
+def choose_body(place: Place, n_cells: int, rule: NewtonRule) -> RoundBody | str:
     """Return the loops of a round for a table of so many bins, or why the array program serves."""
+    if rule.groups is not None:
+        return "columns that may not stand on one path"
     if (reason := why_not_compiled(place, n_cells)) is not None:
         return reason
     from arraylearn.boosting import rounds_cpu
@@ -108,9 +108,8 @@ def choose_body(place: Place, n_cells: int) -> RoundBody | str:
 def boost(
     place: Place,
     sample: BoostingRows,
-    n_classes: int,
     plan: Plan,
-    generators: list[Any],
+    generators: Sequence[Any],
     *,
     holdout: Holdout | None = None,
     report: Callable[[float | None], None] | None = None,
@@ -120,27 +119,27 @@ def boost(
     `generators` has a random generator for each round. `report`, if given, gets the loss after each round: of
     the held-out rows, else of those in use.
     """
-    xp, columns = place.xp, sample.columns
-    start = start_scores(place, sample.codes, sample.weights, n_classes)
-    scores = _first_scores(place, start, int(columns.bins.shape[1]))
-    held = None
-    losses: list[float] = []
-    if holdout is not None:
-        held = _first_scores(place, start, int(holdout.codes.shape[0]))
-        losses.append(mean_log_loss(place, held, holdout.codes, holdout.weights))
+    xp, columns, scores = place.xp, sample.columns, sample.scores
+    n_outputs = int(scores.shape[0])
+    if holdout is None:
+        held, losses = None, []
+    else:
+        held, losses = holdout.scores, [holdout.judge(holdout.scores)]
     trees: list[Trees] = []
     tools = Tools(
-        choose_body(place, math.prod(columns.bins.shape)),
-        gradient_tables(xp, place.device, len(start)),
+        choose_body(place, math.prod(columns.bins.shape), plan.rule.newton),
+        gradient_tables(xp, place.device, n_outputs),
         plan.rule.newton.in_units(place),
     )
-    for generator in generators[: plan.n_rounds]:
+    if not isinstance(tools.body, str):
+        scores = xp.asarray(scores, copy=True)  # steps are added in place
+    for generator in generators:
         grown, scores = _add_round(place, sample, tools, scores, plan, generator)
         trees += grown
         loss = None
-        if holdout is not None and held is not None:
-            held = held + _score(place, columns, trees[-len(start) :], holdout.bins)
-            loss = mean_log_loss(place, held, holdout.codes, holdout.weights)
+        if holdout is not None:
+            held = held + _score(place, columns, grown, holdout.bins)
+            loss = holdout.judge(held)
             losses.append(loss)
         elif report is not None:
             loss = mean_log_loss(place, scores, sample.codes, sample.weights)
@@ -148,10 +147,7 @@ def boost(
             report(loss)
         if _is_over(losses, plan):
             break
-    if holdout is not None:
-        best = min(range(len(losses)), key=losses.__getitem__)
-        trees = trees[: max(1, best) * len(start)]
-    return Boosting(start, trees, losses)
+    return Boosting(trees, losses)
 
 
 def _is_over(losses: list[float], plan: Plan) -> bool:
@@ -159,13 +155,6 @@ def _is_over(losses: list[float], plan: Plan) -> bool:
     if plan.patience is None or len(losses) <= plan.patience:
         return False
     return min(losses[-plan.patience :]) > min(losses[: -plan.patience]) - plan.tol
-
-
-def _first_scores(place: Place, start: list[int], n: int) -> Array:
-    """Return the scores (k, n) before the first round."""
-    xp = place.xp
-    first = xp.asarray(start, dtype=xp.int32, device=place.device)[:, None]
-    return xp.zeros((len(start), n), dtype=xp.int32, device=place.device) + first
 
 
 def _add_round(

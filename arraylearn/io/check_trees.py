@@ -249,13 +249,21 @@ def check_boosting(fields: Fields) -> None:
         "there must be a tree per round and output",
         unless=boosted.trees.n_trees == n_rounds * n_outputs,
     )
-    fields.numbers("validation_loss_")
-    fields.array("feature_importances_", "float64", "d", low=0)
+    fields.natural("seed_")
+    fields.array("validation_score_", "float64", "s")
+    if "init_" in fields:
+        k = fields.sizes["k"]
+        fields.take(
+            "init_",
+            lambda one: _has_columns(fields, one) and len(one.classes_) == k,
+            "a classifier of the same columns and classes",
+        )
 
 
 def _check_boosted(fields: Fields) -> None:
     _take_binning(fields)
     fields.array("start", "int32", "o")
+    fields.numbers("gains", tuple, "d")
     fields.part("trees", Trees, _check_boosted_trees)
 
 
@@ -309,17 +317,22 @@ def check_adaboost(fields: Fields) -> None:
     fields.array("estimator_weights_ estimator_errors_", "float64", "r")
 
 
+def _has_columns(fields: Fields, one: Any) -> bool:
+    """Whether a part is a classifier that was fitted on the same columns."""
+    schema = fields.schema
+    return (
+        isinstance(one, ArrayClassifier)
+        and "model_" in one.__dict__
+        and one.schema_.n_values == schema.n_values
+        and one.schema_.numeric_idx == schema.numeric_idx
+    )
+
+
 def _check_rounds(fields: Fields) -> None:
-    schema, codes = fields.schema, list(range(fields.sizes["k"]))
+    codes = list(range(fields.sizes["k"]))
 
     def fits(one: Any) -> bool:
-        return (
-            isinstance(one, ArrayClassifier)
-            and "model_" in one.__dict__
-            and one.schema_.n_values == schema.n_values
-            and one.schema_.numeric_idx == schema.numeric_idx
-            and set(one.classes_.tolist()) <= set(codes)
-        )
+        return _has_columns(fields, one) and set(one.classes_.tolist()) <= set(codes)
 
     estimators = fields.take(
         "estimators",

@@ -148,7 +148,7 @@ def test_best_splits_uses_only_some_columns(rung, xp, missing):
     share = rung.from_host(np.zeros(5, dtype=np.float32))
 
     def find(is_used):
-        used = rung.from_host(np.array(is_used))
+        used = rung.from_host(np.array([is_used]))
         return both(
             rung, lambda: best_splits(xp, running, regular, share, used, n_numeric=3, missing=missing)
         )

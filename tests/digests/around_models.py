@@ -204,7 +204,9 @@ def importance_cases() -> Iterable[Case]:
     stopping = {"n_estimators": 8, "early_stopping": True, "random_state": SEED, "min_samples_leaf": 3.0}
     yield Case(
         "losses/boosting",
-        lambda rows: {"losses": fit(al.GradientBoostingClassifier, stopping, rows).validation_loss_},
+        lambda rows: {
+            "losses": (-fit(al.GradientBoostingClassifier, stopping, rows).validation_score_).tolist()
+        },
         HELD_OUT,
     )
 

@@ -60,8 +60,8 @@ def best_splits(
         :math:`\lambda`, the least hessian of a side and the smoothing of categories, in units of the hessian.
     least_share : float32 array (k,)
         The least hessian of a side as a share of the node's; the larger of the two holds.
-    is_used : bool array (d,), optional
-        The columns that may be split.
+    is_used : bool array (1, d) or (k, d), optional
+        The columns that may be split, in all nodes or in each.
     n_numeric : int
         How many columns are numeric; the others are nominal, tried in the order of G / (H + smoothing), and
         have :math:`\lambda` + smoothing in the formula.
@@ -121,7 +121,7 @@ def _search_group(
     """
     columns, running, ridge = group
     n_bins = running.shape[2]
-    used = None if is_used is None else is_used[columns]
+    used = None if is_used is None else is_used[:, columns]
     trend, bounds = (None, None) if constraint is None else (constraint.trend[columns], constraint.bounds)
     score, cell, left = _search(xp, running, total, ridge, least, used, trend, bounds)
     is_left = cell < 0
@@ -130,7 +130,8 @@ def _search_group(
         idx = xp.asarray(here, dtype=xp.int64, device=array_api_compat.device(running))
         some = xp.take(running, idx, axis=1)
         some = some + (some[:, :, n_bins - 1 :] - some[:, :, n_bins - 2 : n_bins - 1])
-        used, trend = (None if part is None else xp.take(part, idx, axis=0) for part in (used, trend))
+        used = None if used is None else xp.take(used, idx, axis=1)
+        trend = None if trend is None else xp.take(trend, idx, axis=0)
         other, other_cell, other_left = _search(xp, some, total, ridge, least, used, trend, bounds)
         is_left = other > score
         other_cell = xp.take(idx, other_cell // n_bins, axis=0) * n_bins + other_cell % n_bins
@@ -175,7 +176,7 @@ def _scores(
     right_hessian = hessian - left_hessian
     is_heavy = xp.minimum(left_hessian, right_hessian) >= least[:, None, None]
     if is_used is not None:
-        is_heavy = is_heavy & is_used[None, :, None]
+        is_heavy = is_heavy & is_used[:, :, None]
     left_hessian, right_hessian = left_hessian + ridge, right_hessian + ridge
     # without a ridge an empty side would divide by nothing; it is not heavy anyway
     half = xp.full_like(hessian[:1, :, :], 0.5)
@@ -204,7 +205,7 @@ def _constrained_scores(
     right_hessian = hessian - left_hessian
     is_good = xp.minimum(left_hessian, right_hessian) >= least[:, None, None]
     if is_used is not None:
-        is_good = is_good & is_used[None, :, None]
+        is_good = is_good & is_used[:, :, None]
     tiny = xp.full_like(left_hessian[:1, :1, :1], 0.5)
 
     def settle(g: Array, h: Array) -> tuple[Array, Array]:

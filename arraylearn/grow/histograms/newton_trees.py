@@ -69,6 +69,7 @@ class NewtonRule(NamedTuple):
     min_child_hessian: float
     smoothing: float  # of the order of categories, as a hessian
     trend: tuple[int, ...] | None = None  # of each column: 1 if the score may only rise along it, -1 if fall
+    groups: tuple[tuple[int, ...], ...] | None = None  # the columns of a path lie in one of them; None: free
 
     def in_units(self, place: Place) -> Array:
         """Return ridge, least hessian and smoothing (33, 3) in units of packed hessians, by their shift."""
@@ -123,7 +124,7 @@ def grow_newton_tree(
 
     `is_used` (d,) marks the columns that may be split. `min_samples_leaf` counts rows of average hessian.
     """
-    if why_not_compiled(place, math.prod(columns.bins.shape)) is None:
+    if rule.groups is None and why_not_compiled(place, math.prod(columns.bins.shape)) is None:
         from arraylearn.grow.histograms import grow_cpu
 
         return grow_cpu.grow_newton_tree(columns, gradients, rows, limits, rule, is_used)
@@ -172,6 +173,8 @@ class _NewtonFinder(BinnedFinder):
         self.regular = place.xp.take(gradients.units, gradients.shift, axis=0)[0, :]
         self.unit = 0.0  # of the packed sums; read with those of the root
         self.bounds = [np.asarray([[-np.inf], [np.inf]])]  # (2, nodes) of each level, where there is a trend
+        # (groups, nodes) of each level: whether all columns above a node lie in the group
+        self.groups = [np.ones((len(newton.groups or ()), 1), dtype=bool)]
 
     def read_root(self, rows: Array) -> Any:
         """Sum the gradients (1, 1) of some rows, on the host; one sync."""
@@ -191,13 +194,13 @@ class _NewtonFinder(BinnedFinder):
         constraint = None
         if newton.trend is not None:
             trend = xp.asarray(list(newton.trend), dtype=xp.float32, device=place.device)
-            constraint = Constraint(trend, from_host(self._bounds_of(level), place, xp.float32))
+            constraint = Constraint(trend, from_host(_last(self.bounds, level), place, xp.float32))
         best = best_splits(
             xp,
             running,
             self.regular,
             from_host(self.limits.min_samples_leaf / level.sizes, place, xp.float32),
-            self.is_used,
+            self._used_in(level),
             n_numeric=self.columns.n_numeric,
             missing=self.columns.missing,
             constraint=constraint,
@@ -213,10 +216,16 @@ class _NewtonFinder(BinnedFinder):
             left=best.left[:, None],
         )
 
-    def _bounds_of(self, level: Level) -> Any:
-        """Return least and greatest value (2, k) of the nodes of the last level."""
-        first = sum(bounds.shape[1] for bounds in self.bounds[:-1])
-        return self.bounds[-1][:, level.ids - first]
+    def _used_in(self, level: Level) -> Array | None:
+        """Return which columns may be split: (1, d), or (k, d) for each node; None for all."""
+        used = None if self.is_used is None else self.is_used[None, :]
+        if self.newton.groups is None:
+            return used
+        members = np.zeros((len(self.newton.groups), self.columns.bins.shape[0]), dtype=bool)
+        for member, group in zip(members, self.newton.groups, strict=True):
+            member[list(group)] = True
+        allowed = from_host(_last(self.groups, level).T @ members, self.place)
+        return allowed if used is None else allowed & used
 
     def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
         """Compute the gains on the host, the same on every backend."""
@@ -224,7 +233,7 @@ class _NewtonFinder(BinnedFinder):
         left, right = splits.child_counts[::2, 0], splits.child_counts[1::2, 0]
         gradient, hessian = unpack(np.stack((left, right, level.counts[:, 0])))
         gradient, hessian = gradient * self.unit, hessian * self.unit
-        bounds = None if rule.trend is None else self._bounds_of(level)
+        bounds = None if rule.trend is None else _last(self.bounds, level)
         value, score = side_values(gradient, hessian, rule.l2, bounds)
         gain = score[0] + score[1] - score[2]
         # float32 chose
@@ -242,6 +251,9 @@ class _NewtonFinder(BinnedFinder):
         if bounds is not None and bool(np.any(is_split)):
             trend = np.asarray(rule.trend)[splits.column[is_split]]
             self.bounds.append(_pass_bounds_on(bounds[:, is_split], trend, value[:, is_split]))
+        if rule.groups is not None and bool(np.any(is_split)):
+            holds = np.asarray([np.isin(splits.column[is_split], group) for group in rule.groups])
+            self.groups.append(np.repeat(_last(self.groups, level)[:, is_split] & holds, 2, axis=1))
         # where nothing is missing, later rows go where most of the weight is
         is_left = left >= right if splits.missing_left is None else splits.missing_left > 0
         default = np.where(is_left, 0, 1)
@@ -259,6 +271,12 @@ def _as_rows(place: Place, columns: Columns, gradients: PackedGradients) -> Rows
     d, n = columns.bins.shape
     no_codes = place.xp.zeros((0, n), dtype=place.xp.int32, device=place.device)
     return Rows(columns.bins, no_codes, None, gradients.packed, (n,), (), tuple(range(d)), False, False)
+
+
+def _last(levels: list[Any], level: Level) -> Any:
+    """Return the columns of the last of `levels` that belong to the nodes of a level."""
+    first = sum(part.shape[1] for part in levels[:-1])
+    return levels[-1][:, level.ids - first]
 
 
 def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> Any:
