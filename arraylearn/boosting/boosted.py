@@ -28,7 +28,7 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None before the first
+    # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None: none
     trees: Any
     gains: tuple[float, ...]  # (d,): what the splits of each column have gained, numeric columns first
 

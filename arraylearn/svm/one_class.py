@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -75,10 +76,26 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         self.objective_ = float(objective(matrix.place.xp, solution.beta, solution.gradient, problem))
         self.gap_, self.n_iter_ = solution.gap, solution.n_iter
 
-    def _signs(self, inside: Array, batch: Batch) -> Array:
-        """Return the integers +1 where a value is not negative and -1 elsewhere, at home."""
+    @abstractmethod
+    def _usual(self, batch: Batch) -> Array:
+        """Return how usual rows are (n,)."""
+
+    def score_samples(self, X: Any) -> Array:
+        """Return how usual rows are (n,): the larger, the more so."""
+        batch = self._open(X)
+        return self._deliver(self._usual(batch), batch)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return `score_samples` less `offset_` (n,): not negative inside."""
+        batch = self._open(X)
+        return self._deliver(self._usual(batch) - self.offset_, batch)
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for rows inside and -1 for outliers."""
+        batch = self._open(X)
         xp = batch.place.xp
-        return self._deliver(2 * xp.astype(inside >= 0, xp.int64) - 1, batch)
+        is_inside = self._usual(batch) - self.offset_ >= 0
+        return self._deliver(2 * xp.astype(is_inside, xp.int64) - 1, batch)
 
 
 class OneClassSVM(OneClassEstimator):
@@ -102,9 +119,14 @@ class OneClassSVM(OneClassEstimator):
     intercept_ : array (1,)
         Of the decision function.
     offset_ : float
-        ``decision_function(X) == score_samples(X) - offset_``.
+        ``decision_function(X) == score_samples(X) - offset_``; the boundary less `tol`.
     objective_, gap_, n_iter_
         Dual objective, remaining violation, steps.
+
+    Notes
+    -----
+    The solution is known up to `tol`, and support vectors lie on the boundary: rows within `tol` of it count
+    as inside, on every backend and in every dtype.
 
     See Also
     --------
@@ -165,7 +187,8 @@ class OneClassSVM(OneClassEstimator):
             problem, solution = self._solve(matrix, None, weight, self.nu * float(weight.sum()))
             # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
             rho = -float(find_offset(matrix.place.xp, solution.beta, solution.gradient, problem))
-            self.offset_, self.intercept_ = rho, np.asarray([-rho])
+            self.offset_ = rho - float(self.tol)
+            self.intercept_ = np.asarray([-self.offset_])
             self._keep(matrix, problem, solution)
         return self
 
@@ -173,20 +196,8 @@ class OneClassSVM(OneClassEstimator):
         super()._check_parameters()
         check_number("nu", self.nu, 0.0, 1.0, closed="right")
 
-    def score_samples(self, X: Any) -> Array:
-        """Return the unshifted score (n,) of rows: larger is more usual."""
-        batch = self._open(X)
-        return self._deliver(self._decisions(batch)[:, 0], batch)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the signed distance (n,) to the boundary, not normalised: positive inside."""
-        batch = self._open(X)
-        return self._deliver(self._decisions(batch)[:, 0] - self.offset_, batch)
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows inside the region and -1 for outliers."""
-        batch = self._open(X)
-        return self._signs(self._decisions(batch)[:, 0] - self.offset_, batch)
+    def _usual(self, batch: Batch) -> Array:
+        return self._decisions(batch)[:, 0]
 
 
 class SVDD(OneClassEstimator):
@@ -211,9 +222,14 @@ class SVDD(OneClassEstimator):
     support_, support_vectors_, dual_coef_
         Positions, rows and multipliers of the support vectors; the centre is their weighted sum.
     offset_ : float
-        -R^2: ``decision_function(X) == score_samples(X) - offset_``.
+        -R^2 - 2 tol: ``decision_function(X) == score_samples(X) - offset_``.
     objective_, gap_, n_iter_
         Dual objective (half of R^2 + C sum of slacks), remaining violation, steps.
+
+    Notes
+    -----
+    The solution is known up to `tol`, and support vectors lie on the sphere: rows whose squared distance
+    exceeds that of the sphere by no more than 2 `tol` count as inside, on every backend and in every dtype.
 
     See Also
     --------
@@ -292,7 +308,8 @@ class SVDD(OneClassEstimator):
         offset = float(find_offset(xp, solution.beta, solution.gradient, problem))
         square_center = float(xp.sum(solution.beta * (problem.linear - solution.gradient)))
         square_radius = max(2.0 * offset + square_center, 0.0)
-        self.radius_, self.offset_ = math.sqrt(square_radius), -square_radius
+        # the gradient is half a squared distance, and so is what `tol` allows
+        self.radius_, self.offset_ = math.sqrt(square_radius), -square_radius - 2.0 * float(self.tol)
         self._keep(matrix, problem, solution, scale=-2.0, intercept=square_center)
 
     @property
@@ -307,20 +324,8 @@ class SVDD(OneClassEstimator):
         zero = batch.place.xp.zeros_like(square)
         return self._deliver(batch.place.xp.sqrt(batch.place.xp.maximum(square, zero)), batch)
 
-    def score_samples(self, X: Any) -> Array:
-        """Return minus the squared distance (n,) to the centre: larger is more usual."""
-        batch = self._open(X)
-        return self._deliver(-self._square_distances(batch), batch)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return :math:`R^2` minus the squared distance to the centre (n,): positive inside."""
-        batch = self._open(X)
-        return self._deliver(-self.offset_ - self._square_distances(batch), batch)
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows inside the sphere and -1 for outliers."""
-        batch = self._open(X)
-        return self._signs(-self.offset_ - self._square_distances(batch), batch)
+    def _usual(self, batch: Batch) -> Array:
+        return -self._square_distances(batch)
 
     def _square_distances(self, batch: Batch) -> Array:
         """Return the squared distance (n,) of rows to the centre, in the space of the kernel."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn import svm as libsvm
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.preprocessing import StandardScaler
 
 import arraylearn as al
+from arraylearn.backend.dispatch import use_compiled
 
 
 def rows(name):
@@ -89,6 +91,33 @@ def test_weights_equal_repetition():
     by_weight = al.OneClassSVM(nu=0.3, gamma=0.5, tol=1e-6).fit(X, sample_weight=weight)
     by_rows = al.OneClassSVM(nu=0.3, gamma=0.5, tol=1e-6).fit(np.repeat(X, weight, axis=0))
     np.testing.assert_allclose(by_weight.decision_function(X), by_rows.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model", [al.OneClassSVM(), al.OneClassSVM(nu=0.1), al.SVDD(), al.SVDD(C=0.1, kernel="linear")], ids=repr
+)
+def test_rows_on_the_boundary_are_inside_on_every_body_and_in_every_dtype(model):
+    for seed in range(4):
+        X = np.random.default_rng(seed).normal(size=(60, 3))
+        found = []
+        for choice in ("never", "always"):
+            with use_compiled(choice):
+                found += [clone(model).fit(x) for x in (X, X.astype(np.float32))]
+        with al.use_backend("torch"):
+            found.append(clone(model).fit(X))
+        labels = [each.predict(X) for each in found]
+        for other in labels[1:]:
+            np.testing.assert_array_equal(other, labels[0])
+        bound = found[0].dual_coef_.max()
+        is_free = found[0].dual_coef_[0] < bound
+        assert (labels[0][found[0].support_[is_free]] == 1).all()
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.25, 0.5])
+def test_no_more_rows_lie_outside_than_nu_allows(nu):
+    for seed in range(5):
+        X = np.random.default_rng(seed).normal(size=(60, 3))
+        assert (al.OneClassSVM(nu=nu).fit_predict(X) == -1).mean() <= nu
 
 
 @pytest.mark.parametrize("nu", [0.0, -0.1, 1.5, float("nan")])
