@@ -1,4 +1,4 @@
-"""A progress bar on the standard error: how many steps are done, the loss, the time left."""
+"""A progress bar on the standard error: how many steps are done, how good they are, the time left."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ __all__ = ["Advance", "show_progress"]
 
 
 class Advance(Protocol):
-    """Move the bar by one step, and show a loss if there is one."""
+    """Move the bar by one step, and show the measure if there is one."""
 
-    def __call__(self, loss: float | None = None) -> None:
+    def __call__(self, measured: float | None = None) -> None:
         """Move by one step."""
 
 
 @contextmanager
-def show_progress(label: str, total: int, show: bool | int | None) -> Iterator[Advance]:
-    """Show a bar and yield the function to call after each step.
+def show_progress(
+    label: str, total: int | None, show: bool | int | None, *, measure: str = "loss"
+) -> Iterator[Advance]:
+    """Show a bar and yield the function to call after each step, with the `measure` that stands beside it.
 
-    `show` None: only on a terminal, and the bar disappears at the end.
+    `total` None: the number of steps is not known. `show` None: only on a terminal, and the bar disappears at
+    the end.
     """
     if show is not None and not show:
         yield _advance_nothing
@@ -32,16 +35,16 @@ def show_progress(label: str, total: int, show: bool | int | None) -> Iterator[A
     if show is None and not console.is_terminal:
         yield _advance_nothing
         return
-    loss_column = TextColumn("{task.fields[loss]}")
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), loss_column, TimeRemainingColumn())
+    measured = TextColumn("{task.fields[measured]}")
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), measured, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=show is None) as bar:
-        task = bar.add_task(label, total=total, loss="")
+        task = bar.add_task(label, total=total, measured="")
 
-        def advance(loss: float | None = None) -> None:
-            bar.update(task, advance=1, loss="" if loss is None else f"loss {loss:.5f}")
+        def advance(measured: float | None = None) -> None:
+            bar.update(task, advance=1, measured="" if measured is None else f"{measure} {measured:.5f}")
 
         yield advance
 
 
-def _advance_nothing(loss: float | None = None) -> None:
+def _advance_nothing(measured: float | None = None) -> None:
     """Stand in for the function of a bar that is not shown."""

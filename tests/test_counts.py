@@ -79,7 +79,7 @@ OTHERS = {
     "ripper": subject(al.RipperClassifier, random_state=0),
     "rules by vote": subject(al.SequentialCoveringClassifier, gain="foil", conflict="vote"),
     "svc ovo": subject(al.SVC),
-    "svc ova": subject(al.SVC, multiclass="ova", kernel="poly"),
+    "svc ova": subject(al.SVC, multiclass="ovr", kernel="poly"),
 }
 EVERY = {**BAYES, **TREES, **BOOSTED, **MACHINES, **OTHERS}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import array_api_compat
@@ -19,6 +19,7 @@ from arraylearn.backend.threads import small_products
 from arraylearn.checks import check_choice, check_integer, check_number, is_number, refuse
 from arraylearn.estimator import ArrayEstimator, Batch
 from arraylearn.kernels.objects import Kernel, Linear, Precomputed, as_kernel, resolve_gamma
+from arraylearn.progress import show_progress
 from arraylearn.svm.solvers.dual import KernelMatrix, Settings
 
 __all__ = [
@@ -30,11 +31,10 @@ __all__ = [
     "decide",
     "host_vectors",
     "is_precomputed",
-    "one_vs_rest_scores",
+    "score_pairs",
 ]
 
 
-_log = logging.getLogger("arraylearn.svm")
 _CELLS_AT_ONCE = 2_000_000  # kernel values that are computed at a time, so that they stay in the cache
 _STRIP_ROWS = 1024  # rows of a precomputed kernel whose symmetry is checked at a time
 
@@ -127,8 +127,8 @@ def _decide_some(xp: Namespace, machine: Machine, x: Array) -> Array:
     return xp.stack(pairs, axis=1) + machine.intercept
 
 
-def one_vs_rest_scores(xp: Namespace, decisions: Array, n_classes: int) -> Array:
-    """Turn the decisions of all pairs into a score per class, as scikit-learn does.
+def score_pairs(xp: Namespace, decisions: Array, n_classes: int) -> tuple[Array, Array]:
+    """Turn the decisions of all pairs into votes and a score per class, as scikit-learn does.
 
     The score is the number of votes, plus the sum of the class's decision values mapped into (-1/3, 1/3).
     The sum thus decides between classes with equal votes only, for example where three classes beat each
@@ -143,8 +143,8 @@ def one_vs_rest_scores(xp: Namespace, decisions: Array, n_classes: int) -> Array
 
     Returns
     -------
-    array (n, k)
-        The scores.
+    votes, scores : arrays (n, k)
+        Of each class.
     """
     votes: list[Any] = [0.0] * n_classes
     sums: list[Any] = [0.0] * n_classes
@@ -156,8 +156,8 @@ def one_vs_rest_scores(xp: Namespace, decisions: Array, n_classes: int) -> Array
             votes[i], votes[j] = votes[i] + won, votes[j] + (1.0 - won)
             sums[i], sums[j] = sums[i] + value, sums[j] - value
             pair += 1
-    total = xp.stack(sums, axis=1)
-    return xp.stack(votes, axis=1) + total / (3.0 * (xp.abs(total) + 1.0))
+    total, counted = xp.stack(sums, axis=1), xp.stack(votes, axis=1)
+    return counted, counted + total / (3.0 * (xp.abs(total) + 1.0))
 
 
 # ---- estimators
@@ -189,7 +189,7 @@ class MachineEstimator(ArrayEstimator):
     tol: float
     max_iter: int
     cache_size: float
-    verbose: bool | Callable[[int, float], None]
+    verbose: int | Callable[[int, float], None]
     kernel_: Kernel
     model_: Machine
 
@@ -205,9 +205,19 @@ class MachineEstimator(ArrayEstimator):
 
     def _settings(self) -> Settings:
         """Return what the solvers are given, from the parameters."""
-        report = self.verbose if callable(self.verbose) else _log_progress if self.verbose else None
-        cache_bytes = int(float(self.cache_size) * (1 << 20))
-        return Settings(float(self.tol), int(self.max_iter), cache_bytes, report)
+        return Settings(float(self.tol), int(self.max_iter), int(float(self.cache_size) * (1 << 20)))
+
+    @contextmanager
+    def _reporting(self) -> Iterator[Settings]:
+        """Yield the settings for solvers that report to the caller's function, or to a bar."""
+        settings, verbose = self._settings(), self.verbose
+        if callable(verbose):
+            yield settings._replace(report=verbose)
+        elif not verbose:
+            yield settings
+        else:
+            with show_progress("solving", None, verbose, measure="gap") as advance:
+                yield settings._replace(report=lambda _, gap: advance(gap))
 
     def _make_matrix(self, batch: Batch) -> KernelMatrix:
         """Check the rows, and that memory suffices for them; make their kernel and its matrix."""
@@ -262,10 +272,6 @@ def check_price(value: Any) -> None:
     """Raise unless `C` is positive; infinity is allowed."""
     if not is_number(value) or not value > 0:
         raise refuse("C", "must be a positive number, or inf", repr(value))
-
-
-def _log_progress(n_steps: int, gap: float) -> None:
-    _log.info("%d steps, gap %.3g", n_steps, gap)
 
 
 def _gamma(kernel: object, gamma: Any, place: Place, x: Array) -> float:

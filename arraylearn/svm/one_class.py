@@ -51,7 +51,8 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         zero = matrix.place.xp.zeros_like(upper)
         problem = DualProblem(zero if linear is None else linear, zero, upper, begun)
         widest = float(bound.max())
-        found = solve_problems(matrix, [matrix.all_rows()], [problem], self._settings(), bound=widest)
+        with self._reporting() as settings:
+            found = solve_problems(matrix, [matrix.all_rows()], [problem], settings, bound=widest)
         self._warn_unfinished(found)
         return problem, found[0]
 
@@ -75,6 +76,8 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         self.dual_coef_ = weights
         self.objective_ = float(objective(matrix.place.xp, solution.beta, solution.gradient, problem))
         self.gap_, self.n_iter_ = solution.gap, solution.n_iter
+
+    offset_: float
 
     @abstractmethod
     def _usual(self, batch: Batch) -> Array:
@@ -155,7 +158,7 @@ class OneClassSVM(OneClassEstimator):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
-        verbose: bool | Callable[[int, float], None] = False,
+        verbose: int | Callable[[int, float], None] = 0,
         backend: str | None = None,
     ) -> None:
         self.nu = nu
@@ -258,7 +261,7 @@ class SVDD(OneClassEstimator):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
-        verbose: bool | Callable[[int, float], None] = False,
+        verbose: int | Callable[[int, float], None] = 0,
         backend: str | None = None,
     ) -> None:
         self.C = C

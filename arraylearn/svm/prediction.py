@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import from_host
 from arraylearn.estimator import ArrayClassifier, Batch
-from arraylearn.svm.machine import MachineEstimator, one_vs_rest_scores
+from arraylearn.svm.machine import MachineEstimator, score_pairs
 from arraylearn.svm.probability import Sigmoids, couple, squash
 
 __all__ = ["PredictingSVC"]
@@ -27,6 +27,7 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
     """Base of the support vector classifier: what a fitted one computes for new rows."""
 
     decision_function_shape: Literal["ovr", "ovo"]
+    break_ties: bool
     probability: bool
     sigmoids_: Sigmoids
 
@@ -48,9 +49,9 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
         Returns
         -------
         array (n,), (n, k) or (n, k (k - 1) / 2)
-            Two classes: positive for ``classes_[1]``. One against all: a value per class. One against one: a
-            score per class, or with ``decision_function_shape="ovo"`` a value per pair (i, j), i < j,
-            positive for i.
+            Two classes: positive for ``classes_[1]``. One against the rest: a value per class. One
+            against one: a score per class, or with ``decision_function_shape="ovo"`` a value per pair (i, j),
+            i < j, positive for i.
         """
         batch = self._open(X)
         return self._deliver(self._scores(batch), batch)
@@ -66,12 +67,17 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
         Returns
         -------
         array (n,)
-            Labels. One against one: the class with the most votes, and of those the one with the largest sum
-            of decision values.
+            Labels. One against one: the class with the most votes; of several the first one, or with
+            `break_ties` the one with the largest sum of decision values.
         """
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "`break_ties` must be False with decision_function_shape='ovo', which scores no class; "
+                "got True. Use decision_function_shape='ovr'."
+            )
         batch = self._open(X)
         xp = batch.place.xp
-        scores = self._scores(batch, per_class=True)
+        scores = self._scores(batch, for_labels=True)
         codes = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
         return self._deliver_labels(codes, batch)
 
@@ -115,12 +121,13 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
             return couple(xp, p, k)
         return p / xp.sum(p, axis=1, keepdims=True)
 
-    def _scores(self, batch: Batch, *, per_class: bool = False) -> Array:
+    def _scores(self, batch: Batch, *, for_labels: bool = False) -> Array:
         """Return what `decision_function` does, or scores (n, k) that are largest for the predicted class."""
         values = self._decisions(batch)
         k = self.classes_.shape[0]
         if k == 2:
             return values[:, 0]
-        if self.model_.is_pairwise and (per_class or self.decision_function_shape == "ovr"):
-            return one_vs_rest_scores(batch.place.xp, values, k)
+        if self.model_.is_pairwise and (for_labels or self.decision_function_shape == "ovr"):
+            votes, scores = score_pairs(batch.place.xp, values, k)
+            return votes if for_labels and not self.break_ties else scores
         return values

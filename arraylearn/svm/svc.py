@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import RandomState
-from arraylearn.checks import check_choice, refuse
+from arraylearn.checks import check_choice, check_flag, refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels.objects import Kernel, Linear
 from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors
@@ -51,14 +51,18 @@ class SVC(PredictingSVC):
     degree, gamma, coef0
         Of the kernel, see `arraylearn.kernels.as_kernel`; ``gamma="scale"`` is 1 / (columns x variance of X),
         ``"auto"`` 1 / columns.
-    multiclass : {"ovo", "ova"}
-        One against one: every pair of classes votes, equal votes are decided by the summed decision values.
-        One against all: the largest decision value wins.
+    multiclass : {"ovo", "ovr"}
+        How several classes are learned. One against one: every pair of classes votes. One against the rest:
+        the largest decision value wins.
     probability : bool
         Whether to learn `predict_proba`: a sigmoid of each task's decision values, fitted to five-fold
         cross-validation (five more fits), and for one against one coupled over the pairs.
     decision_function_shape : {"ovr", "ovo"}
         For one against one: whether `decision_function` gives a score per class or a value per pair.
+    break_ties : bool
+        For one against one: whether the sums of the decision values decide between classes of equal votes, as
+        they do in `decision_function`; else the first of them wins, as in LIBSVM. Not with
+        ``decision_function_shape="ovo"``.
     solver : {"auto", "decomposition", "newton", "dense"}
         Working-set decomposition; Newton's method in the columns (linear kernel only); whole kernel
         matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows, "newton" for the
@@ -77,9 +81,8 @@ class SVC(PredictingSVC):
         Start from the multipliers of the last fit where that had as many rows and the same tasks.
     random_state : int, Generator or None
         Seed of the folds of `probability`.
-    verbose : bool or callable
-        True logs progress through ``logging.getLogger("arraylearn.svm")``; a callable receives the number of
-        steps and the gap.
+    verbose : int or callable
+        1: a progress bar with the gap; a callable receives the number of steps and the gap.
     backend : str, optional
         Where to compute; default: where the input is.
 
@@ -95,7 +98,7 @@ class SVC(PredictingSVC):
         Their number in each class.
     dual_coef_ : array (1, s), (k - 1, s) or (k, s)
         Signed multipliers: for two classes positive for ``classes_[1]``; for one against one in LIBSVM's
-        layout; for one against all a row per class.
+        layout; for one against the rest a row per class.
     intercept_ : array (p,)
         Of each of the p tasks.
     coef_ : array (p, d)
@@ -131,9 +134,10 @@ class SVC(PredictingSVC):
         degree: int = 3,
         gamma: float | Literal["scale", "auto"] = "scale",
         coef0: float = 0.0,
-        multiclass: Literal["ovo", "ova"] = "ovo",
+        multiclass: Literal["ovo", "ovr"] = "ovo",
         probability: bool = False,
         decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = False,
         solver: SolverName = "auto",
         tol: float = 1e-3,
         max_iter: int = -1,
@@ -141,7 +145,7 @@ class SVC(PredictingSVC):
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         warm_start: bool = False,
         random_state: RandomState = None,
-        verbose: bool | Callable[[int, float], None] = False,
+        verbose: int | Callable[[int, float], None] = 0,
         backend: str | None = None,
     ) -> None:
         self.C = C
@@ -152,6 +156,7 @@ class SVC(PredictingSVC):
         self.multiclass = multiclass
         self.probability = probability
         self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -181,12 +186,12 @@ class SVC(PredictingSVC):
             bound = self._bounds(labels.codes, sample_weight)
             codes, k = labels.codes, self.classes_.shape[0]
             _refuse_one_class(codes, bound, k)
-            matrix, settings = self._make_matrix(batch), self._settings()
-            tasks = make_tasks(self.multiclass, codes, k)
-            results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
-            self._keep(matrix, codes, tasks, results)
-            if self.probability:
-                self.sigmoids_ = calibrate(matrix, tasks, bound, settings, self.random_state)
+            matrix, tasks = self._make_matrix(batch), make_tasks(self.multiclass, codes, k)
+            with self._reporting() as settings:
+                results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
+                self._keep(matrix, codes, tasks, results)
+                if self.probability:
+                    self.sigmoids_ = calibrate(matrix, tasks, bound, settings, self.random_state)
             if self.warm_start:
                 self.last_fit_ = LastFit(tasks, [result.beta for result in results], bound)
         self._warn_unfinished(results)
@@ -197,8 +202,9 @@ class SVC(PredictingSVC):
     def _check_parameters(self) -> None:
         check_price(self.C)
         super()._check_parameters()
-        check_choice("multiclass", self.multiclass, ("ovo", "ova"))
+        check_choice("multiclass", self.multiclass, ("ovo", "ovr"))
         check_choice("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        check_flag("break_ties", self.break_ties)
         check_choice("solver", self.solver, get_args(SolverName))
         is_linear = isinstance(self.kernel, Linear) or (
             isinstance(self.kernel, str) and self.kernel == "linear"

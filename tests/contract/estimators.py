@@ -152,7 +152,7 @@ CHECKED: tuple[Subject, ...] = (
         "cart", _with(al.cart, alpha=0.01)
     ),  # by cross-validation, repeated rows are not the same as weights
     Subject("c45", al.c45),
-    Subject("svc_ova", _with(al.SVC, kernel="linear", multiclass="ova"), expected_failures=_SVM_FAILURES),
+    Subject("svc_ova", _with(al.SVC, kernel="linear", multiclass="ovr"), expected_failures=_SVM_FAILURES),
     Subject("svc_probability", _with(al.SVC, probability=True), expected_failures=_SVM_FAILURES),
     Subject("one_class_svm", al.OneClassSVM, expected_failures=_SVM_FAILURES),
     Subject("svdd", al.SVDD, expected_failures=_SVM_FAILURES),

@@ -37,7 +37,7 @@ _JUDGED_FLOAT = {
     "naive": (al.NaiveBayesClassifier(), ("iris", "wine", "float32")),
     "full": (al.FullBayesClassifier(), ("iris", "wine")),
     "svc": (al.SVC(tol=1e-5), SCALED),
-    "svc_ova": (al.SVC(tol=1e-5, multiclass="ova", kernel="linear"), SCALED),
+    "svc_ova": (al.SVC(tol=1e-5, multiclass="ovr", kernel="linear"), SCALED),
 }
 _GRIDS = {
     "tree_alpha": (al.DecisionTreeClassifier(pruning="cost_complexity"), {"alpha": [0.0, 0.003, 0.01, 0.05]}),

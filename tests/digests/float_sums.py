@@ -39,15 +39,15 @@ _SVC = {
     "gamma_auto": {"gamma": "auto"},
     "poly": {"kernel": "poly", "degree": 2, "coef0": 1.0},
     "sigmoid": {"kernel": "sigmoid", "gamma": 0.05, "coef0": -0.5},
-    "ova": {"multiclass": "ova"},
-    "ova_linear": {"multiclass": "ova", "kernel": "linear", "C": 10.0},
+    "ova": {"multiclass": "ovr"},
+    "ova_linear": {"multiclass": "ovr", "kernel": "linear", "C": 10.0},
     "pairs": {"decision_function_shape": "ovo"},
     "decomposition": {"solver": "decomposition"},
     "dense": {"solver": "dense"},
     "newton": {"kernel": "linear", "solver": "newton"},
     "balanced": {"class_weight": "balanced"},
     "probability": {"probability": True, "random_state": SEED},
-    "probability_ova": {"probability": True, "random_state": SEED, "multiclass": "ova"},
+    "probability_ova": {"probability": True, "random_state": SEED, "multiclass": "ovr"},
     "sum_of_kernels": {"kernel": al.kernels.Linear() + al.kernels.Gaussian(0.5)},
 }
 _ONE_CLASS = {

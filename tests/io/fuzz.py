@@ -64,7 +64,7 @@ def fitted_models():
     complete = {
         "full": al.FullBayesClassifier(),
         "svc": al.SVC(probability=True, random_state=0),
-        "linear": al.SVC(kernel="linear", multiclass="ova"),
+        "linear": al.SVC(kernel="linear", multiclass="ovr"),
         "one_class": al.OneClassSVM(),
         "svdd": al.SVDD(),
     }

@@ -41,7 +41,7 @@ MODELS = {
     "covering": al.SequentialCoveringClassifier(),
     "svc": al.SVC(probability=True, random_state=0),
     "svc_sum": al.SVC(kernel=al.kernels.as_kernel("rbf", gamma=0.5) + al.kernels.as_kernel("linear")),
-    "hard": al.SVC(kernel="linear", C=float("inf"), multiclass="ova"),
+    "hard": al.SVC(kernel="linear", C=float("inf"), multiclass="ovr"),
     "one_class": al.OneClassSVM(nu=0.2),
     "svdd": al.SVDD(),
 }

@@ -94,13 +94,13 @@ def test_answers_are_those_of_the_loop(options, k):
         )
 
 
-@pytest.mark.parametrize("options", [{"multiclass": "ova"}, {"decision_function_shape": "ovo"}], ids=str)
+@pytest.mark.parametrize("options", [{"multiclass": "ovr"}, {"decision_function_shape": "ovo"}], ids=str)
 def test_ways_to_join_classes(options):
     X, y = rows(150, 4)
     assert_equals_the_loop(al.SVC(gamma=0.2, tol=1e-5, **options), X, y, [{"C": price} for price in PRICES])
 
 
-@pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ova"}], ids=str)
+@pytest.mark.parametrize("options", [{"gamma": 0.2}, {"gamma": 0.2, "multiclass": "ovr"}], ids=str)
 def test_few_rows_in_one_batch(options):
     """Solved by splitting, in as many batches as the memory asks for."""
     X, y = rows(150, 3 if "multiclass" in options else 2)

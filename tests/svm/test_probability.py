@@ -48,7 +48,7 @@ def test_coupling_recovers_a_distribution(rung, xp, dtype):
     assert_close(couple(xp, rung.from_host(pairwise, dtype), 3), p, dtype=dtype, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("multiclass", ["ovo", "ova"])
+@pytest.mark.parametrize("multiclass", ["ovo", "ovr"])
 @pytest.mark.parametrize("loader", [load_breast_cancer, load_wine])
 def test_probabilities_are_near_libsvm(loader, multiclass):
     X, y = loader(return_X_y=True)
@@ -62,7 +62,7 @@ def test_probabilities_are_near_libsvm(loader, multiclass):
     found = clf.predict_proba(X[~is_train])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     # the folds are dealt by other random numbers
-    assert np.abs(found - wanted).mean() < (0.02 if multiclass == "ova" else 0.005)
+    assert np.abs(found - wanted).mean() < (0.02 if multiclass == "ovr" else 0.005)
     np.testing.assert_allclose(clf.predict_log_proba(X[~is_train]), np.log(found))
     again = al.SVC(probability=True, random_state=0, multiclass=multiclass).fit(X[is_train], y[is_train])
     np.testing.assert_array_equal(again.predict_proba(X[~is_train]), found)

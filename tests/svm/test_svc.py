@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import warnings
 
 import numpy as np
 import pytest
 from sklearn import svm as libsvm
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import arraylearn as al
+from arraylearn.backend.dispatch import use_compiled
 from arraylearn.kernels import Gaussian, Linear, Polynomial
+from arraylearn.svm.machine import score_pairs
 from tests.svm.problems import assert_equals_libsvm, dual_objective, two_class_data
 
 SVM_TOY = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
@@ -125,11 +126,13 @@ def test_every_solver_finds_the_same(solver):
 def test_digits_all_pairs():
     X, y = load_digits(return_X_y=True)
     theirs = libsvm.SVC(break_ties=True, tol=1e-5).fit(X, y)
-    ours = al.SVC(tol=1e-4).fit(X, y)
+    ours = al.SVC(break_ties=True, tol=1e-4).fit(X, y)
     np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
     np.testing.assert_array_equal(ours.support_, theirs.support_)
     np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=2e-3)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    ours.break_ties = theirs.break_ties = False
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     ours.decision_function_shape = theirs.decision_function_shape = "ovo"
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=2e-3)
@@ -145,7 +148,7 @@ def test_wine_one_vs_one_and_one_vs_all(kernel):
     pairs = al.SVC(kernel=kernel, decision_function_shape="ovo").fit(X, y)
     theirs = libsvm.SVC(kernel=kernel, decision_function_shape="ovo", tol=1e-5).fit(X, y)
     np.testing.assert_allclose(pairs.decision_function(X), theirs.decision_function(X), atol=5e-3)
-    each = al.SVC(kernel=kernel, multiclass="ova").fit(X, y)
+    each = al.SVC(kernel=kernel, multiclass="ovr").fit(X, y)
     assert each.decision_function(X).shape == (len(y), 3)
     for c in range(3):
         alone = libsvm.SVC(kernel=kernel, tol=1e-5).fit(X, y == c)
@@ -156,18 +159,30 @@ def test_wine_one_vs_one_and_one_vs_all(kernel):
 def test_circular_votes_go_to_the_largest_sum():
     # the central triangle between three classes: every class wins one pair
     decisions = np.array([[0.2, -0.5, 0.1], [-0.2, 0.5, -0.9]])
-    from arraylearn.svm.machine import one_vs_rest_scores
-
-    scores = one_vs_rest_scores(al.backend.namespace.HOST.xp, decisions, 3)
-    votes = np.round(scores)
+    votes, scores = score_pairs(al.backend.namespace.HOST.xp, decisions, 3)
     np.testing.assert_array_equal(votes, 1)
     sums = np.array([[-0.3, -0.1, 0.4], [0.3, -0.7, 0.4]])
     np.testing.assert_array_equal(scores.argmax(axis=1), sums.argmax(axis=1))
 
 
+def test_ties_are_broken_as_in_scikit_learn():
+    X, y = make_blobs(20, random_state=0)
+    grid = np.stack(np.meshgrid(np.linspace(-3, 4, 30), np.linspace(-1, 6, 30)), axis=-1).reshape(-1, 2)
+    found = []
+    for is_broken in (False, True):
+        theirs = libsvm.SVC(kernel="linear", break_ties=is_broken, tol=1e-6).fit(X, y)
+        ours = al.SVC(kernel="linear", break_ties=is_broken, tol=1e-6).fit(X, y)
+        found.append(ours.predict(grid))
+        np.testing.assert_array_equal(found[-1], theirs.predict(grid))
+    assert (found[0] != found[1]).any()
+    np.testing.assert_array_equal(found[1], ours.decision_function(grid).argmax(axis=1))
+    with pytest.raises(ValueError, match="`break_ties` must be False with decision_function_shape='ovo'"):
+        ours.set_params(decision_function_shape="ovo").predict(grid)
+
+
 def test_one_vs_all_without_any_claim_goes_to_the_least_negative():
     X = np.array([[0.0, 2.0], [0.2, 2.2], [-2.0, -1.0], [-2.2, -1.1], [2.0, -1.0], [2.2, -1.1]])
-    clf = al.SVC(kernel="linear", multiclass="ova").fit(X, [0, 0, 1, 1, 2, 2])
+    clf = al.SVC(kernel="linear", multiclass="ovr").fit(X, [0, 0, 1, 1, 2, 2])
     middle = np.array([[0.05, 0.1]])
     values = clf.decision_function(middle)
     assert (values < 0).all()  # the region that no class claims
@@ -248,11 +263,15 @@ def test_only_a_warm_start_keeps_the_last_fit():
     assert not hasattr(clf, "last_fit_")
 
 
-def test_verbose_logs(caplog):
+@pytest.mark.parametrize("estimator", [al.SVC, al.OneClassSVM, al.SVDD])
+def test_progress(capsys, estimator):
     X, y = two_class_data("moons")
-    with caplog.at_level(logging.INFO, logger="arraylearn.svm"):
-        al.SVC(verbose=True).fit(X, y)
-    assert "steps, gap" in caplog.text
+    estimator(verbose=1).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "solving" in shown
+    assert "gap 0.000" in shown
+    estimator().fit(X, y)
+    assert not capsys.readouterr().err
 
 
 def test_indefinite_kernel_converges_or_warns():
@@ -277,7 +296,7 @@ def test_indefinite_kernel_converges_or_warns():
         ({"gamma": -1.0}, "`gamma` must be"),
         ({"gamma": "wide"}, "`gamma` must be 'scale' or 'auto'"),
         ({"kernel": "cubic"}, "`kernel` must be one of"),
-        ({"multiclass": "ovr"}, "`multiclass` must be 'ovo' or 'ova'"),
+        ({"multiclass": "ova"}, "`multiclass` must be 'ovo' or 'ovr'"),
         ({"solver": "smo"}, "`solver` must be 'auto', "),
         ({"solver": "newton"}, "linear kernel only"),
         ({"max_iter": -5}, "`max_iter` must be"),
@@ -336,8 +355,23 @@ def test_too_little_memory_is_refused():
         al.SVC(cache_size=0.001).fit(X, y)
 
 
-def test_max_iter_warns():
-    X, y = two_class_data("moons")
-    with pytest.warns(ConvergenceWarning, match="stopped at a gap"):
-        clf = al.SVC(max_iter=3, solver="decomposition").fit(X, y)
+@pytest.mark.parametrize("body", ["never", "always"])
+@pytest.mark.parametrize("solver", ["auto", "dense", "decomposition"])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_max_iter_is_the_number_of_steps(body, solver, n_steps):
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    with use_compiled(body), pytest.warns(ConvergenceWarning, match=f"max_iter={n_steps} was reached"):
+        clf = al.SVC(max_iter=n_steps, solver=solver).fit(X, y)
+    assert clf.n_iter_.tolist() == [n_steps] * 3
     assert not clf.converged_.any()
+    # a step changes two multipliers
+    assert (np.count_nonzero(clf.dual_coef_, axis=1) <= 4 * n_steps).all()
+
+
+def test_one_step_on_every_backend(rung):
+    X, y = two_class_data("moons")
+    for model in (al.SVC(max_iter=1), al.OneClassSVM(max_iter=1), al.SVDD(max_iter=1)):
+        with pytest.warns(ConvergenceWarning, match="max_iter=1 was reached"):
+            model.fit(rung.from_host(X.astype(np.float32)), y)
+        assert np.max(model.n_iter_) == 1

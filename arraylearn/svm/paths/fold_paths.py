@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.machine import one_vs_rest_scores
+from arraylearn.svm.machine import score_pairs
 from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
@@ -63,7 +63,7 @@ def judge_svc_folds(
 
 def _is_tiny(group: Group, sample: LabelledRows) -> bool:
     """Whether there are so few rows that all problems at once are faster than one path each."""
-    has_all_rows = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ova"
+    has_all_rows = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ovr"
     return has_all_rows and sample.n_rows <= get_tuning().svm_splitting_rows
 
 
@@ -91,6 +91,7 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Labell
 def _is_eligible(model: Any, sample: LabelledRows) -> bool:
     """Whether an SVC can share a kernel matrix with others."""
     is_plain = not model.warm_start and not model.probability and model.max_iter == -1
+    is_plain = is_plain and not (model.break_ties and model.decision_function_shape == "ovo")  # it raises
     if not is_plain or not isinstance(model.C, int | float) or not 0 < model.C < math.inf:
         return False
     if not isinstance(model.kernel, str | Kernel) or isinstance(model.kernel, Linear | Precomputed | Custom):
@@ -248,8 +249,9 @@ def _answers(model: Any, decisions: HostArray) -> Answers:
     """Make predictions of the decision values (n, tasks) of the two-class tasks."""
     xp, k = HOST.xp, model.classes_.shape[0]
     is_paired = model.multiclass == "ovo" and k > 2
-    scores = one_vs_rest_scores(xp, decisions, k) if is_paired else decisions
-    codes = (decisions[:, 0] > 0).astype("int64") if k == 2 else scores.argmax(axis=1)
+    votes, scores = score_pairs(xp, decisions, k) if is_paired else (decisions, decisions)
+    ranked = scores if model.break_ties else votes
+    codes = (decisions[:, 0] > 0).astype("int64") if k == 2 else ranked.argmax(axis=1)
     shown = decisions if is_paired and model.decision_function_shape == "ovo" else scores
     classes = model.classes_
     return Answers(

@@ -98,7 +98,8 @@ class _Decomposition:
                 if not exact > self.settings.tol:
                     return self._solution(reading, exact, is_stalled=False)
                 continue
-            is_over = reading.n_steps >= self.settings.step_limit(self.beta.shape[0])
+            left = self.settings.step_limit(self.beta.shape[0]) - reading.n_steps
+            is_over = left <= 0
             is_stalled = is_stalled or (not is_over and self._is_stuck(reading))
             if is_stalled and not is_over and self._sharpen():
                 continue
@@ -107,7 +108,7 @@ class _Decomposition:
                 highest, lowest = extremes(self.xp, self.beta, self.gradient, self.problem)
                 return self._solution(reading, float(highest - lowest), is_stalled=is_stalled)
             self._adapt(reading, gap)
-            self._step(self._choose(reading), gap)
+            self._step(self._choose(reading), gap, left)
 
     def _solution(self, reading: _Reading, gap: float, *, is_stalled: bool) -> DualSolution:
         """Return the current point as the result."""
@@ -195,7 +196,7 @@ class _Decomposition:
 
     # ---- the step
 
-    def _step(self, chosen: list[int], gap: float) -> None:
+    def _step(self, chosen: list[int], gap: float, limit: int) -> None:
         """Solve the problem between the chosen rows, and update the point and the gradient of all rows."""
         xp, problem = self.xp, self.problem
         self.set_rows = chosen
@@ -213,6 +214,7 @@ class _Decomposition:
             before,
             tol=tol,
             max_steps=int(_PAIRS_PER_ROW * len(chosen)),
+            limit=limit,
         )
         move = (after - before)[0, :]
         self.beta = put(xp, self.beta, self.set_idx, after[0, :])

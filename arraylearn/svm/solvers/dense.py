@@ -115,7 +115,8 @@ def _solve_batch(place: Place, matrix: Array, problem: DualProblem, settings: Se
             problem = DualProblem(*rest[:4])
             block = Block(rest[4], problem.lower, problem.upper, rest[5])
         before = [*taken]
-        beta, more = solve_block(xp, block, gradient, beta, tol=0.9 * settings.tol, max_steps=beta.shape[1])
+        tol, left = 0.9 * settings.tol, limit - max(taken)
+        beta, more = solve_block(xp, block, gradient, beta, tol=tol, max_steps=beta.shape[1], limit=left)
         n_steps = n_steps + more
     return [solutions[k] for k in sorted(solutions)]
 

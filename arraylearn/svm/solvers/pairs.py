@@ -53,7 +53,7 @@ class Block(NamedTuple):
 class Body(NamedTuple):
     """What solves a block in the place of the array program."""
 
-    solve: Callable[[Block, Array, Array, float, int], tuple[Array, Array]]  # as `solve_block`, without xp
+    solve: Callable[[Block, Array, Array, float, int, int], tuple[Array, Array]]  # `solve_block` without xp
     uses_roots: bool  # whether it reads `Block.roots`
 
 
@@ -77,7 +77,7 @@ def make_block(xp: Namespace, matrix: Array, lower: Array, upper: Array) -> Bloc
 
 
 def solve_block(
-    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int
+    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int, limit: int
 ) -> tuple[Array, Array]:
     r"""Improve a batch of programs.
 
@@ -93,6 +93,8 @@ def solve_block(
         Stop where the largest violation, :math:`\max_{x<u} g - \min_{x>l} g`, is at most this.
     max_steps : int
         About how many pair steps to take between Newton steps; a body may take fewer.
+    limit : int
+        No more pair steps than this in all; no Newton step follows the last one.
 
     Returns
     -------
@@ -103,23 +105,25 @@ def solve_block(
     """
     body = choose_body(xp, math.prod(block.matrix.shape))
     if isinstance(body, str):
-        return solve_block_by_arrays(xp, block, gradient, point, tol=tol, max_steps=max_steps)
-    return body.solve(block, gradient, point, tol, max_steps)
+        return solve_block_by_arrays(xp, block, gradient, point, tol=tol, max_steps=max_steps, limit=limit)
+    return body.solve(block, gradient, point, tol, max_steps, limit)
 
 
 def solve_block_by_arrays(
-    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int
+    xp: Namespace, block: Block, gradient: Array, point: Array, *, tol: float, max_steps: int, limit: int
 ) -> tuple[Array, Array]:
     """Take a fixed number of pair steps, a Newton step, and pair steps again, without a sync."""
     matrix = block.matrix
     roots = inverse_curvature_roots(xp, matrix) if block.roots is None else block.roots
     block = block._replace(matrix=xp.astype(matrix, gradient.dtype), roots=xp.astype(roots, gradient.dtype))
-    n_pairs = min(max_steps, _PAIR_STEPS)
+    n_pairs = min(max_steps, _PAIR_STEPS, limit)
     start = point
     point, moved, n_steps = pair_steps(xp, block, gradient, point, tol=tol, n_steps=n_pairs)
+    if limit <= n_pairs:
+        return point, n_steps
     point = _newton_step(xp, block, moved, point)
     moved = gradient - xp.matmul(block.matrix, (point - start)[..., None])[..., 0]
-    point, _, more = pair_steps(xp, block, moved, point, tol=tol, n_steps=n_pairs // 2)
+    point, _, more = pair_steps(xp, block, moved, point, tol=tol, n_steps=min(n_pairs // 2, limit - n_pairs))
     return point, n_steps + more
 
 

@@ -42,42 +42,46 @@ class Climb(NamedTuple):
 
 
 def solve(
-    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, limit: int
 ) -> tuple[HostArray, HostArray]:
     """Solve each program in turn, with pair steps by NumPy."""
     if block.roots is None:
         block = block._replace(roots=inverse_curvature_roots(HOST.xp, block.matrix))
-    return _solve_each(block, gradient, point, tol, max_steps, _steps)
+    return _solve_each(block, gradient, point, tol, (max_steps, limit), _steps)
 
 
 def solve_compiled(
-    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int
+    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, limit: int
 ) -> tuple[HostArray, HostArray]:
     """Solve each program in turn, with compiled pair steps; another rounding ends in the same tolerance."""
-    return _solve_each(block, gradient, point, tol, _COMPILED_STEPS * max_steps, _compiled_steps)
+    return _solve_each(block, gradient, point, tol, (_COMPILED_STEPS * max_steps, limit), _compiled_steps)
 
 
 def _solve_each(
-    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, steps: Steps
+    block: Block, gradient: HostArray, point: HostArray, tol: float, limits: tuple[int, int], steps: Steps
 ) -> tuple[HostArray, HostArray]:
     points = np.empty_like(point)
     n_steps = np.zeros(point.shape[0], dtype=np.int64)
     for k in range(point.shape[0]):
         one = Block(*(None if part is None else part[k] for part in block))
-        points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, max_steps, steps)
+        points[k], n_steps[k] = _solve_one(one, gradient[k], point[k], tol, limits, steps)
     return points, n_steps
 
 
 def _solve_one(
-    block: Block, gradient: HostArray, point: HostArray, tol: float, max_steps: int, steps: Steps
+    block: Block, gradient: HostArray, point: HostArray, tol: float, limits: tuple[int, int], steps: Steps
 ) -> tuple[HostArray, int]:
-    """Take pair steps and Newton steps by turns; return the point and the number of pair steps."""
+    """Take pair steps and Newton steps by turns; return the point and the number of pair steps.
+
+    `limits` are the pair steps between Newton steps, and those in all.
+    """
     start, gradient_at_start = point, gradient
-    total = 0
+    (max_steps, limit), total = limits, 0
     for is_last in (False,) * (_ROUNDS - 1) + (True,):
-        point, n_steps = steps(block, gradient, point, tol, max_steps)
+        most = min(max_steps, limit - total)
+        point, n_steps = steps(block, gradient, point, tol, most)
         total += n_steps
-        if is_last or n_steps < max_steps:
+        if is_last or n_steps < most or total >= limit:
             break
         gradient = gradient_at_start - block.matrix @ (point - start)
         point, is_definite = _newton_steps(block, gradient, point, tol)

@@ -60,7 +60,7 @@ def test_a_block_reaches_optimality(rung, xp, dtype, bound, solve):
     point = xp.zeros_like(linear)
     for _ in range(5):
         gradient = linear - xp.matmul(matrix, point[..., None])[..., 0]
-        point, _ = solve(xp, block, gradient, point, tol=1e-4, max_steps=48)
+        point, _ = solve(xp, block, gradient, point, tol=1e-4, max_steps=48, limit=1000)
     point = rung.to_host(point)
     matrix, linear, lower, upper = arrays
     assert np.all((point >= lower) & (point <= upper))
@@ -75,7 +75,7 @@ def test_a_block_is_solved_without_a_sync(rung, xp, dtype, no_sync):
     matrix, linear, lower, upper = (rung.from_host(values, dtype) for values in arrays)
     block = Block(matrix, lower, upper)
     with no_sync():
-        point, _ = solve_block(xp, block, linear, xp.zeros_like(linear), tol=1e-3, max_steps=8)
+        point, _ = solve_block(xp, block, linear, xp.zeros_like(linear), tol=1e-3, max_steps=8, limit=100)
     found, start = rung.to_host(point).astype(np.float64), np.zeros(arrays[1].shape)
     assert np.all(gap_of(*arrays[:2], found, *arrays[2:]) < gap_of(*arrays[:2], start, *arrays[2:]))
 
@@ -105,7 +105,7 @@ def test_numpy_and_numba_take_the_same_pair_steps(float_dtype, m):
     assert few[0][1] == few[1][1]
     np.testing.assert_allclose(few[0][0], few[1][0], rtol=1e-4, atol=1e-5)
     for solve in (pairs_cpu.solve, pairs_cpu.solve_compiled):
-        point, _ = solve(block, linear, np.zeros((1, m)), 1e-3, 10 * m)
+        point, _ = solve(block, linear, np.zeros((1, m)), 1e-3, 10 * m, 1000 * m)
         assert gap_of(matrix, linear, point, lower, upper).max() <= 2e-3 or m == 1
         assert abs(point.sum()) < 1e-5
 
