@@ -20,6 +20,7 @@ SAMPLERS = [
     al.resample.RandomUnderSampler(random_state=1),
     al.resample.RandomOverSampler(random_state=1),
     al.resample.SMOTE(random_state=1),
+    al.resample.RandomOverSampler(shrinkage=0.5, random_state=1),
 ]
 
 
@@ -110,8 +111,14 @@ def test_counts_after_sampling():
     ("sampler", "strategy", "expected"),
     [
         (al.resample.RandomUnderSampler, "majority", [7, 12, 7]),
+        (al.resample.RandomUnderSampler, "not minority", [7, 7, 7]),
+        (al.resample.RandomUnderSampler, "not majority", [40, 7, 7]),
+        (al.resample.RandomUnderSampler, "all", [7, 7, 7]),
         (al.resample.RandomUnderSampler, {0: 20}, [20, 12, 7]),
         (al.resample.RandomOverSampler, "minority", [40, 12, 40]),
+        (al.resample.RandomOverSampler, "not minority", [40, 40, 7]),
+        (al.resample.RandomOverSampler, "not majority", [40, 40, 40]),
+        (al.resample.SMOTE, "all", [40, 40, 40]),
         (al.resample.RandomOverSampler, {2: 9}, [40, 12, 9]),
         (al.resample.SMOTE, {1: 15, 2: 9}, [40, 15, 9]),
     ],
@@ -138,10 +145,48 @@ def test_ratios_are_for_two_classes():
         al.resample.SMOTE(sampling_strategy=0.5).fit_resample(X, y)
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_fit_tells_what_is_to_be_done(sampler):
+    X, y = skewed()
+    fitted = clone(sampler).fit(X, y)
+    found = np.bincount(clone(sampler).fit_resample(X, y)[1])
+    before = np.bincount(y)
+    numbers = found if isinstance(sampler, al.resample.RandomUnderSampler) else found - before
+    assert fitted.sampling_strategy_ == {c: numbers[c] for c in range(3) if found[c] != before[c]}
+
+
+def test_a_smoothed_bootstrap_has_the_spread_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    rare = rng.normal(size=(50, 2)) * [1.0, 5.0]
+    X, y = np.concatenate((rng.normal(size=(6050, 2)), rare)), np.repeat([0, 1], [6050, 50])
+    X_new, y_new = al.resample.RandomOverSampler(shrinkage=2.0, random_state=0).fit_resample(X, y)
+    np.testing.assert_array_equal(X_new[:6100], X)
+    new = X_new[6100:]
+    assert (y_new[6100:] == 1).all()
+    # noise of 2 (4 / (4 * 50)) ** (1/6) deviations, independent of the rows drawn
+    spread = np.sqrt(1 + (2.0 * (4 / 200) ** (1 / 6)) ** 2) * rare.std(axis=0)
+    np.testing.assert_allclose(new.std(axis=0), spread, rtol=0.05)
+    np.testing.assert_allclose(new.mean(axis=0), rare.mean(axis=0), atol=0.15 * spread.max())
+
+
+def test_a_smoothed_bootstrap_by_class_leaves_categories():
+    frame = pd.DataFrame({"a": np.arange(12.0), "b": list("xy" * 6)})
+    y = np.repeat(["p", "q", "r"], [6, 4, 2])
+    sampler = al.resample.RandomOverSampler(shrinkage={"q": 1.0}, random_state=0)
+    X_new, y_new = sampler.fit_resample(frame, y)
+    source = frame.iloc[sampler.sample_indices_].reset_index(drop=True)
+    assert (X_new["b"] == source["b"]).all()
+    is_moved = X_new["a"] != source["a"]
+    assert y_new[is_moved].tolist() == ["q", "q"]
+    for wrong, rule in ((-1.0, "of at least 0"), ({"s": 1.0}, "must name classes of `y`")):
+        with pytest.raises(ValueError, match=f"`shrinkage.*{rule}"):
+            al.resample.RandomOverSampler(shrinkage=wrong).fit_resample(frame, y)
+
+
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        ("some", "must be 'auto', 'minority'"),
+        ("some", "must be 'minority', 'not minority', 'not majority', 'all', 'auto', a ratio"),
         ({5: 3}, "must name classes"),
         ({0: 3}, "at least 40"),
         (2.0, "in \\(0, 1\\]"),

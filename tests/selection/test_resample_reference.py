@@ -20,10 +20,19 @@ def skewed(n=900):
     return X, np.repeat([0, 1], [n, 60])
 
 
+NAMES = ["not minority", "not majority", "all"]
 PAIRS = [
-    (al.resample.RandomUnderSampler, under_sampling.RandomUnderSampler, ["auto", "majority", 0.5, {0: 100}]),
-    (al.resample.RandomOverSampler, over_sampling.RandomOverSampler, ["auto", "minority", 0.5, {1: 200}]),
-    (al.resample.SMOTE, over_sampling.SMOTE, ["auto", "minority", 0.5, {1: 200}]),
+    (
+        al.resample.RandomUnderSampler,
+        under_sampling.RandomUnderSampler,
+        ["auto", "majority", *NAMES, 0.5, {0: 100}],
+    ),
+    (
+        al.resample.RandomOverSampler,
+        over_sampling.RandomOverSampler,
+        ["auto", "minority", *NAMES, 0.5, {1: 200}],
+    ),
+    (al.resample.SMOTE, over_sampling.SMOTE, ["auto", "minority", *NAMES, 0.5, {1: 200}]),
 ]
 
 
@@ -32,7 +41,15 @@ PAIRS = [
 )
 def test_counts(ours, theirs, strategies):
     X, y = skewed()
+    X, y = np.concatenate((X, X[:100] + 9)), np.concatenate((y, np.full(100, 2)))
     for strategy in strategies:
+        if isinstance(strategy, float):  # a ratio is for two classes
+            X, y = skewed()
+        named, wanted = (
+            kind(sampling_strategy=strategy).fit(X, y).sampling_strategy_ for kind in (ours, theirs)
+        )
+        unchanged = np.bincount(y) if ours is al.resample.RandomUnderSampler else np.zeros(3)
+        assert named == {label: n for label, n in wanted.items() if n != unchanged[label]}
         found = ours(sampling_strategy=strategy, random_state=0).fit_resample(X, y)[1]
         expected = theirs(sampling_strategy=strategy, random_state=0).fit_resample(X, y)[1]
         np.testing.assert_array_equal(np.bincount(found), np.bincount(expected), err_msg=str(strategy))
@@ -70,3 +87,13 @@ def test_our_samplers_in_their_pipeline():
     alone = al.resample.ResampledClassifier(al.FullBayesClassifier(), al.resample.SMOTE(random_state=0))
     found, expected = (al.cross_validate(m, X, y, cv=3, refit=False) for m in (model, alone))
     np.testing.assert_array_equal(found.confusion, expected.confusion)
+
+
+def test_the_smoothed_bootstrap_has_the_same_distribution():
+    X, y = skewed()
+    found, expected = (
+        sampler(shrinkage=1.5, random_state=0).fit_resample(X, y)[0][960:]
+        for sampler in (al.resample.RandomOverSampler, over_sampling.RandomOverSampler)
+    )
+    for j in range(3):
+        assert ks_2samp(found[:, j], expected[:, j]).pvalue > 0.01

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from arraylearn._typing import HostArray
+from arraylearn.backend.namespace import from_host, locate
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.checks import is_number, refuse
-from arraylearn.table import encode_labels
+from arraylearn.backend.selector import choose_place
+from arraylearn.checks import check_number, is_number, refuse
+from arraylearn.selection.resampling.synthetic import Synthesis, append_synthetic
+from arraylearn.table import encode_labels, learn_schema, read_table
 from arraylearn.table.subsets import count_rows, take_rows
 
 __all__ = ["RandomOverSampler", "RandomUnderSampler", "Sampler", "Strategy", "target_counts"]
@@ -19,19 +22,54 @@ __all__ = ["RandomOverSampler", "RandomUnderSampler", "Sampler", "Strategy", "ta
 Strategy = str | float | Mapping[Any, int]
 
 
+class Plan(NamedTuple):
+    """The classes of a table, and how many rows each is to have."""
+
+    codes: HostArray  # (n,) int64
+    classes: HostArray  # (k,)
+    counts: list[int]  # rows of each class
+    targets: list[int]
+
+
 class Sampler(BaseEstimator):
     """Base of the samplers."""
+
+    _grows: ClassVar[bool] = True  # whether rows are added, or left out
 
     sampling_strategy: Strategy
     random_state: RandomState
 
-    def _encode(self, X: Any, y: Any) -> tuple[HostArray, HostArray, list[int]]:
-        """Return codes, classes and counts of the labels."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Check the rows and labels, and learn how many rows each class is to gain, or to keep.
+
+        Parameters
+        ----------
+        X : array, data frame or list of lists, (n, d)
+            Rows.
+        y : array-like (n,)
+            Class labels.
+
+        Returns
+        -------
+        self
+            With `sampling_strategy_`.
+        """
+        self._plan(X, y)
+        return self
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        """Count the classes, and remember by how many rows those that are resampled change."""
         labels = encode_labels(y)
         if count_rows(X) != labels.codes.shape[0]:
             raise refuse("y", f"must have one label per row of `X` ({count_rows(X)})", labels.codes.shape[0])
         counts = [int((labels.codes == c).sum()) for c in range(labels.classes.shape[0])]
-        return labels.codes, labels.classes, counts
+        targets = target_counts(self.sampling_strategy, labels.classes, counts, grow=self._grows)
+        self.sampling_strategy_ = {
+            label: target - n if self._grows else target
+            for label, target, n in zip(labels.classes.tolist(), targets, counts, strict=True)
+            if target != n
+        }
+        return Plan(labels.codes, labels.classes, counts, targets)
 
     def _take(self, X: Any, y: Any, rows: list[int]) -> tuple[Any, Any]:
         """Return some rows and their labels, and remember which."""
@@ -44,9 +82,9 @@ class RandomUnderSampler(Sampler):
 
     Parameters
     ----------
-    sampling_strategy : "auto", "majority", float or dict
-        "auto": every class shrinks to the smallest; "majority": only the largest does. A number, for two
-        classes: smaller over larger count afterwards. A dict: the count of each class named.
+    sampling_strategy : {"majority", "not minority", "not majority", "all", "auto"}, float or dict
+        Which classes shrink to the size of the smallest; "auto" is "not minority". A number, for two classes:
+        smaller over larger count afterwards. A dict: the count of each class named.
     replacement : bool
         Whether a row may be drawn twice.
     random_state : int, generator or None
@@ -56,6 +94,8 @@ class RandomUnderSampler(Sampler):
     ----------
     sample_indices_ : int array
         Positions of the rows that were kept, ascending.
+    sampling_strategy_ : dict
+        How many rows each class that shrinks keeps.
 
     Examples
     --------
@@ -65,6 +105,8 @@ class RandomUnderSampler(Sampler):
     >>> list(y_new)
     ['a', 'a', 'b', 'b']
     """
+
+    _grows: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -79,8 +121,7 @@ class RandomUnderSampler(Sampler):
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows and labels that stay, in their old order."""
-        codes, classes, counts = self._encode(X, y)
-        targets = target_counts(self.sampling_strategy, classes, counts, grow=False)
+        codes, _, counts, targets = self._plan(X, y)
         rng = as_generator(self.random_state)
         keep = []
         for c, target in enumerate(targets):
@@ -98,9 +139,13 @@ class RandomOverSampler(Sampler):
 
     Parameters
     ----------
-    sampling_strategy : "auto", "minority", float or dict
-        "auto": every class grows to the largest; "minority": only the smallest does. A number, for two
-        classes: smaller over larger count afterwards. A dict: the count of each class named.
+    sampling_strategy : {"minority", "not minority", "not majority", "all", "auto"}, float or dict
+        Which classes grow to the size of the largest; "auto" is "not majority". A number, for two classes:
+        smaller over larger count afterwards. A dict: the count of each class named.
+    shrinkage : float or dict, optional
+        Move the numbers of repeated rows by normal noise (smoothed bootstrap, ROSE) whose standard deviation
+        is `shrinkage`, by class if a dict, times :math:`(4 / ((d + 2) n_c))^{1 / (d + 4)}` times that of the
+        column in the class. None repeats rows as they are.
     random_state : int, generator or None
         Seed; drawn on the host, so that every backend repeats the same rows.
 
@@ -108,6 +153,13 @@ class RandomOverSampler(Sampler):
     ----------
     sample_indices_ : int array
         All rows in their order, then the repeated ones.
+    sampling_strategy_ : dict
+        How many rows each class that grows gains.
+
+    References
+    ----------
+    G. Menardi, N. Torelli, "Training and assessing classification rules with imbalanced data", Data Mining
+    and Knowledge Discovery 28, 2014.
 
     Examples
     --------
@@ -118,19 +170,61 @@ class RandomOverSampler(Sampler):
     array([4, 4])
     """
 
-    def __init__(self, *, sampling_strategy: Strategy = "auto", random_state: RandomState = None) -> None:
+    def __init__(
+        self,
+        *,
+        sampling_strategy: Strategy = "auto",
+        shrinkage: float | Mapping[Any, float] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.sampling_strategy = sampling_strategy
+        self.shrinkage = shrinkage
         self.random_state = random_state
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the repeated ones after them."""
-        codes, classes, counts = self._encode(X, y)
-        targets = target_counts(self.sampling_strategy, classes, counts, grow=True)
+        codes, classes, counts, targets = self._plan(X, y)
+        factors = self._factors(classes)
         rng = as_generator(self.random_state)
-        drawn = list(range(codes.shape[0]))
-        for c, target in enumerate(targets):
-            drawn += rng.choice((codes == c).nonzero()[0], target - counts[c]).tolist()
-        return self._take(X, y, drawn)
+        drawn = [
+            rng.choice((codes == c).nonzero()[0], target - counts[c]) for c, target in enumerate(targets)
+        ]
+        X_new, y_new = self._take(X, y, [*range(codes.shape[0]), *np.concat(drawn).tolist()])
+        if factors is None:
+            return X_new, y_new
+        return _move_repeated(X, codes, drawn, factors, rng), y_new
+
+    def _factors(self, classes: HostArray) -> list[float] | None:
+        """Return the shrinkage of each class; None for none."""
+        if self.shrinkage is None:
+            return None
+        if not isinstance(self.shrinkage, Mapping):
+            check_number("shrinkage", self.shrinkage, 0)
+            return [float(self.shrinkage)] * classes.shape[0]
+        for label, factor in self.shrinkage.items():
+            if label not in classes.tolist():
+                raise refuse("shrinkage", f"must name classes of `y` ({classes.tolist()})", repr(label))
+            check_number(f"shrinkage[{label!r}]", factor, 0)
+        return [float(self.shrinkage.get(label, 0.0)) for label in classes.tolist()]
+
+
+def _move_repeated(
+    X: Any, codes: HostArray, drawn: list[HostArray], factors: list[float], rng: np.random.Generator
+) -> Any:
+    """Return `X` and, below it, the rows drawn from each class, whose numbers are moved by normal noise."""
+    schema, place = learn_schema(X), choose_place(locate(X), None)
+    xp, table = place.xp, read_table(X, schema, place)
+    d, parts = table.numeric.shape[1], []
+    for c, (rows, factor) in enumerate(zip(drawn, factors, strict=True)):
+        members = (codes == c).nonzero()[0]
+        width = factor * (4 / ((d + 2) * members.shape[0])) ** (1 / (d + 4))
+        own, repeated = (
+            xp.take(table.numeric, from_host(idx, place, xp.int64), axis=0) for idx in (members, rows)
+        )
+        noise = from_host(rng.standard_normal((rows.shape[0], d)), place, own.dtype)
+        numeric = repeated + width * xp.std(own, axis=0)[None, :] * noise
+        parts.append(Synthesis(rows, numeric, [rows] * table.codes.shape[0]))
+    return append_synthetic(X, schema, place, parts)
 
 
 def target_counts(strategy: Strategy, classes: HostArray, counts: list[int], *, grow: bool) -> list[int]:
@@ -138,18 +232,27 @@ def target_counts(strategy: Strategy, classes: HostArray, counts: list[int], *, 
     if isinstance(strategy, Mapping):
         return _named(strategy, classes, counts, grow=grow)
     least, most = min(counts), max(counts)
-    changed = counts.index(least if grow else most)  # the class that a ratio, or its own name, changes
+    smallest, largest = counts.index(least), counts.index(most)
+    every = set(range(len(counts)))
     if isinstance(strategy, str):
-        name = "minority" if grow else "majority"
-        if strategy not in ("auto", name):
-            raise refuse("sampling_strategy", f"must be 'auto', '{name}', a ratio or a dict", repr(strategy))
+        chosen = {
+            "minority" if grow else "majority": {smallest if grow else largest},
+            "not minority": every - {smallest},
+            "not majority": every - {largest},
+            "all": every,
+            "auto": every - {largest if grow else smallest},
+        }
+        if strategy not in chosen:
+            names = ", ".join(map(repr, chosen))
+            raise refuse("sampling_strategy", f"must be {names}, a ratio or a dict", repr(strategy))
         target = most if grow else least
-        return [target if strategy == "auto" or c == changed else n for c, n in enumerate(counts)]
+        return [target if c in chosen[strategy] else n for c, n in enumerate(counts)]
     ratio = _ratio(strategy, counts)
     target = int((most * ratio if grow else least / ratio) + 1e-9)
     if target < least or target > most:
         bound = "fewer" if grow else "more"
         raise refuse("sampling_strategy", f"must not ask for {bound} rows than there are", repr(strategy))
+    changed = smallest if grow else largest
     return [target if c == changed else n for c, n in enumerate(counts)]
 
 

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
-from arraylearn.backend.namespace import (
-    Place,
-    from_host,
-    is_array,
-    locate,
-    move,
-    native_float,
-    read_flags,
-    to_host,
-)
+from arraylearn._typing import HostArray
+from arraylearn.backend.namespace import from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.backend.selector import choose_place
 from arraylearn.checks import check_integer, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
-from arraylearn.selection.resampling.random_samplers import Sampler, Strategy, target_counts
-from arraylearn.table import Schema, learn_schema, read_table
-from arraylearn.table.frames import as_frame
+from arraylearn.selection.resampling.random_samplers import Sampler, Strategy
+from arraylearn.selection.resampling.synthetic import Synthesis, append_synthetic
+from arraylearn.table import learn_schema, read_table
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["SMOTE"]
-
-
-class _Synthesis(NamedTuple):
-    """Synthetic rows: new numbers, and old rows whose categories they take."""
-
-    base: HostArray  # (m,) the row each comes from
-    numeric: Array  # (m, d) at the place of computation
-    sources: list[HostArray]  # for each nominal column (m,) rows
 
 
 class SMOTE(Sampler):
@@ -47,7 +29,7 @@ class SMOTE(Sampler):
     ----------
     k_neighbors : int
         How many neighbours of the same class are candidates for j; a class of fewer rows uses them all.
-    sampling_strategy : "auto", "minority", float or dict
+    sampling_strategy : str, float or dict
         As for `RandomOverSampler`.
     categorical_features : "from_dtype", None, or sequence of int, bool or str
         Which columns are nominal, as in the classifiers. With such columns this is SMOTE-NC: a nominal column
@@ -94,9 +76,8 @@ class SMOTE(Sampler):
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the synthetic ones after them."""
-        codes, classes, counts = self._encode(X, y)
         check_integer("k_neighbors", self.k_neighbors, 1)
-        targets = target_counts(self.sampling_strategy, classes, counts, grow=True)
+        codes, classes, counts, targets = self._plan(X, y)
         schema = learn_schema(X, self.categorical_features)
         place = choose_place(locate(X), self.backend)
         table = read_table(X, schema, place)
@@ -115,9 +96,9 @@ class SMOTE(Sampler):
         if not parts:
             return X, y
         order = np.concat([np.arange(codes.shape[0]), *(part.base for part in parts)])
-        return _append_synthetic(X, schema, place, parts), take_rows(y, order)
+        return append_synthetic(X, schema, place, parts), take_rows(y, order)
 
-    def _between(self, place: Any, table: Any, members: HostArray, n_new: int, rng: Any) -> _Synthesis:
+    def _between(self, place: Any, table: Any, members: HostArray, n_new: int, rng: Any) -> Synthesis:
         """Make `n_new` rows of one class, whose rows are `members`."""
         xp = place.xp
         k = min(self.k_neighbors, members.shape[0] - 1)
@@ -135,70 +116,4 @@ class SMOTE(Sampler):
             members.take(to_host(xp.take(commonest_neighbour(xp, codes[c, :], near), start, axis=0)))
             for c in range(codes.shape[0])
         ]
-        return _Synthesis(members.take(base), numeric, sources)
-
-
-def _append_synthetic(X: Any, schema: Schema, place: Place, parts: list[_Synthesis]) -> Any:
-    """Return `X` with the synthetic rows below, as the same kind of table."""
-    xp = place.xp
-    numeric = xp.concat([part.numeric for part in parts])
-    base = [row for part in parts for row in part.base.tolist()]
-    sources = [
-        [row for part in parts for row in part.sources[c].tolist()] for c in range(len(schema.nominal_idx))
-    ]
-    if is_array(X) and getattr(X.dtype, "kind", "f") in "fiub":
-        return _append_to_array(X, schema, numeric, sources)
-    columns = to_host(numeric)
-    if (frame := as_frame(X)) is not None:
-        return _append_to_frame(frame, schema, columns, base, sources)
-    return _append_objects(X, schema, columns, base, sources)
-
-
-def _append_to_array(X: Array, schema: Schema, numeric: Array, sources: list[list[int]]) -> Array:
-    home = locate(X)
-    xp = home.xp
-    dtype = native_float(X, home)
-    numeric = xp.astype(move(numeric, home), dtype, copy=False)
-    old = xp.astype(X, dtype, copy=False)
-    if not sources:
-        return xp.concat([old, numeric])
-    columns: dict[int, Array] = {j: numeric[:, i] for i, j in enumerate(schema.numeric_idx)}
-    for j, rows in zip(schema.nominal_idx, sources, strict=True):
-        columns[j] = xp.take(old[:, j], from_host(rows, home, xp.int64), axis=0)
-    return xp.concat([old, xp.stack([columns[j] for j in range(schema.n_columns)], axis=1)])
-
-
-def _append_to_frame(
-    frame: Any, schema: Schema, numeric: HostArray, base: list[int], sources: list[list[int]]
-) -> Any:
-    labels = frame.columns
-    new = frame[base]
-    made = []
-    for i, j in enumerate(schema.numeric_idx):
-        kind = nw.Float32() if frame.get_column(labels[j]).dtype == nw.Float32 else nw.Float64()
-        frame = frame.with_columns(frame.get_column(labels[j]).cast(kind))
-        made.append(nw.new_series(labels[j], numeric[:, i].tolist(), kind, backend=frame.implementation))
-    for j, rows in zip(schema.nominal_idx, sources, strict=True):
-        made.append(nw.maybe_reset_index(frame.get_column(labels[j])[rows]))
-    new = nw.maybe_reset_index(new).with_columns(*made)
-    return nw.maybe_reset_index(nw.concat([frame, new], how="vertical")).to_native()
-
-
-def _append_objects(
-    X: Any, schema: Schema, numeric: HostArray, base: list[int], sources: list[list[int]]
-) -> Any:
-    """Append to an array of objects, or to a list of rows."""
-    rows = [list(X[i]) for i in base]
-    for new, values in zip(rows, numeric.tolist(), strict=True):
-        for j, value in zip(schema.numeric_idx, values, strict=True):
-            new[j] = value
-    for j, origins in zip(schema.nominal_idx, sources, strict=True):
-        for new, origin in zip(rows, origins, strict=True):
-            new[j] = X[origin][j]
-    if not hasattr(X, "dtype"):
-        return [*X, *rows]
-    n = X.shape[0]
-    grown = take_rows(X, from_host([*range(n), *base], locate(X)))
-    for i, new in enumerate(rows):
-        grown[n + i] = new
-    return grown
+        return Synthesis(members.take(base), numeric, sources)
