@@ -15,7 +15,10 @@ from arraylearn._version import __version__
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from arraylearn import bayes as bayes
+    from arraylearn import boosting as boosting
     from arraylearn import datasets as datasets
+    from arraylearn import explain as explain
+    from arraylearn import forest as forest
     from arraylearn import gaussian as gaussian
     from arraylearn import io as io
     from arraylearn import kernels as kernels
@@ -63,58 +66,63 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from arraylearn.tree import c45 as c45
     from arraylearn.tree import cart as cart
     from arraylearn.tree import id3 as id3
+    from arraylearn.tree import pruning as pruning
 
-# public name -> module that defines it; a name that maps to its own module is a public submodule
+# public name -> module that defines it; where the last name of the module is the same, the module itself
 _HOMES = {
     "AdaBoostClassifier": "arraylearn.boosting",
     "BackendFallbackWarning": "arraylearn.backend",
     "BackendUnavailableError": "arraylearn.backend",
+    "DecisionTreeClassifier": "arraylearn.tree",
     "ExtraTreesClassifier": "arraylearn.forest",
+    "FullBayesClassifier": "arraylearn.bayes",
     "GradientBoostingClassifier": "arraylearn.boosting",
-    "RandomForestClassifier": "arraylearn.forest",
-    "MemoryBudgetError": "arraylearn.backend",
     "GridSearch": "arraylearn.selection",
+    "MemoryBudgetError": "arraylearn.backend",
+    "NaiveBayesClassifier": "arraylearn.bayes",
+    "OneClassSVM": "arraylearn.svm",
+    "RandomForestClassifier": "arraylearn.forest",
     "RipperClassifier": "arraylearn.rules",
     "RuleSetClassifier": "arraylearn.rules",
-    "SequentialCoveringClassifier": "arraylearn.rules",
     "SVC": "arraylearn.svm",
     "SVDD": "arraylearn.svm",
-    "OneClassSVM": "arraylearn.svm",
-    "FullBayesClassifier": "arraylearn.bayes",
-    "NaiveBayesClassifier": "arraylearn.bayes",
-    "bayes_rule": "arraylearn.bayes",
+    "SequentialCoveringClassifier": "arraylearn.rules",
     "backend_info": "arraylearn.backend",
+    "bayes": "arraylearn.bayes",
+    "bayes_rule": "arraylearn.bayes",
+    "boosting": "arraylearn.boosting",
+    "c45": "arraylearn.tree",
+    "cart": "arraylearn.tree",
     "cross_validate": "arraylearn.selection",
+    "datasets": "arraylearn.datasets",
+    "explain": "arraylearn.explain",
+    "forest": "arraylearn.forest",
+    "gaussian": "arraylearn.gaussian",
     "get_backend": "arraylearn.backend",
     "get_compiled": "arraylearn.backend",
     "get_memory_budget": "arraylearn.backend",
     "get_num_threads": "arraylearn.backend",
+    "id3": "arraylearn.tree",
     "io": "arraylearn.io",
-    "load": "arraylearn.io",
-    "save": "arraylearn.io",
+    "kernels": "arraylearn.kernels",
     "leave_one_out": "arraylearn.selection",
+    "load": "arraylearn.io",
+    "measures": "arraylearn.measures",
     "permutation_importance": "arraylearn.explain",
+    "plot": "arraylearn.plot",
+    "pruning": "arraylearn.tree.pruning",
+    "resample": "arraylearn.selection",
+    "rules": "arraylearn.rules",
+    "save": "arraylearn.io",
+    "selection": "arraylearn.selection",
     "set_backend": "arraylearn.backend",
     "set_compiled": "arraylearn.backend",
     "set_memory_budget": "arraylearn.backend",
     "set_num_threads": "arraylearn.backend",
-    "use_backend": "arraylearn.backend",
-    "bayes": "arraylearn.bayes",
-    "datasets": "arraylearn.datasets",
-    "gaussian": "arraylearn.gaussian",
-    "kernels": "arraylearn.kernels",
-    "measures": "arraylearn.measures",
-    "resample": "arraylearn.selection",
-    "rules": "arraylearn.rules",
-    "selection": "arraylearn.selection",
     "svm": "arraylearn.svm",
-    "plot": "arraylearn.plot",
     "table": "arraylearn.table",
     "tree": "arraylearn.tree",
-    "DecisionTreeClassifier": "arraylearn.tree",
-    "c45": "arraylearn.tree",
-    "cart": "arraylearn.tree",
-    "id3": "arraylearn.tree",
+    "use_backend": "arraylearn.backend",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -126,7 +134,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
         if name not in _HOMES:
             raise AttributeError(f"module 'arraylearn' has no attribute {name!r}")
         module = importlib.import_module(_HOMES[name])
-        value = module if _HOMES[name] == f"arraylearn.{name}" else getattr(module, name)
+        value = module if module.__name__.endswith(f".{name}") else getattr(module, name)
         globals()[name] = value
         return value
 

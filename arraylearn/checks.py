@@ -14,6 +14,7 @@ __all__ = [
     "check_flag",
     "check_integer",
     "check_number",
+    "check_rows",
     "count_features",
     "is_number",
     "refuse",
@@ -92,9 +93,17 @@ def _interval(low: float, high: float, closed: Closed) -> str:
     return f" {' and '.join(parts)}" if parts else ""
 
 
-def share_of(amount: float, total: float) -> float:
-    """Read an amount below 1 as a share of the total."""
-    return amount * total if amount < 1 else float(amount)
+def check_rows(name: str, value: Any, low: int) -> None:
+    """Raise unless `value` is an integer of at least `low`, or a float in (0, 1]: a share of all rows."""
+    is_integer = is_number(value) and isinstance(value, Integral)
+    if not is_number(value) or not (int(value) >= low if is_integer else 0 < value <= 1):
+        rule = f"must be an integer of at least {low}, or a float above 0 and up to 1.0, a share of all rows"
+        raise refuse(name, rule, repr(value))
+
+
+def share_of(amount: Any, total: float) -> float:
+    """Read a float as a share of the total; 1.0 is all of it, and 1 is one."""
+    return float(amount) if isinstance(amount, Integral) else float(amount) * total
 
 
 def count_features(max_features: Any, n_columns: int) -> int | None:

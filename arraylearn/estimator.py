@@ -303,6 +303,11 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
     classes_: Any
     predict_proba: Any
 
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        return len(self.classes_)
+
     def _open_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
         """Read the training rows and learn their schema and classes."""
         self._note_columns(X, reset=True)

@@ -53,11 +53,11 @@ BAYES = {
 FEW_BINS = 8  # so few that 1200 rows stay with histograms for the levels looked at
 TREES = {
     "exact": subject(al.DecisionTreeClassifier, splitter="exact"),
-    "entropy": subject(al.DecisionTreeClassifier, splitter="exact", measure="entropy"),
-    "binned": subject(al.DecisionTreeClassifier, splitter="hist", n_bins=FEW_BINS),
+    "entropy": subject(al.DecisionTreeClassifier, splitter="exact", criterion="entropy"),
+    "binned": subject(al.DecisionTreeClassifier, splitter="hist", max_bins=FEW_BINS),
     "direction": subject(al.DecisionTreeClassifier, missing="direction"),
-    "clouds": subject(al.DecisionTreeClassifier, splitter="clouds", n_bins=FEW_BINS),
-    "clouds by samples": subject(al.DecisionTreeClassifier, splitter="clouds_sampling", n_bins=FEW_BINS),
+    "clouds": subject(al.DecisionTreeClassifier, splitter="clouds", max_bins=FEW_BINS),
+    "clouds by samples": subject(al.DecisionTreeClassifier, splitter="clouds_sampling", max_bins=FEW_BINS),
     "forest": subject(al.RandomForestClassifier, n_estimators=4, random_state=0),
 }
 BOOSTED = {

@@ -113,8 +113,19 @@ def test_type_checkers_see_the_public_names():
     for node in for_checkers.body:
         for alias in node.names:
             assert alias.asname == alias.name  # otherwise strict checkers take it for a private import
-            seen[alias.name] = f"arraylearn.{alias.name}" if node.module == "arraylearn" else node.module
+            path = f"{node.module}.{alias.name}"
+            seen[alias.name] = path if path in arraylearn._HOMES.values() else node.module
     assert seen == arraylearn._HOMES
+
+
+def test_every_room_for_users_is_public():
+    """The others hold no learner and no array function, or run from the command line."""
+    inside = {"backend", "bench", "cli", "grow", "selftest", "walk"}
+    rooms = {path.parent.name for path in Path(arraylearn.__file__).parent.glob("*/__init__.py")}
+    for name in rooms - inside:
+        assert getattr(arraylearn, name).__name__ == f"arraylearn.{name}"
+    assert {name for name in rooms if name in arraylearn.__all__} == rooms - inside
+    assert not hasattr(arraylearn, "ensemble")
 
 
 def test_every_public_name_exists():

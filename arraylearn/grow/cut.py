@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, locate
-from arraylearn.grow.trees import LEAF, Surrogates, Trees, tree_at, tree_on_host
+from arraylearn.grow.trees import LEAF, Surrogates, Trees, best_first, tree_at, tree_on_host
 
-__all__ = ["collapse", "count_errors", "cut_at", "subtree_sums"]
+__all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "subtree_sums"]
+
+# Rounding may take this much off a decrease of the impurity, as a share of all weight.
+_SLACK = 1e-12
 
 
 def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
@@ -19,7 +23,7 @@ def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
     Parameters
     ----------
     tree : Trees
-        Any tree; it stays as it is.
+        Any trees; they stay as they are.
     becomes_leaf : bool array (t,)
         Which nodes; those below one of them are dropped in any case. On the host.
 
@@ -33,32 +37,35 @@ def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
     is_inner, parents = ~old.is_leaf & ~becomes_leaf, old.parent
     is_kept = np.ones(old.n_nodes, dtype=np.bool)
     # parents come first: a node stays if its parent stays and is not a leaf
-    for nodes in _levels(old):
-        if int(nodes[0]) > 0:
-            parent = parents[nodes]
-            is_kept[nodes] = is_kept[parent] & is_inner[parent]
+    for nodes in _levels(old)[1:]:
+        parent = parents[nodes]
+        is_kept[nodes] = is_kept[parent] & is_inner[parent]
     kept = np.nonzero(is_kept)[0]
     number = np.astype(np.cumulative_sum(np.astype(is_kept, np.int64)) - 1, np.int32)
     inner = is_inner[kept]
 
-    def only_inner(values: Any, fill: Any) -> Any:
-        return np.where(inner, values[kept], np.asarray(fill, dtype=values.dtype))
+    def kept_of(name: str) -> Any:
+        values = getattr(old, name)
+        return None if values is None else values[kept]
+
+    def only_inner(name: str, fill: Any) -> Any:
+        values = kept_of(name)
+        return None if values is None else np.where(inner, values, np.asarray(fill, dtype=values.dtype))
 
     depth = old.depth[kept]
     made = old._replace(
-        feature=only_inner(old.feature, LEAF),
-        threshold=only_inner(old.threshold, 0.0),
+        roots=np.astype(number[old.roots], old.roots.dtype),
+        feature=only_inner("feature", LEAF),
+        threshold=only_inner("threshold", 0.0),
         first_child=np.where(inner, number[np.where(inner, old.first_child[kept], 0)], np.int32(LEAF)),
         depth=depth,
-        height=int(depth[-1]),
-        gain=only_inner(old.gain, 0.0),
-        n_branches=only_inner(old.n_branches, 0),
-        default_branch=only_inner(old.default_branch, 0),
-        map_start=only_inner(old.map_start, -1),
+        height=int(np.max(depth)),
+        gain=only_inner("gain", 0.0),
+        n_branches=only_inner("n_branches", 0),
+        default_branch=only_inner("default_branch", 0),
+        map_start=only_inner("map_start", -1),
         surrogates=_cut_surrogates(old.surrogates, kept, inner),
-        counts=old.counts[kept],
-        probability=old.probability[kept],
-        impurity=old.impurity[kept],
+        **{name: kept_of(name) for name in ("counts", "probability", "impurity", "sums")},
     )
     return tree_at(made, place)
 
@@ -72,10 +79,9 @@ def _cut_surrogates(surrogates: Surrogates | None, kept: Any, inner: Any) -> Sur
 
 
 def _levels(tree: Trees) -> list[Any]:
-    """Positions of the nodes of each level, the root first."""
-    ends = np.searchsorted(tree.depth, np.arange(int(tree.depth[-1]) + 1), side="right")
-    starts = np.concat((np.zeros(1, dtype=ends.dtype), ends[:-1]))
-    return [np.arange(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    """Positions of the nodes of each level, the roots first."""
+    n_nodes = np.cumulative_sum(histogram(HOST.xp, tree.depth, int(np.max(tree.depth)) + 1))
+    return np.split(np.argsort(tree.depth, stable=True), n_nodes[:-1].tolist())
 
 
 def subtree_sums(tree: Trees, values: Any) -> Any:
@@ -102,3 +108,34 @@ def collapse(tree: Trees, tolerance: float = 1e-3) -> Trees:
     old = tree_on_host(tree)
     errors = count_errors(HOST.xp, old.counts)
     return cut_at(tree, ~old.is_leaf & (subtree_sums(old, errors) >= errors - tolerance))
+
+
+def cut_weak(tree: Trees, decrease: Any, weight: Any, least: float, max_leaf_nodes: int | None) -> Trees:
+    """Cut the splits that decrease the impurity too little, and keep the best of the others.
+
+    Parameters
+    ----------
+    tree : Trees
+        Grown trees; they stay as they are.
+    decrease : float array (m,)
+        Of each split, times the weight of its node; on the host.
+    weight : float array (t,)
+        Of all rows of each tree.
+    least : float
+        What a split must decrease the impurity by, as a share of the weight.
+    max_leaf_nodes : int, optional
+        Leaves of a tree; the largest decrease goes first.
+    """
+    old = tree_on_host(tree)
+    ends = np.asarray([*old.roots.tolist()[1:], old.n_nodes])
+    needed = np.repeat((least - _SLACK) * weight, ends - old.roots)
+    is_cut = ~old.is_leaf & (decrease < needed)
+    if max_leaf_nodes is not None:
+        gain = np.where(old.is_leaf | is_cut, -np.inf, decrease)
+        is_cut = ~old.is_leaf
+        for start, end in zip(old.roots.tolist(), ends.tolist(), strict=True):
+            n_branches = None if old.n_branches is None else old.n_branches[start:end]
+            child = old.first_child[start:end] - start
+            chosen = best_first(gain[start:end], child, max_leaf_nodes, n_branches)
+            is_cut[[start + node for node in chosen]] = False
+    return cut_at(tree, is_cut) if bool(np.any(is_cut)) else tree

@@ -36,7 +36,7 @@ from arraylearn.svm.probability import Sigmoids
 from arraylearn.svm.tasks import LastFit, Task
 from arraylearn.table import Column, Schema
 from arraylearn.table.binning import Binning
-from arraylearn.tree import DecisionTreeClassifier
+from arraylearn.tree import DecisionTreeClassifier, pruning
 from arraylearn.tree.pruning.cost_complexity import AlphaChoice, CostComplexityPath
 from arraylearn.tree.pruning.pruning_report import PruningReport, PruningStep, Size
 
@@ -89,6 +89,12 @@ RECORDS: dict[str, type] = {
     "moments": Moments,
     "naive_bayes_model": NaiveModel,
     "naive_bayes_statistics": NaiveStatistics,
+    "pruning_chi2": pruning.ChiSquare,
+    "pruning_confidence": pruning.Confidence,
+    "pruning_cost_complexity": pruning.CostComplexity,
+    "pruning_mdl": pruning.DescriptionLength,
+    "pruning_pessimistic": pruning.Pessimistic,
+    "pruning_reduced_error": pruning.ReducedError,
     "pruning_report": PruningReport,
     "pruning_step": PruningStep,
     "rounds": Rounds,

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
+import numpy as np
+from sklearn.base import clone
+
 from arraylearn._typing import Array
+from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import count_features, share_of
-from arraylearn.grow.cut import collapse
+from arraylearn.grow.cut import collapse, cut_weak
 from arraylearn.grow.histograms.bin_finder import bin_rows
 from arraylearn.grow.one_tree import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
-from arraylearn.grow.trees import Limits, Trees
+from arraylearn.grow.trees import Limits, Trees, tree_on_host
 from arraylearn.measures.count_measures import Measure
+from arraylearn.progress import show_progress
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
+from arraylearn.tree.pruning.cost_complexity import CostComplexity, CostComplexityPath, cost_complexity_path
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_nominal, check_settings
 from arraylearn.weights import grid_weights
@@ -26,6 +32,8 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 # With more rows than this, "auto" counts bins.
 ROWS_FOR_BINS = 500_000
+# C4.5: what a split must gain.
+LEAST_GAIN = 1e-6
 
 FindOrder = Callable[[Rows], Array | None]  # the order of the rows in every numeric column, where it is known
 Grow = Callable[[Sample, Any, Any], Trees]  # from rows, their weights and the random generator
@@ -39,18 +47,18 @@ class DecisionTreeClassifier(FittedTree):
 
     Parameters
     ----------
-    measure : str or callable
-        A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain), "gain_ratio",
-        "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a function
-        ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
+    criterion : str or callable
+        A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain; also "log_loss"),
+        "gain_ratio", "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a
+        function ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
     splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling"}
         Which thresholds are scored: "exact" all of them (presorted lists), "hist" the edges of quantile bins,
         in small nodes too. "clouds" (Gini only) estimates the gain between the
         quantiles and searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes
-        the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to half a million
-        rows, then "hist".
-    n_bins : int
-        Number of bins or intervals per column, at most 32766.
+        the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000
+        rows, then "hist"; with `penalize_thresholds` it is always "exact".
+    max_bins : int
+        Number of bins or intervals per column at most, up to 32766.
     nominal : {"multiway", "binary"}
         Splits by category: one branch for each, or two sets.
     missing : {"fractional", "surrogate", "direction", "known_fraction"}
@@ -61,63 +69,54 @@ class DecisionTreeClassifier(FittedTree):
         Except for "direction", the measure counts the known rows and is weighted by their share.
     max_depth : int, optional
         Greatest depth of a leaf; the root has depth 0.
-    min_samples_split : float
-        A node of less weight is a leaf; below 1 a share of all rows.
-    min_samples_leaf : float
-        Weight that at least two branches of a split must have; below 1 a share of all rows.
+    min_samples_split : int or float
+        A node of less weight is a leaf; a float is a share of all rows, up to 1.0.
+    min_samples_leaf : int or float
+        Weight that at least two branches of a split must have; a float is a share of all rows, up to 1.0.
+    min_weight_fraction_leaf : float
+        The same as a share of the weight of all rows, up to 0.5.
     max_leaf_nodes : int, optional
-        Greatest number of leaves; the splits of the largest weight times measure are kept (best first).
-    min_gain : float
-        Least value of the measure. Splits that gain nothing are made by default: splits below them may gain.
+        Greatest number of leaves; the splits of the largest weight times criterion are kept (best first).
+    min_impurity_decrease : float
+        A node is split where that decreases the impurity, times the node's share of all weight, by at least
+        this. Splits that gain nothing are made by default: splits below them may gain.
+    ccp_alpha : float
+        Price of a leaf for cost-complexity pruning by the impurity; more ways to prune in `pruning`.
     max_features : int, float, {"sqrt", "log2"}, optional
         Number (or share) of the columns that each node may split by, drawn at random.
     class_weight : dict, "balanced", optional
         Weights of the classes.
     penalize_thresholds : bool
         C4.5: choose thresholds by information gain, take ``log2(thresholds) / rows`` off the gain, ask for a
-        tenth of the rows per class (at most 25) on each side.
+        tenth of the rows per class (at most 25) on each side, and for a gain of 1e-6.
     require_average_gain : bool
         C4.5: only columns whose information gain is at least the average of the node compete.
     collapse : bool
         C4.5: cut subtrees that make no fewer training errors than a leaf.
-    pruning : {"reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"}, optional
-        How the grown tree is cut back; see `arraylearn.tree.pruning`.
-    raise_subtrees : bool
-        Whether a node may also be replaced by its largest branch (C4.5); for "reduced_error",
-        "pessimistic" and "confidence".
-    confidence : float
-        For "confidence": CF, the probability that the error rate is above the limit, in (0, 0.5]; or with
-        the limit "normal" the level of the two-sided interval, in (0, 1).
-    confidence_limit : {"c45", "normal"}
-        Upper limit of the error rate as C4.5 has it, or the plain normal approximation.
-    penalty : float
-        For "pessimistic": errors added to each leaf.
-    alpha : float, optional
-        For "cost_complexity": price of a leaf, at least 0; default: by cross-validation.
-    alpha_risk : {"impurity", "error"}
-        For "cost_complexity": the risk of a leaf, to which its price is added.
-    alpha_folds : int
-        Folds of that cross-validation.
-    alpha_standard_errors : float
-        The smallest tree is taken whose error is at most so many standard errors above the least.
-    validation_fraction : float
-        For "reduced_error": share of the rows held out, where `fit` is given none.
-    significance : float, optional
-        A node is not split where a chi-square test at this level, in (0, 1), does not reject that branches
-        and classes are independent.
+    pruning : object or name, optional
+        How the grown tree is cut back: an object of `arraylearn.pruning`, such as ``Confidence(0.25)``, or
+        the name of one with its defaults: "chi2", "confidence", "cost_complexity", "mdl", "pessimistic",
+        "reduced_error".
     random_state : int, Generator, optional
         For `max_features`, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays.
+    verbose : int
+        1: a progress bar: one step for each tree that is grown, which are several where folds choose the
+        price of a leaf.
     backend : str, optional
         Where to compute: "numpy", "torch", "torch:cuda:0", "cupy"; by default where the data is.
 
     Attributes
     ----------
     tree_ : Trees
-        The tree, a record of arrays: feature, threshold, first_child, counts, ... of each node.
+        The tree, a record of NumPy arrays: feature, threshold, first_child, counts, ... of each node.
     classes_ : array (c,)
         The class labels.
+    n_classes_ : int
+        Their number.
+    max_features_ : int
+        Number of columns that each node may split by.
     clouds_report_ : CloudsReport
         For the CLOUDS splitters: how many intervals there were, and how many were searched.
     feature_importances_ : array (d,)
@@ -125,7 +124,7 @@ class DecisionTreeClassifier(FittedTree):
     pruning_report_ : PruningReport
         Nodes and errors before and after pruning, where there was some.
     alpha_choice_ : AlphaChoice
-        The path of cost-complexity pruning and its errors, where cross-validation chose `alpha`.
+        The path of cost-complexity pruning and its errors, where cross-validation chose the price.
 
     References
     ----------
@@ -146,65 +145,50 @@ class DecisionTreeClassifier(FittedTree):
     def __init__(
         self,
         *,
-        measure: str | Measure = "gini",
+        criterion: str | Measure = "gini",
         splitter: Literal["auto", "exact", "hist", "clouds", "clouds_sampling"] = "auto",
-        n_bins: int = 64,
+        max_bins: int = 255,
         nominal: Literal["multiway", "binary"] = "multiway",
         missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
         max_depth: int | None = None,
-        min_samples_split: float = 2,
-        min_samples_leaf: float = 1,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
         max_leaf_nodes: int | None = None,
-        min_gain: float = 0.0,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
         max_features: int | float | str | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         penalize_thresholds: bool = False,
         require_average_gain: bool = False,
         collapse: bool = False,
-        pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
-        | None = None,
-        raise_subtrees: bool = False,
-        confidence: float = 0.25,
-        confidence_limit: Literal["c45", "normal"] = "c45",
-        penalty: float = 0.5,
-        alpha: float | None = None,
-        alpha_risk: Literal["impurity", "error"] = "impurity",
-        alpha_folds: int = 10,
-        alpha_standard_errors: float = 1.0,
-        validation_fraction: float = 0.25,
-        significance: float | None = None,
+        pruning: Pruning | str | None = None,
         random_state: RandomState = None,
         categorical_features: Any = "from_dtype",
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
-        self.measure = measure
+        self.criterion = criterion
         self.splitter = splitter
-        self.n_bins = n_bins
+        self.max_bins = max_bins
         self.nominal = nominal
         self.missing = missing
         self.max_depth = max_depth
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
         self.max_leaf_nodes = max_leaf_nodes
-        self.min_gain = min_gain
+        self.min_impurity_decrease = min_impurity_decrease
+        self.ccp_alpha = ccp_alpha
         self.max_features = max_features
         self.class_weight = class_weight
         self.penalize_thresholds = penalize_thresholds
         self.require_average_gain = require_average_gain
         self.collapse = collapse
         self.pruning = pruning
-        self.raise_subtrees = raise_subtrees
-        self.confidence = confidence
-        self.confidence_limit = confidence_limit
-        self.penalty = penalty
-        self.alpha = alpha
-        self.alpha_risk = alpha_risk
-        self.alpha_folds = alpha_folds
-        self.alpha_standard_errors = alpha_standard_errors
-        self.validation_fraction = validation_fraction
-        self.significance = significance
         self.random_state = random_state
         self.categorical_features = categorical_features
+        self.verbose = verbose
         self.backend = backend
 
     # ---- learning
@@ -232,20 +216,41 @@ class DecisionTreeClassifier(FittedTree):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
         """Fit as `fit`, by a function that may use what it knows of the rows from fits before."""
-        check_settings(self, validation)
-        pruning = self._pruning()
-        with self._fitting():
+        pruning = check_settings(self, validation)
+        with self._fitting(), show_progress("growing", _count_grown(pruning), self.verbose) as report:
             batch, labels = self._open_fit(X, y)
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             weights = self._weigh(sample_weight, labels, HOST)
             generator = as_generator(self.random_state)
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
+
+            def grow_and_report(weights: Any) -> Trees:
+                tree = grow(sample, weights, generator)
+                report()
+                return tree
+
             if pruning is None:
-                self.model_ = grow(sample, weights, generator)
+                self.model_ = grow_and_report(weights)
             else:
-                self._grow_and_prune(pruning, sample, validation, generator, grow)
+                self._grow_and_prune(pruning, sample, validation, generator, grow_and_report)
         return self
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> CostComplexityPath:
+        """Grow the tree without pruning, and find the prices `ccp_alpha` at which it loses leaves.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; the estimator stays as it is.
+
+        Returns
+        -------
+        CostComplexityPath
+            ``ccp_alphas``, ascending, ``impurities`` of the leaves together, ``n_leaves``, ``n_nodes``.
+        """
+        grown = clone(self).set_params(ccp_alpha=0.0, pruning=None).fit(X, y, sample_weight)
+        return cost_complexity_path(grown.tree_)
 
     def _grow(
         self, sample: Sample, weights: Any, generator: Any, find_order: FindOrder | None = None
@@ -260,28 +265,43 @@ class DecisionTreeClassifier(FittedTree):
         settings = rule, limits, generator
         is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
         if self.splitter == "hist" or (self.splitter == "auto" and is_large):
-            rows = bin_rows(place, table, sample.codes, n_classes, weights, self.n_bins)
+            rows = bin_rows(place, table, sample.codes, n_classes, weights, self.max_bins)
             tree = grow_binned(place, rows, *settings)
         else:
             rows = prepare_rows(place, table, sample.codes, n_classes, weights)
             if self.splitter.startswith("clouds"):
                 is_estimating = self.splitter == "clouds"
                 tree, self.clouds_report_ = grow_clouds(
-                    place, rows, table, self.n_bins, is_estimating, *settings
+                    place, rows, table, self.max_bins, is_estimating, *settings
                 )
             else:
                 tree = grow_exact(place, rows, *settings, find_order=find_order)
         if unit != 1.0:
             tree = tree._replace(counts=tree.counts * unit)
+        if self.min_impurity_decrease > 0:
+            tree = self._cut_weak(tree)
         return collapse(tree) if self.collapse else tree
 
+    def _cut_weak(self, tree: Trees) -> Trees:
+        """Cut the splits of too little a decrease, which is why growth has not kept to `max_leaf_nodes`."""
+        on_host = tree_on_host(tree)
+        weight = np.sum(on_host.counts, axis=1)
+        held = weight * on_host.impurity
+        decrease = held - histogram(HOST.xp, on_host.parent[1:], on_host.n_nodes, held[1:])
+        return cut_weak(tree, decrease, weight[:1], self.min_impurity_decrease, self.max_leaf_nodes)
+
     def _grow_and_prune(
-        self, pruning: Pruning, sample: Sample, validation: Any, generator: Any, grow: Grow
+        self,
+        pruning: Pruning,
+        sample: Sample,
+        validation: Any,
+        generator: Any,
+        grow: Callable[[Any], Trees],
     ) -> None:
         pruned = grow_and_prune(
             pruning,
             sample,
-            lambda weights: grow(sample, weights, generator),
+            grow,
             generator=generator,
             held_out=None if validation is None else read_sample(self, *validation),
             impurity=self._rule(1.0).impurity,
@@ -290,32 +310,24 @@ class DecisionTreeClassifier(FittedTree):
         if pruned.choice is not None:
             self.alpha_choice_ = pruned.choice
 
-    def _pruning(self) -> Pruning | None:
-        """Return how to prune; None where there is nothing to do."""
-        if self.pruning is None and self.significance is None:
-            return None
-        return Pruning(
-            self.pruning,
-            self.raise_subtrees,
-            self.confidence,
-            self.confidence_limit,
-            self.penalty,
-            self.alpha,
-            self.alpha_risk,
-            self.alpha_folds,
-            self.alpha_standard_errors,
-            self.validation_fraction,
-            self.significance,
-        )
+    @property
+    def max_features_(self) -> int:
+        """Number of columns that each node may split by."""
+        d: int = self.n_features_in_
+        return min(count_features(self.max_features, d) or d, d)
+
+    def _least(self, total: float) -> float:
+        """Return the least weight of a branch."""
+        return max(share_of(self.min_samples_leaf, total), self.min_weight_fraction_leaf * total)
 
     def _rule(self, total: float) -> SplitRule:
         return SplitRule(
-            measure=self.measure,
+            measure="entropy" if self.criterion == "log_loss" else self.criterion,
             nominal=self.nominal,
             missing=self.missing,
             penalize_thresholds=self.penalize_thresholds,
             require_average_gain=self.require_average_gain,
-            least=share_of(self.min_samples_leaf, total),
+            least=self._least(total),
             scale_least=self.penalize_thresholds,
         )
 
@@ -323,8 +335,13 @@ class DecisionTreeClassifier(FittedTree):
         return Limits(
             self.max_depth,
             share_of(self.min_samples_split, total),
-            share_of(self.min_samples_leaf, total),
-            self.max_leaf_nodes,
-            self.min_gain,
+            self._least(total),
+            None if self.min_impurity_decrease > 0 else self.max_leaf_nodes,
+            LEAST_GAIN if self.penalize_thresholds else 0.0,
             count_features(self.max_features, self.n_features_in_),
         )
+
+
+def _count_grown(pruning: Pruning | None) -> int:
+    """Return how many trees are grown."""
+    return 1 + pruning.folds if isinstance(pruning, CostComplexity) and pruning.alpha is None else 1

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from arraylearn.backend.random import RandomState
 from arraylearn.tree.decision_tree import DecisionTreeClassifier
-from arraylearn.tree.pruning.apply import RAISING
+from arraylearn.tree.pruning.apply import Pruning
+from arraylearn.tree.pruning.confidence import Confidence
+from arraylearn.tree.pruning.cost_complexity import CostComplexity
 
 __all__ = ["c45", "cart", "id3"]
+
+_C45_PRUNING = Confidence(0.25, raising=True)
+_CART_PRUNING = CostComplexity(risk="error")
 
 
 def id3(
     *,
     max_depth: int | None = None,
-    min_samples_leaf: float = 1,
+    min_samples_leaf: int | float = 1,
     categorical_features: Any = "from_dtype",
     backend: str | None = None,
 ) -> DecisionTreeClassifier:
@@ -43,7 +48,7 @@ def id3(
     ['no', 'yes']
     """
     return DecisionTreeClassifier(
-        measure="entropy",
+        criterion="entropy",
         nominal="multiway",
         missing="known_fraction",
         max_depth=max_depth,
@@ -56,11 +61,8 @@ def id3(
 def c45(
     *,
     max_depth: int | None = None,
-    min_samples_leaf: float = 2,
-    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
-    | None = "confidence",
-    confidence: float = 0.25,
-    raise_subtrees: bool = True,
+    min_samples_leaf: int | float = 2,
+    pruning: Pruning | str | None = _C45_PRUNING,
     categorical_features: Any = "from_dtype",
     backend: str | None = None,
 ) -> DecisionTreeClassifier:
@@ -72,10 +74,8 @@ def c45(
 
     Parameters
     ----------
-    pruning, confidence
+    pruning : object or name, optional
         As for `DecisionTreeClassifier`; None for the tree as grown.
-    raise_subtrees : bool
-        Whether branches are raised, where the pruning can.
     max_depth, min_samples_leaf, categorical_features, backend
         As for `DecisionTreeClassifier`.
 
@@ -97,19 +97,15 @@ def c45(
     ['a', 'b']
     """
     return DecisionTreeClassifier(
-        measure="gain_ratio",
+        criterion="gain_ratio",
         nominal="multiway",
         missing="fractional",
         max_depth=max_depth,
-        min_samples_split=2 * min_samples_leaf,
         min_samples_leaf=min_samples_leaf,
-        min_gain=1e-6,
         penalize_thresholds=True,
         require_average_gain=True,
         collapse=True,
         pruning=pruning,
-        raise_subtrees=raise_subtrees and pruning in RAISING,
-        confidence=confidence,
         categorical_features=categorical_features,
         backend=backend,
     )
@@ -118,13 +114,10 @@ def c45(
 def cart(
     *,
     max_depth: int | None = None,
-    min_samples_leaf: float = 1,
+    min_samples_leaf: int | float = 1,
     max_leaf_nodes: int | None = None,
     class_weight: Mapping[Any, float] | str | None = None,
-    pruning: Literal["reduced_error", "pessimistic", "confidence", "mdl", "cost_complexity"]
-    | None = "cost_complexity",
-    alpha: float | None = None,
-    alpha_folds: int = 10,
+    pruning: Pruning | str | None = _CART_PRUNING,
     random_state: RandomState = None,
     categorical_features: Any = "from_dtype",
     backend: str | None = None,
@@ -136,11 +129,10 @@ def cart(
 
     Parameters
     ----------
-    pruning : str, optional
-        As for `DecisionTreeClassifier`; None for the tree as grown.
-    alpha, alpha_folds, random_state
-        As for `DecisionTreeClassifier`; a number for `alpha` saves the cross-validation.
-    max_depth, min_samples_leaf, max_leaf_nodes, class_weight, categorical_features, backend
+    pruning : object or name, optional
+        As for `DecisionTreeClassifier`; None for the tree as grown. A price in
+        ``al.pruning.CostComplexity(0.01, risk="error")`` saves the cross-validation.
+    max_depth, min_samples_leaf, max_leaf_nodes, class_weight, random_state, categorical_features, backend
         As for `DecisionTreeClassifier`.
 
     Returns
@@ -160,7 +152,7 @@ def cart(
     [0, 1]
     """
     return DecisionTreeClassifier(
-        measure="gini",
+        criterion="gini",
         nominal="binary",
         missing="surrogate",
         max_depth=max_depth,
@@ -168,9 +160,6 @@ def cart(
         max_leaf_nodes=max_leaf_nodes,
         class_weight=class_weight,
         pruning=pruning,
-        alpha=alpha,
-        alpha_risk="error",
-        alpha_folds=alpha_folds,
         random_state=random_state,
         categorical_features=categorical_features,
         backend=backend,

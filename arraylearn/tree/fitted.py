@@ -30,14 +30,14 @@ class FittedTree(ArrayClassifier):
 
     @property
     def tree_(self) -> Trees:
-        """The tree."""
-        model: Trees = self.model_
-        return model
+        """The tree, on the host."""
+        tree: Trees = self._prepared_at(HOST, "tree", lambda: tree_on_host(self.model_))
+        return tree
 
     @property
     def feature_importances_(self) -> Any:
         """Share of each column in the total decrease of the impurity, on the host."""
-        tree = tree_on_host(self.model_)
+        tree = self.tree_
         weight = np.sum(tree.counts, axis=1) * tree.impurity
         decrease = np.where(tree.is_leaf, 0.0, weight)
         below = histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])

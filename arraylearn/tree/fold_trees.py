@@ -24,21 +24,7 @@ from arraylearn.tree.shared_order import SharedOrder, sort_sample
 __all__ = ["judge_tree_folds"]
 
 # Parameters that are applied to a tree after its splits are chosen.
-_AFTER_GROWTH = {
-    "max_depth",
-    "collapse",
-    "pruning",
-    "raise_subtrees",
-    "confidence",
-    "confidence_limit",
-    "penalty",
-    "alpha",
-    "alpha_risk",
-    "alpha_folds",
-    "alpha_standard_errors",
-    "validation_fraction",
-    "significance",
-}
+_AFTER_GROWTH = {"max_depth", "collapse", "pruning", "ccp_alpha", "verbose"}
 
 
 def judge_tree_folds(

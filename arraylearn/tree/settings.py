@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from arraylearn.checks import check_choice, check_integer, check_number, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, check_rows, refuse
 from arraylearn.measures import MEASURES
 from arraylearn.table import Schema
-from arraylearn.tree.pruning.apply import PRUNINGS, RAISING
-from arraylearn.tree.pruning.confidence import LIMITS
+from arraylearn.tree.pruning.apply import PRUNINGS, Pruning
+from arraylearn.tree.pruning.cost_complexity import CostComplexity
+from arraylearn.tree.pruning.reduced_error import ReducedError
 
-__all__ = ["check_nominal", "check_settings"]
+__all__ = ["check_criterion", "check_nominal", "check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
@@ -20,14 +21,15 @@ _CHOICES = {
 }
 
 
-def check_settings(estimator: Any, validation: Any) -> None:
-    """Raise for a parameter, or held-out rows, that a tree cannot work with."""
+def check_settings(estimator: Any, validation: Any) -> Pruning | None:
+    """Raise for a parameter, or held-out rows, that a tree cannot work with; return how it is pruned."""
     _check_growth(estimator)
-    _check_pruning(estimator)
-    if validation is not None and estimator.pruning != "reduced_error":
+    pruning = _read_pruning(estimator)
+    if validation is not None and not isinstance(pruning, ReducedError):
         raise refuse("validation", "needs `pruning` to be 'reduced_error'", repr(estimator.pruning))
     if validation is not None and (not isinstance(validation, tuple) or len(validation) != 2):
         raise refuse("validation", "must be a tuple (X, y)", type(validation).__name__)
+    return pruning
 
 
 def check_nominal(estimator: Any, schema: Schema) -> None:
@@ -40,40 +42,47 @@ def check_nominal(estimator: Any, schema: Schema) -> None:
 
 
 def _check_growth(estimator: Any) -> None:
-    measure = estimator.measure
-    if not callable(measure) and not (isinstance(measure, str) and measure in MEASURES):
-        listed = ", ".join(map(repr, MEASURES))
-        raise refuse("measure", f"must be one of {listed} or a function on counts", repr(measure))
+    criterion = estimator.criterion
+    check_criterion(criterion)
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
     check_integer("max_depth", estimator.max_depth, 1, optional=True)
     check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
-    check_integer("n_bins", estimator.n_bins, 2, _MOST_BINS)
+    check_integer("max_bins", estimator.max_bins, 2, _MOST_BINS)
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     if estimator.splitter in ("clouds", "clouds_sampling"):
-        if measure != "gini":
-            raise refuse("measure", "must be 'gini' for the CLOUDS splitters", repr(measure))
+        if criterion != "gini":
+            raise refuse("criterion", "must be 'gini' for the CLOUDS splitters", repr(criterion))
         if estimator.missing == "direction":
             raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")
-    check_number("min_samples_split", estimator.min_samples_split, 0, closed="neither")
-    check_number("min_samples_leaf", estimator.min_samples_leaf, 0, closed="neither")
-    check_number("min_gain", estimator.min_gain)
+    check_rows("min_samples_split", estimator.min_samples_split, 2)
+    check_rows("min_samples_leaf", estimator.min_samples_leaf, 1)
+    check_number("min_weight_fraction_leaf", estimator.min_weight_fraction_leaf, 0, 0.5)
+    check_number("min_impurity_decrease", estimator.min_impurity_decrease, 0)
+    check_number("ccp_alpha", estimator.ccp_alpha, 0)
 
 
-def _check_pruning(estimator: Any) -> None:
-    check_choice("pruning", estimator.pruning, (None, *PRUNINGS))
-    check_choice("confidence_limit", estimator.confidence_limit, LIMITS)
-    is_c45 = estimator.confidence_limit == "c45"
-    closed: Any = "right" if is_c45 else "neither"
-    check_number("confidence", estimator.confidence, 0, 0.5 if is_c45 else 1, closed=closed)
-    check_number("penalty", estimator.penalty, 0)
-    check_number("alpha", estimator.alpha, 0, optional=True)
-    check_choice("alpha_risk", estimator.alpha_risk, ("impurity", "error"))
-    check_integer("alpha_folds", estimator.alpha_folds, 2)
-    check_number("alpha_standard_errors", estimator.alpha_standard_errors, 0)
-    check_number("validation_fraction", estimator.validation_fraction, 0, 1, closed="neither")
-    check_number("significance", estimator.significance, 0, 1, closed="neither", optional=True)
-    if estimator.raise_subtrees and estimator.pruning not in RAISING:
-        listed = ", ".join(map(repr, RAISING))
-        raise refuse("raise_subtrees", f"needs `pruning` to be one of {listed}", repr(estimator.pruning))
+def check_criterion(criterion: Any) -> None:
+    """Raise unless a criterion is known, or a function."""
+    if not callable(criterion) and not (isinstance(criterion, str) and criterion in (*MEASURES, "log_loss")):
+        listed = ", ".join(map(repr, MEASURES))
+        raise refuse("criterion", f"must be one of {listed} or a function on counts", repr(criterion))
+
+
+def _read_pruning(estimator: Any) -> Pruning | None:
+    """Return the object that a name stands for, or that `ccp_alpha` does."""
+    pruning = estimator.pruning
+    if pruning is None:
+        return CostComplexity(estimator.ccp_alpha) if estimator.ccp_alpha > 0 else None
+    if estimator.ccp_alpha > 0:
+        raise ValueError(
+            "`ccp_alpha` must be 0 where `pruning` is given; got "
+            f"{estimator.ccp_alpha!r} and {pruning!r}. Choose one way to prune."
+        )
+    if isinstance(pruning, Pruning):
+        return pruning
+    if isinstance(pruning, str) and pruning in PRUNINGS:
+        return PRUNINGS[pruning]()
+    listed = ", ".join(map(repr, PRUNINGS))
+    raise refuse("pruning", f"must be None, {listed} or an object of `al.pruning`", repr(pruning))

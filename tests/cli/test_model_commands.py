@@ -114,13 +114,13 @@ def test_parameters_are_python(flowers, tmp_path, capsys):
         flowers,
         "--set",
         "max_depth=1",
-        "measure=entropy",
+        "criterion=entropy",
         "class_weight=None",
         "--model",
         model,
     )
     made = al.load(model)
-    assert (made.max_depth, made.measure, made.class_weight) == (1, "entropy", None)
+    assert (made.max_depth, made.criterion, made.class_weight) == (1, "entropy", None)
     assert made.get_depth() == 1
 
 

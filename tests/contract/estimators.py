@@ -147,9 +147,9 @@ SUBJECTS: tuple[Subject, ...] = (
 
 CHECKED: tuple[Subject, ...] = (
     *SUBJECTS,
-    Subject("tree_by_entropy", _with(al.DecisionTreeClassifier, measure="entropy", missing="direction")),
+    Subject("tree_by_entropy", _with(al.DecisionTreeClassifier, criterion="entropy", missing="direction")),
     Subject(
-        "cart", _with(al.cart, alpha=0.01)
+        "cart", _with(al.cart, pruning=al.pruning.CostComplexity(0.01, risk="error"))
     ),  # by cross-validation, repeated rows are not the same as weights
     Subject("c45", al.c45),
     Subject("svc_ova", _with(al.SVC, kernel="linear", multiclass="ovr"), expected_failures=_SVM_FAILURES),

@@ -13,6 +13,7 @@ import arraylearn as al
 from arraylearn.measures import MEASURES
 from arraylearn.table import discretize
 from arraylearn.tree import class_histogram, pruning, threshold_scores
+from arraylearn.tree.pruning import Confidence, CostComplexity
 from tests.digests import canonical
 from tests.digests.case import SEED, Case, fit, lines_of
 from tests.digests.ensembles import HELD_OUT
@@ -23,7 +24,7 @@ __all__ = ["importance_cases", "selection_cases", "table_cases"]
 
 _JUDGED = {
     "tree": (al.DecisionTreeClassifier(), SMALL),
-    "tree_pruned": (al.DecisionTreeClassifier(pruning="cost_complexity", alpha=0.01), SMALL),
+    "tree_pruned": (al.DecisionTreeClassifier(ccp_alpha=0.01), SMALL),
     "c45": (al.c45(), ("iris", "wine", "ties", "mixed")),
     "forest": (al.RandomForestClassifier(n_estimators=3, random_state=SEED), ("iris", "missing")),
     "boosting": (
@@ -40,13 +41,16 @@ _JUDGED_FLOAT = {
     "svc_ova": (al.SVC(tol=1e-5, multiclass="ovr", kernel="linear"), SCALED),
 }
 _GRIDS = {
-    "tree_alpha": (al.DecisionTreeClassifier(pruning="cost_complexity"), {"alpha": [0.0, 0.003, 0.01, 0.05]}),
+    "tree_alpha": (
+        al.DecisionTreeClassifier(),
+        {"pruning": [CostComplexity(alpha) for alpha in (0.0, 0.003, 0.01, 0.05)]},
+    ),
     "tree_depth": (al.DecisionTreeClassifier(), {"max_depth": [1, 3, 6], "min_samples_leaf": [1, 4]}),
     "tree_hist": (
-        al.DecisionTreeClassifier(splitter="hist"),
-        {"max_depth": [2, 4], "measure": ["gini", "chi2"]},
+        al.DecisionTreeClassifier(splitter="hist", max_bins=64),
+        {"max_depth": [2, 4], "criterion": ["gini", "chi2"]},
     ),
-    "c45_confidence": (al.c45(), {"confidence": [0.05, 0.25]}),
+    "c45_confidence": (al.c45(), {"pruning": [Confidence(cf, raising=True) for cf in (0.05, 0.25)]}),
     "boosting_rounds": (
         al.GradientBoostingClassifier(max_depth=2, random_state=SEED),
         {"n_estimators": [1, 3, 5], "learning_rate": [0.1, 0.5]},
@@ -184,7 +188,7 @@ def _smote_numbers(rows: Rows) -> canonical.Numbers:
 def importance_cases() -> Iterable[Case]:
     models = {
         "tree": (al.DecisionTreeClassifier, {}),
-        "tree_entropy": (al.DecisionTreeClassifier, {"measure": "entropy", "nominal": "binary"}),
+        "tree_entropy": (al.DecisionTreeClassifier, {"criterion": "entropy", "nominal": "binary"}),
         "c45": (al.c45, {}),
         "forest": (al.RandomForestClassifier, {"n_estimators": 5, "random_state": SEED}),
         "extra": (al.ExtraTreesClassifier, {"n_estimators": 5, "random_state": SEED}),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import arraylearn as al
 from arraylearn.backend.dispatch import CompiledMode
 from tests.digests import canonical
 from tests.digests.sets import BIG, Rows, load
@@ -60,6 +61,8 @@ SEED = 7
 def make(kind: Callable[..., Any], options: Options, rows: Rows) -> Any:
     chosen = options(rows) if callable(options) else options
     nominal = {} if rows.categorical is None else {"categorical_features": rows.categorical}
+    if kind is al.DecisionTreeClassifier:
+        chosen = {"max_bins": 64} | chosen  # few bins for few rows
     return kind(**chosen, **nominal)
 
 

@@ -120,8 +120,8 @@ def adaboost_cases() -> Iterable[Case]:
     inner = {
         "default": {"estimator": None},
         "depth": {"estimator": tree(max_depth=3)},
-        "hist": {"estimator": tree(max_depth=2, splitter="hist")},
-        "entropy": {"estimator": tree(max_depth=3, measure="entropy", max_features=0.5)},
+        "hist": {"estimator": tree(max_depth=2, splitter="hist", max_bins=64)},
+        "entropy": {"estimator": tree(max_depth=3, criterion="entropy", max_features=0.5)},
         "learning_rate": {"learning_rate": 0.5},
         "forest": {"estimator": al.ExtraTreesClassifier(n_estimators=2, bootstrap=True, **_NO_DEFAULTS)},
     }

@@ -18,7 +18,7 @@ def big_cases() -> Iterable[Case]:
         "tree_exact": (tree, {"splitter": "exact", "max_depth": 6, "missing": "known_fraction"}),
         "tree_exact_entropy": (
             tree,
-            {"splitter": "exact", "max_depth": 3, "measure": "entropy", "missing": "known_fraction"},
+            {"splitter": "exact", "max_depth": 3, "criterion": "entropy", "missing": "known_fraction"},
         ),
         "tree_hist": (tree, {"splitter": "hist", "max_depth": 12, "missing": "known_fraction"}),
         "tree_hist_gain_ratio": (
@@ -26,7 +26,7 @@ def big_cases() -> Iterable[Case]:
             {
                 "splitter": "hist",
                 "max_depth": 8,
-                "measure": "gain_ratio",
+                "criterion": "gain_ratio",
                 "missing": "known_fraction",
                 "nominal": "binary",
             },

@@ -9,6 +9,7 @@ import numpy as np
 
 import arraylearn as al
 from arraylearn.measures import MEASURES
+from arraylearn.tree.pruning import ChiSquare, Confidence, CostComplexity, Pessimistic, ReducedError
 from tests.digests import canonical
 from tests.digests.case import SEED, Case, Result, hashed, make, whole
 from tests.digests.sets import MISSING, NOMINAL, SMALL, Rows
@@ -22,7 +23,7 @@ _LIMITS = {
     "leaf": {"min_samples_leaf": 5},
     "leaf_share": {"min_samples_leaf": 0.04},
     "leaves": {"max_leaf_nodes": 7},
-    "gain": {"min_gain": 0.02},
+    "gain": {"min_impurity_decrease": 0.02},
 }
 _DRAWN = {
     "columns_2": {"max_features": 2},
@@ -32,27 +33,21 @@ _DRAWN = {
 }
 PRUNINGS = {
     "reduced_error": {"pruning": "reduced_error"},
-    "reduced_error_more": {"pruning": "reduced_error", "validation_fraction": 0.4},
-    "reduced_error_raised": {"pruning": "reduced_error", "raise_subtrees": True},
+    "reduced_error_more": {"pruning": ReducedError(0.4)},
+    "reduced_error_raised": {"pruning": ReducedError(raising=True)},
     "pessimistic": {"pruning": "pessimistic"},
-    "pessimistic_dear": {"pruning": "pessimistic", "penalty": 1.5},
-    "pessimistic_raised": {"pruning": "pessimistic", "raise_subtrees": True},
+    "pessimistic_dear": {"pruning": Pessimistic(1.5)},
+    "pessimistic_raised": {"pruning": Pessimistic(raising=True)},
     "confidence": {"pruning": "confidence"},
-    "confidence_low": {"pruning": "confidence", "confidence": 0.05},
-    "confidence_normal": {"pruning": "confidence", "confidence": 0.6, "confidence_limit": "normal"},
-    "confidence_raised": {"pruning": "confidence", "raise_subtrees": True},
+    "confidence_low": {"pruning": Confidence(0.05)},
+    "confidence_normal": {"pruning": Confidence(0.6, limit="normal")},
+    "confidence_raised": {"pruning": Confidence(raising=True)},
     "mdl": {"pruning": "mdl"},
-    "alpha": {"pruning": "cost_complexity", "alpha": 0.01},
-    "alpha_error": {"pruning": "cost_complexity", "alpha": 0.02, "alpha_risk": "error"},
-    "alpha_chosen": {"pruning": "cost_complexity", "alpha_folds": 4},
-    "alpha_chosen_error": {
-        "pruning": "cost_complexity",
-        "alpha_folds": 3,
-        "alpha_risk": "error",
-        "alpha_standard_errors": 0.0,
-    },
-    "significance": {"significance": 0.05},
-    "significance_confidence": {"significance": 0.2, "pruning": "confidence"},
+    "alpha": {"ccp_alpha": 0.01},
+    "alpha_error": {"pruning": CostComplexity(0.02, risk="error")},
+    "alpha_chosen": {"pruning": CostComplexity(folds=4)},
+    "alpha_chosen_error": {"pruning": CostComplexity(risk="error", folds=3, standard_errors=0.0)},
+    "significance": {"pruning": ChiSquare(0.05)},
 }
 # A split knows where missing values go also where the training rows have none.
 _ANY_POLICY = tuple(dict.fromkeys((*MISSING, *NOMINAL, "iris", "ties", "float32")))
@@ -67,11 +62,11 @@ def _own_measure(xp: Any, counts: Any) -> Any:
 def tree_cases() -> Iterable[Case]:
     tree = al.DecisionTreeClassifier
     for measure in MEASURES:
-        yield hashed(f"tree/{measure}", tree, {"measure": measure}, SMALL)
-        yield hashed(f"tree/{measure}_hist", tree, {"measure": measure, "splitter": "hist"}, SMALL)
-        binary = {"measure": measure, "nominal": "binary", "missing": "direction"}
+        yield hashed(f"tree/{measure}", tree, {"criterion": measure}, SMALL)
+        yield hashed(f"tree/{measure}_hist", tree, {"criterion": measure, "splitter": "hist"}, SMALL)
+        binary = {"criterion": measure, "nominal": "binary", "missing": "direction"}
         yield hashed(f"tree/{measure}_binary", tree, binary, NOMINAL)
-    yield hashed("tree/own_measure", tree, {"measure": _own_measure}, SMALL)
+    yield hashed("tree/own_measure", tree, {"criterion": _own_measure}, SMALL)
     for splitter, n_bins in (
         ("exact", 64),
         ("hist", 8),
@@ -79,14 +74,14 @@ def tree_cases() -> Iterable[Case]:
         ("clouds", 16),
         ("clouds_sampling", 16),
     ):
-        options = {"splitter": splitter, "n_bins": n_bins}
+        options = {"splitter": splitter, "max_bins": n_bins}
         yield hashed(f"tree/{splitter}_{n_bins}", tree, options, SMALL)
     for splitter in ("exact", "hist"):
         for name, options in (_LIMITS | _DRAWN).items():
             options = {**options, "splitter": splitter, "random_state": SEED}
             yield hashed(f"tree/{name}_{splitter}", tree, options, SMALL)
         yield hashed(f"tree/weight_{splitter}", tree, {"splitter": splitter}, SMALL, weighted=True)
-        entropy = {"splitter": splitter, "measure": "entropy", "min_samples_leaf": 3}
+        entropy = {"splitter": splitter, "criterion": "entropy", "min_samples_leaf": 3}
         yield hashed(f"tree/weight_entropy_{splitter}", tree, entropy, SMALL, weighted=True)
         yield hashed(
             f"tree/class_weight_{splitter}",
@@ -100,7 +95,7 @@ def tree_cases() -> Iterable[Case]:
     for name, options in PRUNINGS.items():
         yield hashed(f"tree/{name}", tree, {**options, "random_state": SEED}, SMALL)
     for name in ("confidence_raised", "mdl", "alpha_chosen", "reduced_error"):
-        options = {**PRUNINGS[name], "random_state": SEED, "measure": "entropy", "splitter": "hist"}
+        options = {**PRUNINGS[name], "random_state": SEED, "criterion": "entropy", "splitter": "hist"}
         yield hashed(f"tree/{name}_hist_weight", tree, options, SMALL, weighted=True)
     yield Case("tree/reduced_error_given", _prune_on_given, SMALL)
 
@@ -120,7 +115,7 @@ def _missing_cases(tree: Any) -> Iterable[Case]:
 
 
 def _c45_cases(tree: Any) -> Iterable[Case]:
-    ratio = {"measure": "gain_ratio"}
+    ratio = {"criterion": "gain_ratio"}
     yield hashed("tree/penalize_thresholds", tree, {**ratio, "penalize_thresholds": True}, SMALL)
     yield hashed("tree/average_gain", tree, {**ratio, "require_average_gain": True}, SMALL)
     hist = {**ratio, "require_average_gain": True, "splitter": "hist"}
@@ -131,11 +126,22 @@ def _c45_cases(tree: Any) -> Iterable[Case]:
     yield hashed("c45/default", al.c45, {}, SMALL)
     yield hashed("c45/weight", al.c45, {}, SMALL, weighted=True)
     yield hashed("c45/grown", al.c45, {"pruning": None, "min_samples_leaf": 1}, SMALL)
-    yield hashed("c45/plain", al.c45, {"raise_subtrees": False, "confidence": 0.1}, SMALL)
+    yield hashed("c45/plain", al.c45, {"pruning": Confidence(0.1)}, SMALL)
     yield hashed("c45/mdl", al.c45, {"pruning": "mdl", "max_depth": 5}, SMALL)
-    yield hashed("cart/default", al.cart, {"random_state": SEED, "alpha_folds": 5}, SMALL)
+    yield hashed(
+        "cart/default",
+        al.cart,
+        {"random_state": SEED, "pruning": CostComplexity(risk="error", folds=5)},
+        SMALL,
+    )
     yield hashed("cart/grown", al.cart, {"pruning": None, "max_leaf_nodes": 12}, SMALL)
-    yield hashed("cart/weight", al.cart, {"alpha": 0.01, "min_samples_leaf": 3}, SMALL, weighted=True)
+    yield hashed(
+        "cart/weight",
+        al.cart,
+        {"pruning": CostComplexity(0.01, risk="error"), "min_samples_leaf": 3},
+        SMALL,
+        weighted=True,
+    )
 
 
 def _prune_on_given(rows: Rows) -> Result:

@@ -186,7 +186,7 @@ def samples(draw):
         "max_depth": draw(st.none() | st.integers(1, 4)),
         "min_samples_leaf": draw(st.integers(1, 5)),
         "min_samples_split": draw(st.sampled_from([2, 9, 0.2])),
-        "min_gain": draw(st.sampled_from([0.0, 0.05])),
+        "min_impurity_decrease": draw(st.sampled_from([0.0, 0.05])),
     }
     if draw(st.booleans()):
         X[rng.random(X.shape) < draw(st.sampled_from([0.05, 0.5]))] = np.nan

@@ -55,7 +55,7 @@ def test_the_side_of_missing_values_in_bins(monkeypatch, measure, n_classes, n_v
     for n, missing, depth, is_weighted in ((250, 0.2, None, False), (600, 0.02, 4, True), (60, 0.5, 9, True)):
         X, y, weights = draw_rows(n_classes + n, n, n_classes, n_values, missing)
         for splitter in ("hist", "exact"):
-            settings = {"measure": measure, "splitter": splitter, "n_bins": 30, "missing": "direction"}
+            settings = {"criterion": measure, "splitter": splitter, "max_bins": 30, "missing": "direction"}
             settings |= {"max_depth": depth, "min_samples_leaf": 1 if depth is None else 3}
             assert_same_trees(monkeypatch, settings, X, y, weights if is_weighted else None)
 
@@ -68,7 +68,7 @@ def test_best_first_to_a_number_of_leaves(monkeypatch, measure, n_classes, split
     for n, n_values in ((500, None), (500, 12), (40, 3)):  # many equal gains in the last
         X, y, weights = draw_rows(n, n, n_classes, n_values, missing)
         for most in (2, 3, 7, 30, 10_000):
-            settings = {"measure": measure, "splitter": splitter, "n_bins": 30, "max_leaf_nodes": most}
+            settings = {"criterion": measure, "splitter": splitter, "max_bins": 30, "max_leaf_nodes": most}
             settings["missing"] = "direction"
             tree = assert_same_trees(monkeypatch, settings, X, y, weights if most == 7 else None)
             assert np.count_nonzero(tree.feature < 0) <= most

@@ -105,8 +105,8 @@ OPTIONS = {
         {"max_depth": 2, "nominal": "binary", "missing": "direction"},
         {"missing": "fractional", "collapse": True},
         {"pruning": "cost_complexity", "random_state": 0},
-        {"pruning": "reduced_error", "raise_subtrees": True, "random_state": 0},
-        {"measure": "gain_ratio", "significance": 0.1},
+        {"pruning": al.pruning.ReducedError(raising=True), "random_state": 0},
+        {"criterion": "gain_ratio", "pruning": al.pruning.ChiSquare(0.1)},
     ]),
     "boosting": (al.GradientBoostingClassifier, [
         {"n_estimators": 3, "max_bins": 8, "min_samples_leaf": 2},

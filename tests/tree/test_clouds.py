@@ -18,8 +18,8 @@ def test_estimation_finds_the_exact_gini_of_nearly_all_nodes(n_classes):
     for seed in range(n_nodes):
         X, y = random_rows(1500, 4, n_classes, seed=seed)
         exact = root_gains(X, y, splitter="exact")
-        n_found += root_gains(X, y, splitter="clouds", n_bins=40) == pytest.approx(exact, abs=1e-7)
-        n_missed_by_sampling += root_gains(X, y, splitter="clouds_sampling", n_bins=40) < exact - 1e-7
+        n_found += root_gains(X, y, splitter="clouds", max_bins=40) == pytest.approx(exact, abs=1e-7)
+        n_missed_by_sampling += root_gains(X, y, splitter="clouds_sampling", max_bins=40) < exact - 1e-7
     assert n_found >= 0.97 * n_nodes
     assert n_missed_by_sampling > 0.5 * n_nodes
 
@@ -48,7 +48,7 @@ def test_whole_tree_is_that_of_the_exact_splitter():
 @pytest.mark.rungs("float64")  # thresholds of float64 data differ where there is none
 def test_same_tree_on_every_backend(rung, splitter):
     X, y = random_rows(600, 3, 3)
-    settings = {"splitter": splitter, "n_bins": 8, "max_depth": 5}
+    settings = {"splitter": splitter, "max_bins": 8, "max_depth": 5}
     expected = tree_on_host(al.DecisionTreeClassifier(**settings).fit(X, y).tree_)
     found = tree_on_host(al.DecisionTreeClassifier(**settings).fit(rung.from_host(X), y).tree_)
     for name in ("kind", "feature", "threshold", "counts"):
@@ -74,6 +74,6 @@ def test_missing_values_and_weights():
 def test_what_clouds_refuses():
     X, y = random_rows(10, 2, 2)
     with pytest.raises(ValueError, match="must be 'gini'"):
-        al.DecisionTreeClassifier(splitter="clouds", measure="entropy").fit(X, y)
+        al.DecisionTreeClassifier(splitter="clouds", criterion="entropy").fit(X, y)
     with pytest.raises(ValueError, match="must not be 'direction'"):
         al.DecisionTreeClassifier(splitter="clouds", missing="direction").fit(X, y)

@@ -46,7 +46,7 @@ def reference_decrease(fitted):
 @pytest.mark.parametrize("max_depth", [2, 8])
 def test_equals_scikit_learn(name, measure, max_depth):
     X, y = SETS[name]()
-    ours = al.DecisionTreeClassifier(measure=measure, max_depth=max_depth).fit(X, y)
+    ours = al.DecisionTreeClassifier(criterion=measure, max_depth=max_depth).fit(X, y)
     theirs = Reference(criterion=measure, max_depth=max_depth, random_state=0).fit(X, y)
     # several splits can gain the same and lead to different trees below: hence not to the last digit
     assert impurity_decrease(ours.tree_) == pytest.approx(reference_decrease(theirs), rel=0.01)
@@ -75,8 +75,8 @@ def assert_same_tree(actual, expected):
 @pytest.mark.rungs("float64")  # thresholds of float64 data differ where there is none
 def test_same_tree_on_every_backend(rung, xp, measure, n_classes):
     X, y = random_rows(400, 5, n_classes, n_values=30)
-    expected = al.DecisionTreeClassifier(measure=measure).fit(X, y)
-    found = al.DecisionTreeClassifier(measure=measure).fit(rung.from_host(X), y)
+    expected = al.DecisionTreeClassifier(criterion=measure).fit(X, y)
+    found = al.DecisionTreeClassifier(criterion=measure).fit(rung.from_host(X), y)
     assert_same_tree(found.tree_, expected.tree_)
     leaves = found.apply(rung.from_host(X))
     assert np.array_equal(rung.to_host(leaves), expected.apply(X))
@@ -88,8 +88,10 @@ def test_same_tree_on_every_backend(rung, xp, measure, n_classes):
 def test_whole_weights_equal_repeated_rows(measure, n_classes):
     X, y = random_rows(300, 4, n_classes, n_values=12)
     weight = np.random.default_rng(1).integers(0, 4, 300)
-    weighted = al.DecisionTreeClassifier(measure=measure, min_samples_leaf=3).fit(X, y, sample_weight=weight)
-    repeated = al.DecisionTreeClassifier(measure=measure, min_samples_leaf=3).fit(
+    weighted = al.DecisionTreeClassifier(criterion=measure, min_samples_leaf=3).fit(
+        X, y, sample_weight=weight
+    )
+    repeated = al.DecisionTreeClassifier(criterion=measure, min_samples_leaf=3).fit(
         np.repeat(X, weight, axis=0), np.repeat(y, weight)
     )
     assert_same_tree(weighted.tree_, repeated.tree_)
@@ -102,7 +104,7 @@ def test_limits():
     assert weight.min() >= 20
     assert weight[~tree.is_leaf].min() >= 100
     assert tree.depth.max() <= 6
-    few = al.DecisionTreeClassifier(min_gain=0.05).fit(X, y).tree_
+    few = al.DecisionTreeClassifier(min_impurity_decrease=0.05).fit(X, y).tree_
     assert few.gain[~few.is_leaf].min() >= 0.05
 
 
@@ -123,7 +125,7 @@ def test_a_child_may_gain_more_than_its_parent(splitter):
         X = np.round(rng.normal(size=(300, 4)), 2)
         y = ((X[:, 0] * X[:, 1] > 0) ^ (rng.random(300) < 0.1)).astype(int)
         for n_leaves in (3, 4, 5, 7, 10):
-            ours = al.DecisionTreeClassifier(splitter=splitter, n_bins=1000, max_leaf_nodes=n_leaves).fit(
+            ours = al.DecisionTreeClassifier(splitter=splitter, max_bins=1000, max_leaf_nodes=n_leaves).fit(
                 X, y
             )
             theirs = Reference(max_leaf_nodes=n_leaves, random_state=0).fit(X, y)
@@ -187,7 +189,7 @@ def test_tree_moves(rung):
 def test_a_chain_as_deep_as_the_rows(n):
     X = np.arange(n, dtype=float)[:, None]
     y = np.arange(n) % 2
-    tree = al.DecisionTreeClassifier(measure=_first_row_alone).fit(X, y)
+    tree = al.DecisionTreeClassifier(criterion=_first_row_alone).fit(X, y)
     assert tree.get_depth() == n - 1
     assert tree.score(X, y) == 1.0
 
@@ -199,10 +201,58 @@ def _first_row_alone(xp, counts):
 
 def test_a_measure_of_ones_own(rung, xp):
     X, y = random_rows(60, 2, 2)
-    tree = al.DecisionTreeClassifier(measure=_first_row_alone).fit(
+    tree = al.DecisionTreeClassifier(criterion=_first_row_alone).fit(
         rung.from_host(X, rung.float_dtypes[-1]), y
     )
     assert tree.get_depth() > 20
+
+
+# ---- parameters that mean what they mean in scikit-learn
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"min_impurity_decrease": 0.01},
+        {"min_impurity_decrease": 0.01, "criterion": "log_loss"},
+        {"min_impurity_decrease": 0.004, "max_leaf_nodes": 6},
+        {"ccp_alpha": 0.01},
+        {"min_samples_leaf": 0.05},
+        {"min_samples_split": 0.3},
+        {"min_samples_split": 1.0},
+        {"min_weight_fraction_leaf": 0.1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+def test_limits_mean_what_they_mean_in_scikit_learn(settings, splitter):
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 40, (300, 5)).astype(float)
+    y = (X[:, 0] + X[:, 1] > 40).astype(int) + (rng.random(300) < 0.1)
+    ours = al.DecisionTreeClassifier(splitter=splitter, **settings).fit(X, y)
+    peer = Reference(random_state=0, **settings).fit(X, y)
+    assert ours.get_n_leaves() == peer.get_n_leaves() < 60
+    # columns that are equally good may be split in either order
+    assert ours.score(X, y) == pytest.approx(peer.score(X, y), abs=0.02)
+
+
+def test_fitted_attributes_are_those_of_scikit_learn(rung):
+    X, y = datasets.load_iris(return_X_y=True)
+    X_on = rung.from_host(X, rung.float_dtypes[-1])
+    ours = al.DecisionTreeClassifier(max_features="sqrt", random_state=0).fit(X_on, y)
+    assert (ours.n_classes_, ours.max_features_) == (3, 2)
+    assert isinstance(ours.tree_.threshold, np.ndarray)
+    assert ours.tree_ is ours.tree_  # made on first access
+    path = al.DecisionTreeClassifier(max_depth=3).cost_complexity_pruning_path(X, y)
+    expected = Reference(max_depth=3, random_state=0).cost_complexity_pruning_path(X, y)
+    assert path.impurities[[0, -1]] == pytest.approx(expected.impurities[[0, -1]])
+
+
+def test_progress_of_a_tree_is_shown(capsys):
+    X, y = datasets.load_iris(return_X_y=True)
+    al.cart(pruning=al.pruning.CostComplexity(folds=3), random_state=0).set_params(verbose=1).fit(X, y)
+    assert "growing" in (shown := capsys.readouterr().err)
+    assert "4/4" in shown  # the tree and one without each fold
 
 
 # ---- bad input
@@ -211,15 +261,19 @@ def test_a_measure_of_ones_own(rung, xp):
 def test_bad_settings_say_what_is_accepted():
     X, y = random_rows(10, 2, 2)
     for settings, message in (
-        ({"measure": "gin"}, "`measure` must be one of"),
+        ({"criterion": "gin"}, "`criterion` must be one of"),
         ({"splitter": "best"}, "`splitter` must be 'auto'"),
         ({"nominal": "both"}, "`nominal` must be 'multiway' or 'binary'"),
         ({"missing": "drop"}, "`missing` must be 'fractional'"),
         ({"missing": "surrogate", "categorical_features": [0]}, "nominal='binary'"),
         ({"max_depth": 0}, "`max_depth` must be an integer of at least 1, or None"),
         ({"max_leaf_nodes": 1}, "`max_leaf_nodes` must be an integer of at least 2, or None"),
-        ({"min_samples_leaf": 0}, "`min_samples_leaf` must be a finite number above 0"),
-        ({"min_gain": "x"}, "`min_gain` must be a finite number"),
+        ({"min_samples_leaf": 0}, "`min_samples_leaf` must be an integer of at least 1, or a float above 0"),
+        ({"min_samples_leaf": 1.5}, "up to 1.0, a share of all rows; got 1.5"),
+        ({"min_samples_split": 1}, "`min_samples_split` must be an integer of at least 2"),
+        ({"min_weight_fraction_leaf": 0.6}, "`min_weight_fraction_leaf` must be"),
+        ({"ccp_alpha": -0.1}, "`ccp_alpha` must be"),
+        ({"min_impurity_decrease": "x"}, "`min_impurity_decrease` must be a finite number"),
         ({"max_features": 0}, "`max_features` must be"),
         ({"max_features": "third"}, "`max_features` must be None, 'sqrt'"),
     ):
@@ -281,7 +335,7 @@ def test_bins_of_single_values_give_the_exact_splits(rung, measure, n_classes):
     X, y = random_rows(500, 4, n_classes, n_values=20)
     X = rung.from_host(X, rung.float_dtypes[-1])
     exact, binned = (
-        al.DecisionTreeClassifier(splitter=splitter, measure=measure, max_depth=6).fit(X, y)
+        al.DecisionTreeClassifier(splitter=splitter, criterion=measure, max_depth=6).fit(X, y)
         for splitter in ("exact", "hist")
     )
     exact, binned = tree_on_host(exact.tree_), tree_on_host(binned.tree_)
@@ -303,7 +357,7 @@ def test_below_a_branch_grows_the_tree_of_its_rows_alone(rung, splitter):
         return model.set_params(max_depth=6 if nominal else 5).fit(rung.from_host(X), y)
 
     whole = grow(X, y, [0])
-    assert rung.to_host(whole.tree_.feature)[0] == 0
+    assert whole.tree_.feature[0] == 0
     n_nodes = 1
     for category in range(3):
         rows = X[:, 0] == category
@@ -318,7 +372,7 @@ def test_below_a_branch_grows_the_tree_of_its_rows_alone(rung, splitter):
 def test_binned_tree_grows_out(rung):
     X, y = random_rows(800, 4, 3)
     X = rung.from_host(X, rung.float_dtypes[-1])
-    tree = al.DecisionTreeClassifier(splitter="hist", n_bins=250).fit(X, y)
+    tree = al.DecisionTreeClassifier(splitter="hist", max_bins=250).fit(X, y)
     grown = tree_on_host(tree.tree_)
     is_leaf = grown.is_leaf
     assert np.all(grown.counts[is_leaf].max(axis=1) == grown.counts[is_leaf].sum(axis=1))
@@ -338,8 +392,8 @@ def test_bins_refuse_what_counts_thresholds():
     X, y = random_rows(10, 2, 2)
     with pytest.raises(ValueError, match="use splitter='exact'"):
         al.DecisionTreeClassifier(splitter="hist", penalize_thresholds=True).fit(X, y)
-    with pytest.raises(ValueError, match="`n_bins` must be"):
-        al.DecisionTreeClassifier(splitter="hist", n_bins=1).fit(X, y)
+    with pytest.raises(ValueError, match="`max_bins` must be"):
+        al.DecisionTreeClassifier(splitter="hist", max_bins=1).fit(X, y)
 
 
 @pytest.mark.parametrize("missing", ["fractional", "direction", "known_fraction", "surrogate"])
@@ -357,7 +411,7 @@ def test_counting_distinct_values_gives_the_tree_of_sorted_lists(
     y = (X[:, 0] + rng.integers(0, 4, 400) + 3 * (X[:, 1] > 4)).astype(int) % 5
     X[rng.random(X.shape) < 0.08] = np.nan
     weight = {None: None, "whole": rng.integers(1, 4, 400), "parts": rng.random(400) + 0.1}[weights]
-    settings = {"missing": missing, "measure": measure, "nominal": "binary", "max_depth": 7}
+    settings = {"missing": missing, "criterion": measure, "nominal": "binary", "max_depth": 7}
     counted = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weight)
     monkeypatch.setattr(grow, "number_values", lambda xp, columns, most: None)
     listed = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weight)

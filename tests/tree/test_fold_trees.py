@@ -15,20 +15,20 @@ from arraylearn.folds import open_sample
 from arraylearn.grow.sorted_lists import list_finder as exact
 from arraylearn.selection.splitting import make_folds
 from arraylearn.table.subsets import take_rows
-from arraylearn.tree import shared_order
+from arraylearn.tree import pruning, shared_order
 from arraylearn.tree.fold_trees import judge_tree_folds
 
 DEPTHS = [{"max_depth": depth} for depth in (1, 2, 4, 7, None)]
 PRUNINGS = [
     {},
     {"pruning": "pessimistic"},
-    {"pruning": "confidence", "confidence": 0.1},
-    {"pruning": "confidence", "confidence": 0.4, "raise_subtrees": True},
+    {"pruning": pruning.Confidence(0.1)},
+    {"pruning": pruning.Confidence(0.4, raising=True)},
     {"pruning": "mdl"},
-    {"pruning": "cost_complexity", "alpha": 0.01},
-    {"pruning": "cost_complexity", "alpha": 0.03, "max_depth": 4},
+    {"ccp_alpha": 0.01},
+    {"pruning": pruning.CostComplexity(0.03), "max_depth": 4},
     {"pruning": "reduced_error", "random_state": 0},
-    {"significance": 0.05},
+    {"pruning": "chi2"},
     {"collapse": True},
 ]
 
@@ -61,7 +61,7 @@ def assert_equals_the_loop(judge, estimator, candidates, X, y, n_left=0):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"measure": "entropy"}, {"splitter": "hist"}, {"min_samples_leaf": 4}], ids=str
+    "options", [{}, {"criterion": "entropy"}, {"splitter": "hist"}, {"min_samples_leaf": 4}], ids=str
 )
 def test_depths(options):
     assert_equals_the_loop(judge_tree_folds, al.DecisionTreeClassifier(**options), DEPTHS, *rows())
@@ -100,7 +100,7 @@ def test_one_tree_is_grown_per_fold(monkeypatch):
     assert found.best_params_ == expected.best_params_
 
 
-GROWTHS = [{"min_samples_leaf": 1}, {"min_samples_leaf": 6}, {"measure": "entropy", "max_depth": 3}]
+GROWTHS = [{"min_samples_leaf": 1}, {"min_samples_leaf": 6}, {"criterion": "entropy", "max_depth": 3}]
 
 
 @pytest.mark.parametrize("data", [rows, mixed], ids=["numeric", "mixed"])
@@ -134,7 +134,7 @@ def test_what_is_left_to_the_loop():
     folds = make_folds(sample, al.DecisionTreeClassifier(), 3)
     for options in ({"max_features": 2}, {"max_leaf_nodes": 4}, {"random_state": np.random.default_rng(0)}):
         assert not list(judge_tree_folds(al.DecisionTreeClassifier(**options), DEPTHS, sample, folds))
-    binned = [{"max_depth": 2, "splitter": "hist"}, {"n_bins": 9, "splitter": "hist"}]
+    binned = [{"max_depth": 2, "splitter": "hist"}, {"max_bins": 9, "splitter": "hist"}]
     assert not list(judge_tree_folds(al.DecisionTreeClassifier(), binned, sample, folds))
 
 

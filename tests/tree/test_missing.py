@@ -27,7 +27,7 @@ def test_known_fraction(rung, splitter):
     # of the four known rows, x <= 2.5 takes away 1 bit; 4 of 5 rows are known; both branches have two rows,
     # so that the missing one goes to the first
     X, y = [[1], [2], [3], [4], [NAN]], ["a", "a", "b", "b", "a"]
-    tree = fit(rung, X, y, measure="entropy", missing="known_fraction", splitter=splitter)
+    tree = fit(rung, X, y, criterion="entropy", missing="known_fraction", splitter=splitter)
     grown = tree_on_host(tree.tree_)
     assert grown.gain[0] == pytest.approx(0.8, abs=1e-6)
     assert grown.threshold[0] == 2.5
@@ -57,7 +57,7 @@ def test_fractional_is_that_of_the_c45_book(rung):
     X[case, 0] = None
     backend = "torch" if rung.name == "torch" else None
     tree = al.DecisionTreeClassifier(
-        measure="gain_ratio", require_average_gain=True, max_depth=1, backend=backend
+        criterion="gain_ratio", require_average_gain=True, max_depth=1, backend=backend
     ).fit(X[:, :1], data.y)
     grown = tree_on_host(tree.tree_)
     assert grown.gain[0] == pytest.approx(0.199 / 1.809, abs=5e-4)

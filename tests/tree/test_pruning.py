@@ -198,7 +198,7 @@ def test_chi2_statistics_are_scipys(rung, no_sync):
 
 def test_stopping_by_test_equals_cutting(rung):
     X, y = tables.load_iris(return_X_y=True)
-    model = al.DecisionTreeClassifier(significance=0.01)
+    model = al.DecisionTreeClassifier(pruning=pruning.ChiSquare(0.01))
     X = rung.from_host(X, rung.float_dtypes[-1])
     grown = al.DecisionTreeClassifier().fit(X, y)
     expected = pruning.prune_chi2(grown.tree_, significance=0.01)
@@ -289,9 +289,7 @@ def test_errors_of_all_prices_at_once():
     wrong = np.zeros(len(prices))
     for k, price in enumerate(prices):
         for i in (0, 1):
-            model = al.DecisionTreeClassifier(
-                pruning="cost_complexity", alpha=float(price), alpha_risk="error"
-            )
+            model = al.DecisionTreeClassifier(pruning=pruning.CostComplexity(float(price), risk="error"))
             model.fit(X[halves != i], y[halves != i])
             wrong[k] += (model.predict(X[halves == i]) != y[halves == i]).sum()
     np.testing.assert_allclose(choice.errors * len(y), wrong, atol=1e-9)
@@ -328,18 +326,18 @@ def test_report():
         pruning.pruning_report(pruning.prune_pessimistic(grown, penalty=1), grown)
 
 
-@pytest.mark.parametrize("settings", [{"pruning": "pessimistic", "penalty": 2.0}, {"pruning": "confidence"}])
-def test_report_of_a_fit_shows_every_step(settings):
+@pytest.mark.parametrize("way", [pruning.Pessimistic(2.0), "confidence"])
+def test_report_of_a_fit_shows_every_step(way):
     """Also the cuts below nodes that were cut later: sizes as if each level were pruned for itself."""
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(300, 3)), 1)
     y = (X[:, 0] > 0) ^ (rng.random(300) < 0.2)
     grown = al.DecisionTreeClassifier().fit(X, y).tree_
-    report = al.DecisionTreeClassifier(**settings).fit(X, y).pruning_report_
+    report = al.DecisionTreeClassifier(pruning=way).fit(X, y).pruning_report_
     depths = [step.depth for step in report.steps]
     assert depths == sorted(depths, reverse=True)
     assert report.steps[-1].size == report.after
-    is_cut = pessimistic_cuts(grown, penalty=2.0) if "penalty" in settings else confidence_cuts(grown)
+    is_cut = pessimistic_cuts(grown, penalty=2.0) if way != "confidence" else confidence_cuts(grown)
     assert sum(step.n_cut for step in report.steps) == is_cut.sum()
     by_hand = [
         pruning.pruning_report(grown, cut_at(grown, is_cut & (grown.depth >= depth))).after

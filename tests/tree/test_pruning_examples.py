@@ -21,7 +21,7 @@ def grow_iris(rung, **settings):
     """Gain ratio, two rows in each branch: the tree of the literature, 11 nodes with 2 errors."""
     X, y = load_iris(return_X_y=True)
     X = rung.from_host(X, rung.float_dtypes[-1])
-    model = al.DecisionTreeClassifier(measure="gain_ratio", min_samples_leaf=2, collapse=True, **settings)
+    model = al.DecisionTreeClassifier(criterion="gain_ratio", min_samples_leaf=2, collapse=True, **settings)
     return model.fit(X, y)
 
 
@@ -29,8 +29,8 @@ def grow_iris(rung, **settings):
     ("settings", "expected"),
     [
         ({}, (11, 2)),
-        ({"pruning": "confidence", "confidence": 0.8, "confidence_limit": "normal"}, (7, 4)),
-        ({"pruning": "pessimistic", "penalty": 2}, (5, 6)),
+        ({"pruning": pruning.Confidence(0.8, limit="normal")}, (7, 4)),
+        ({"pruning": pruning.Pessimistic(2)}, (5, 6)),
     ],
 )
 def test_iris(rung, settings, expected):
@@ -44,7 +44,7 @@ def test_iris(rung, settings, expected):
 
 def test_smallest_iris_tree(rung):
     """Petal length or width sets one class apart, petal width at 1.75 the other two."""
-    tree = tree_on_host(grow_iris(rung, pruning="pessimistic", penalty=2).tree_)
+    tree = tree_on_host(grow_iris(rung, pruning=pruning.Pessimistic(2)).tree_)
     inner = np.flatnonzero(~tree.is_leaf)
     splits = [(int(tree.feature[i]), round(float(tree.threshold[i]), 3)) for i in inner]
     assert splits in ([(2, 2.45), (3, 1.75)], [(3, 0.8), (3, 1.75)])
@@ -89,7 +89,7 @@ def test_depth_limit_restores_the_clean_tree(rung):
     flipped = np.flatnonzero(clean.y != noisy.y)
 
     def predictions(y, **settings):
-        return to_host(al.DecisionTreeClassifier(measure="entropy", **settings).fit(X, y).predict(X))
+        return to_host(al.DecisionTreeClassifier(criterion="entropy", **settings).fit(X, y).predict(X))
 
     assert (predictions(clean.y) == clean.y).all()
     assert (predictions(noisy.y) == noisy.y).all()

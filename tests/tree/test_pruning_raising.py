@@ -133,7 +133,7 @@ def noisy_rows(seed, with_missing):
 def test_raising_is_that_of_the_recursion(rung, seed, with_missing):
     X, y = noisy_rows(seed, with_missing)
     model = al.DecisionTreeClassifier(
-        measure="gain_ratio", min_samples_leaf=2, min_gain=1e-6, categorical_features=[3]
+        criterion="gain_ratio", min_samples_leaf=2, min_impurity_decrease=1e-6, categorical_features=[3]
     )
     grown = tree_on_host(model.fit(X, y).tree_)
     place = place_of(rung)
@@ -181,7 +181,7 @@ def test_raising_never_expects_more_errors(rung, method):
     sizes = []
     for raises in (False, True):
         model = al.DecisionTreeClassifier(
-            pruning=method, raise_subtrees=raises, random_state=0, categorical_features=[3]
+            pruning=pruning.PRUNINGS[method](raising=raises), random_state=0, categorical_features=[3]
         )
         model.fit(X_on, y)
         check_structure(tree_on_host(model.tree_))
@@ -200,11 +200,11 @@ def test_fit_prunes(rung, method):
     X, y = tables.load_breast_cancer(return_X_y=True)
     X, y = X[::4, :6], y[::4]
     X_on = rung.from_host(X, rung.float_dtypes[-1])
-    model = al.DecisionTreeClassifier(pruning=method, random_state=0, alpha_folds=3).fit(X_on, y)
+    model = al.DecisionTreeClassifier(pruning=method, random_state=0).fit(X_on, y)
     full = al.DecisionTreeClassifier().fit(X_on, y)
     assert model.tree_.n_nodes < full.tree_.n_nodes
     assert np.mean(to_host(model.predict(X_on)) == y) > 0.85
-    same = al.DecisionTreeClassifier(pruning=method, random_state=0, alpha_folds=3).fit(X, y)
+    same = al.DecisionTreeClassifier(pruning=method, random_state=0).fit(X, y)
     if rung.float_dtypes[-1] == "float64":
         assert same.tree_.n_nodes == model.tree_.n_nodes
 
@@ -238,20 +238,23 @@ def test_held_out_rows_with_new_categories_and_without_some_classes(rung):
 def test_bad_settings():
     X, y = [[1.0], [2.0], [3.0]], [0, 1, 0]
     cases = {
-        "`pruning` must be None, 'confidence'": {"pruning": "hard"},
-        "`penalty` must be": {"penalty": -1},
-        r"`confidence` must be a finite number above 0 and up to 0.5": {"confidence": 1.0},
-        "`confidence_limit` must be 'c45' or 'normal'": {"confidence_limit": "exact"},
-        "`alpha` must be": {"alpha": -0.1},
-        "`alpha_risk` must be 'impurity' or 'error'": {"alpha_risk": "loss"},
-        "`alpha_folds` must be an integer of at least 2": {"alpha_folds": 1},
-        r"`validation_fraction` must be a finite number above 0 and below 1": {"validation_fraction": 1},
-        r"`significance` must be a finite number above 0 and below 1": {"significance": 0},
-        "`raise_subtrees` needs `pruning`": {"raise_subtrees": True, "pruning": "mdl"},
+        "`penalty` must be": lambda: pruning.Pessimistic(-1),
+        "`confidence` must be a finite number above 0 and up to 0.5": lambda: pruning.Confidence(1.0),
+        "`limit` must be 'c45' or 'normal'": lambda: pruning.Confidence(limit="exact"),
+        "`raising` must be True or False": lambda: pruning.Confidence(raising=2),
+        "`alpha` must be": lambda: pruning.CostComplexity(-0.1),
+        "`risk` must be 'impurity' or 'error'": lambda: pruning.CostComplexity(risk="loss"),
+        "`folds` must be an integer of at least 2": lambda: pruning.CostComplexity(folds=1),
+        "`validation_fraction` must be a finite number above 0 and below 1": lambda: pruning.ReducedError(1),
+        "`significance` must be a finite number above 0 and below 1": lambda: pruning.ChiSquare(0),
     }
-    for message, settings in cases.items():
+    for message, make in cases.items():
         with pytest.raises(ValueError, match=message):
-            al.DecisionTreeClassifier(**settings).fit(X, y)
+            make()
+    with pytest.raises(ValueError, match=r"`pruning` must be None, 'chi2', .* or an object of `al.pruning`"):
+        al.DecisionTreeClassifier(pruning="hard").fit(X, y)
+    with pytest.raises(ValueError, match="`ccp_alpha` must be 0 where `pruning` is given"):
+        al.DecisionTreeClassifier(pruning="mdl", ccp_alpha=0.1).fit(X, y)
     with pytest.raises(ValueError, match="`validation` needs `pruning` to be 'reduced_error'"):
         al.DecisionTreeClassifier().fit(X, y, validation=(X, y))
     model = al.DecisionTreeClassifier(pruning="reduced_error")
@@ -272,12 +275,12 @@ def test_surrogates_and_held_out_rows_with_missing_values(rung):
     y = (X[:, 0] > 0).astype(int) ^ (rng.random(120) < 0.1)
     X[rng.random(X.shape) < 0.1] = np.nan
     X_on = rung.from_host(X, rung.float_dtypes[-1])
-    model = al.cart(random_state=0, alpha_folds=3).fit(X_on, y)
+    model = al.cart(pruning=pruning.CostComplexity(risk="error", folds=3), random_state=0).fit(X_on, y)
     assert model.tree_.n_nodes == 3
     counts = to_host(pruning.count_held_out(model, X_on, y))
     np.testing.assert_allclose(counts[0], np.bincount(y), rtol=1e-6)
     right = counts[1:].max(axis=1).sum()
     assert right == pytest.approx((to_host(model.predict(X_on)) == y).sum())
-    settings = {"missing": "surrogate", "nominal": "binary", "pruning": "confidence"}
+    settings = {"missing": "surrogate", "nominal": "binary"}
     with pytest.raises(ValueError, match="cannot be raised where missing values follow surrogates"):
-        al.DecisionTreeClassifier(raise_subtrees=True, **settings).fit(X_on, y)
+        al.DecisionTreeClassifier(pruning=pruning.Confidence(raising=True), **settings).fit(X_on, y)

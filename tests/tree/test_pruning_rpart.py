@@ -9,7 +9,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.grow.trees import tree_on_host
-from arraylearn.tree.pruning import cost_complexity_path
+from arraylearn.tree.pruning import CostComplexity, cost_complexity_path
 from tests.tree.small_trees import size_and_errors
 
 ABSENT = """
@@ -57,7 +57,7 @@ def test_tree_and_table_of_complexity(rung, children):
     X = rung.from_host(X, rung.float_dtypes[-1])
     root_error = 17 / 81
     model = al.DecisionTreeClassifier(
-        pruning="cost_complexity", alpha=0.01 * root_error, alpha_risk="error", **settings()
+        pruning=CostComplexity(0.01 * root_error, risk="error"), **settings()
     ).fit(X, y)
     # as rpart prints it: (absent, present) in the leaves, the smaller values first
     assert describe(tree_on_host(model.tree_)) == (
@@ -74,9 +74,9 @@ def test_tree_and_table_of_complexity(rung, children):
 def test_standard_errors(children):
     """rpart's xstd: relative errors of 1 and 0.94118 have 0.21559 and 0.21078."""
     X, y = children
-    model = al.DecisionTreeClassifier(
-        pruning="cost_complexity", alpha_risk="error", random_state=0, **settings()
-    ).fit(X, y)
+    model = al.DecisionTreeClassifier(pruning=CostComplexity(risk="error"), random_state=0, **settings()).fit(
+        X, y
+    )
     choice, root_error = model.alpha_choice_, 17 / 81
     assert choice.errors[-1] / root_error == pytest.approx(1)
     assert choice.standard_errors[-1] / root_error == pytest.approx(0.21559, abs=1e-5)

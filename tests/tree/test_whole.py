@@ -50,7 +50,7 @@ def fit_both(settings, X, y):
 @on_the_host
 def test_trees_are_those_of_levels(rung, threads, splitter, n_classes, n_values):
     X, y = draw_rows(n_classes, 700, n_classes, n_values)
-    found, expected = fit_both({"splitter": splitter, "n_bins": 30}, X, y)
+    found, expected = fit_both({"splitter": splitter, "max_bins": 30}, X, y)
     assert found.n_nodes > 50
     assert_same_tree(found, expected)
 
@@ -62,8 +62,8 @@ def test_trees_are_those_of_levels(rung, threads, splitter, n_classes, n_values)
         {"max_depth": 4},
         {"min_samples_leaf": 7},
         {"min_samples_split": 30},
-        {"min_gain": 0.01},
-        {"min_gain": 2.0},
+        {"min_impurity_decrease": 0.01},
+        {"min_impurity_decrease": 2.0},
         {"missing": "direction", "max_depth": 5},
         {"max_leaf_nodes": 9},
         {"max_features": 2, "random_state": 3},
@@ -75,7 +75,7 @@ def test_trees_are_those_of_levels(rung, threads, splitter, n_classes, n_values)
 def test_limits_are_those_of_levels(rung, threads, settings, splitter, dtype):
     for n_values in (None, 5):
         X, y = draw_rows(1, 400, 3, n_values, dtype)
-        assert_same_tree(*fit_both(settings | {"splitter": splitter, "n_bins": 40}, X, y))
+        assert_same_tree(*fit_both(settings | {"splitter": splitter, "max_bins": 40}, X, y))
 
 
 @on_the_host

@@ -135,7 +135,7 @@ def test_two_flags(rung, place):
     gains = root_candidates(place, data, "gini")
     assert gains == pytest.approx({"A": 0.1371, "B": 0.1633}, abs=5e-5)
     for measure, first in (("entropy", "A"), ("gini", "B")):
-        tree, _ = fit(rung, data, al.DecisionTreeClassifier(measure=measure))
+        tree, _ = fit(rung, data, al.DecisionTreeClassifier(criterion=measure))
         assert splits(data, tree)[0] == first
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,56 +12,35 @@ from arraylearn.backend.namespace import HOST
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.measures import IMPURITIES
-from arraylearn.tree.pruning.confidence import (
-    SLACK,
-    Limit,
-    confidence_cuts,
-    limited_errors,
-    prune_confidence,
-)
+from arraylearn.tree.pruning.confidence import SLACK, Confidence, confidence_cuts, limited_errors
 from arraylearn.tree.pruning.cost_complexity import (
     AlphaChoice,
-    Risk,
+    CostComplexity,
     choose_alpha,
     cost_complexity_cuts,
     cost_complexity_path,
-    prune_cost_complexity,
 )
 from arraylearn.tree.pruning.held_out import Sample, node_counts
-from arraylearn.tree.pruning.independence import prune_chi2
-from arraylearn.tree.pruning.mdl import mdl_cuts, prune_mdl
-from arraylearn.tree.pruning.pessimistic import charged_errors, pessimistic_cuts, prune_pessimistic
-from arraylearn.tree.pruning.pruning_report import PruningReport, pruning_report, report_cuts, size_of
+from arraylearn.tree.pruning.independence import ChiSquare, chi2_cuts
+from arraylearn.tree.pruning.mdl import DescriptionLength, mdl_cuts
+from arraylearn.tree.pruning.pessimistic import Pessimistic, charged_errors, pessimistic_cuts
+from arraylearn.tree.pruning.pruning_report import PruningReport, report_cuts, size_of
 from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
-from arraylearn.tree.pruning.reduced_error import prune_reduced_error, reduced_error_cuts
+from arraylearn.tree.pruning.reduced_error import ReducedError, reduced_error_cuts
 
-__all__ = ["PRUNINGS", "RAISING", "Pruned", "Pruning", "grow_and_prune"]
+__all__ = ["PRUNINGS", "Pruned", "Pruning", "grow_and_prune"]
 
-PRUNINGS = {
-    "confidence": prune_confidence,
-    "cost_complexity": prune_cost_complexity,
-    "mdl": prune_mdl,
-    "pessimistic": prune_pessimistic,
-    "reduced_error": prune_reduced_error,
+Pruning = ReducedError | Pessimistic | Confidence | DescriptionLength | CostComplexity | ChiSquare
+
+# What the names of ways to prune stand for.
+PRUNINGS: dict[str, type[Pruning]] = {
+    "chi2": ChiSquare,
+    "confidence": Confidence,
+    "cost_complexity": CostComplexity,
+    "mdl": DescriptionLength,
+    "pessimistic": Pessimistic,
+    "reduced_error": ReducedError,
 }
-# Methods whose estimate of errors also applies to raised subtrees.
-RAISING = ("confidence", "pessimistic", "reduced_error")
-
-
-class Pruning(NamedTuple):
-    """How to prune: the parameters of the same names of `DecisionTreeClassifier`."""
-
-    method: str | None = None  # a name of PRUNINGS
-    raise_subtrees: bool = False
-    confidence: float = 0.25
-    confidence_limit: Limit = "c45"
-    penalty: float = 0.5
-    alpha: float | None = None  # None: by cross-validation
-    alpha_risk: Risk = "impurity"
-    alpha_folds: int = 10
-    alpha_standard_errors: float = 1.0
-    validation_fraction: float = 0.25
-    significance: float | None = None  # of the test that stops growth; None: no test
 
 
 class Pruned(NamedTuple):
@@ -95,53 +75,44 @@ def grow_and_prune(
     impurity : callable
         Impurity of the nodes of a tree with raised subtrees.
     """
-    if pruning.method == "reduced_error" and held_out is None:
+    if isinstance(pruning, ReducedError) and held_out is None:
         held = _draw_share(sample.codes, generator, pruning.validation_fraction)
         sample, held_out = _only(sample, ~held), _only(sample, held)
-
-    def grow_significant(weights: Any) -> Trees:
-        tree = grow(weights)
-        return tree if pruning.significance is None else prune_chi2(tree, significance=pruning.significance)
-
-    tree = grow_significant(sample.weights)
-    if pruning.raise_subtrees:
+    tree = grow(sample.weights)
+    if isinstance(pruning, ReducedError | Pessimistic | Confidence) and pruning.raising:
         estimate, slack = _make_estimate(pruning)
         made, steps = prune_and_raise(
             tree,
             sample,
             estimate,
             slack=slack,
-            held_out=held_out if pruning.method == "reduced_error" else None,
+            held_out=held_out if isinstance(pruning, ReducedError) else None,
             impurity=impurity,
         )
         before, after = (size_of(tree_on_host(one)) for one in (tree, made))
         return Pruned(made, PruningReport(before, after, tuple(steps)))
     choice = None
-    if pruning.method == "cost_complexity" and pruning.alpha is None:
-        choice = _cross_validate(pruning, sample, grow_significant, tree, generator)
-    cuts = _choose_cuts(pruning, tree, sample, held_out, choice)
-    if cuts is None:
-        return Pruned(tree, pruning_report(tree, tree), choice)
+    if isinstance(pruning, CostComplexity) and pruning.alpha is None:
+        choice = _cross_validate(pruning, sample, grow, tree, generator)
+        pruning = replace(pruning, alpha=0.0 if choice is None else choice.alpha)
+    cuts = _choose_cuts(pruning, tree, sample, held_out)
     made = cut_at(tree, cuts)
     return Pruned(made, report_cuts(tree, cuts, made), choice)
 
 
-def _choose_cuts(
-    pruning: Pruning, tree: Trees, sample: Sample, held_out: Sample | None, choice: AlphaChoice | None
-) -> Any:
-    """Choose the nodes that become leaves: bool (t,) on the host, None for none."""
-    if pruning.method == "pessimistic":
+def _choose_cuts(pruning: Pruning, tree: Trees, sample: Sample, held_out: Sample | None) -> Any:
+    """Choose the nodes that become leaves: bool (t,) on the host."""
+    if isinstance(pruning, ChiSquare):
+        return chi2_cuts(tree, significance=pruning.significance)
+    if isinstance(pruning, Pessimistic):
         return pessimistic_cuts(tree, penalty=pruning.penalty)
-    if pruning.method == "confidence":
-        return confidence_cuts(tree, confidence=pruning.confidence, limit=pruning.confidence_limit)
-    if pruning.method == "mdl":
-        return mdl_cuts(tree, n_values=_n_values(sample))
-    if pruning.method == "cost_complexity":
-        alpha = choice.alpha if choice is not None else pruning.alpha or 0.0
-        return cost_complexity_cuts(tree, alpha=alpha, risk=pruning.alpha_risk)
-    if pruning.method == "reduced_error" and held_out is not None:
+    if isinstance(pruning, Confidence):
+        return confidence_cuts(tree, confidence=pruning.confidence, limit=pruning.limit)
+    if isinstance(pruning, CostComplexity):
+        return cost_complexity_cuts(tree, alpha=pruning.alpha or 0.0, risk=pruning.risk)
+    if isinstance(pruning, ReducedError) and held_out is not None:
         return reduced_error_cuts(tree, node_counts(tree, held_out))
-    return None
+    return mdl_cuts(tree, n_values=_n_values(sample))
 
 
 def _n_values(sample: Sample) -> list[int]:
@@ -151,12 +122,13 @@ def _n_values(sample: Sample) -> list[int]:
 
 def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
     """Return the errors expected of leaves, and how many more a simpler tree may make."""
-    if pruning.method == "confidence":
-        options: Any = {"confidence": pruning.confidence, "limit": pruning.confidence_limit}
-        slack = SLACK[pruning.confidence_limit]
+    if isinstance(pruning, Confidence):
+        options: Any = {"confidence": pruning.confidence, "limit": pruning.limit}
+        slack = SLACK[pruning.limit]
         return lambda counts, wrong: limited_errors(HOST.xp, counts, **options), slack
-    if pruning.method == "pessimistic":
-        return lambda counts, wrong: charged_errors(HOST.xp, counts, penalty=pruning.penalty), 0.0
+    if isinstance(pruning, Pessimistic):
+        penalty = pruning.penalty
+        return lambda counts, wrong: charged_errors(HOST.xp, counts, penalty=penalty), 0.0
     return lambda counts, wrong: wrong, 0.0
 
 
@@ -181,10 +153,10 @@ def _only(sample: Sample, stays: Any) -> Sample:
 
 
 def _cross_validate(
-    pruning: Pruning, sample: Sample, grow: Callable[[Any], Trees], tree: Trees, generator: Any
+    pruning: CostComplexity, sample: Sample, grow: Callable[[Any], Trees], tree: Trees, generator: Any
 ) -> AlphaChoice | None:
     """Grow a tree without each fold, and choose the price of a leaf that does best on the folds."""
-    n_folds = min(pruning.alpha_folds, sample.codes.shape[0])
+    n_folds = min(pruning.folds, sample.codes.shape[0])
     fold = np.zeros(sample.codes.shape[0], dtype=np.int64)
     fold[_shuffle(sample.codes, generator)] = np.arange(sample.codes.shape[0]) % n_folds
     folds = []
@@ -196,5 +168,5 @@ def _cross_validate(
         folds.append((grown, node_counts(grown, held)))
     if not folds:
         return None
-    path = cost_complexity_path(tree, risk=pruning.alpha_risk)
-    return choose_alpha(path, folds, risk=pruning.alpha_risk, standard_errors=pruning.alpha_standard_errors)
+    path = cost_complexity_path(tree, risk=pruning.risk)
+    return choose_alpha(path, folds, risk=pruning.risk, standard_errors=pruning.standard_errors)

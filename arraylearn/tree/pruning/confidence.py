@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Literal
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
-from arraylearn.checks import check_choice, check_number
+from arraylearn.checks import check_choice, check_flag, check_number
 from arraylearn.grow.cut import count_errors, cut_at
 from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
@@ -16,6 +17,7 @@ from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 __all__ = [
     "LIMITS",
     "SLACK",
+    "Confidence",
     "Limit",
     "c45_limit",
     "check_confidence",
@@ -26,6 +28,30 @@ __all__ = [
 ]
 
 Limit = Literal["c45", "normal"]
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Prune by limits of confidence: `prune_confidence`.
+
+    Parameters
+    ----------
+    confidence : float
+        CF, the probability that the error rate is above the limit, in (0, 0.5]; or with the limit "normal"
+        the level of the two-sided interval, in (0, 1).
+    limit : {"c45", "normal"}
+        Upper limit of the error rate as C4.5 has it, or the plain normal approximation.
+    raising : bool
+        Whether a node may also be replaced by its largest branch, as in C4.5.
+    """
+
+    confidence: float = 0.25
+    limit: Limit = field(default="c45", kw_only=True)
+    raising: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence, self.limit)
+        check_flag("raising", self.raising)
 
 
 def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
-from arraylearn.checks import check_choice, check_number
+from arraylearn.checks import check_choice, check_integer, check_number
 from arraylearn.grow.cut import count_errors, cut_at
 from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import least_above, read_bounds
@@ -19,6 +20,7 @@ from arraylearn.tree.pruning.weakest_link import Links, weakest_links
 
 __all__ = [
     "AlphaChoice",
+    "CostComplexity",
     "CostComplexityPath",
     "Risk",
     "choose_alpha",
@@ -29,6 +31,34 @@ __all__ = [
 ]
 
 Risk = Literal["impurity", "error"]
+
+
+@dataclass(frozen=True)
+class CostComplexity:
+    """Prune the weakest links: `prune_cost_complexity`.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        Price of a leaf, at least 0; None: chosen by cross-validation as rpart does.
+    risk : {"impurity", "error"}
+        The risk of a leaf, to which its price is added.
+    folds : int
+        Folds of that cross-validation.
+    standard_errors : float
+        The smallest tree is taken whose error is at most so many standard errors above the least.
+    """
+
+    alpha: float | None = None
+    risk: Risk = field(default="impurity", kw_only=True)
+    folds: int = field(default=10, kw_only=True)
+    standard_errors: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, 0, optional=True)
+        check_choice("risk", self.risk, ("impurity", "error"))
+        check_integer("folds", self.folds, 2)
+        check_number("standard_errors", self.standard_errors, 0)
 
 
 class CostComplexityPath(NamedTuple):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
@@ -11,7 +14,23 @@ from arraylearn.checks import check_number
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.trees import Trees, check_tree
 
-__all__ = ["chi2_statistics", "prune_chi2"]
+__all__ = ["ChiSquare", "chi2_cuts", "chi2_statistics", "prune_chi2"]
+
+
+@dataclass(frozen=True)
+class ChiSquare:
+    """Do not split a node where the branches are not significantly associated with the classes: `prune_chi2`.
+
+    Parameters
+    ----------
+    significance : float
+        Level of the test, in (0, 1).
+    """
+
+    significance: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_number("significance", self.significance, 0, 1, closed="neither")
 
 
 def chi2_statistics(xp: Namespace, tree: Trees) -> tuple[Array, Array]:
@@ -78,9 +97,14 @@ def prune_chi2(tree: Trees, *, significance: float = 0.05) -> Trees:
     >>> prune_chi2(tree, significance=0.05).n_nodes, prune_chi2(tree, significance=0.01).n_nodes
     (3, 1)
     """
+    return cut_at(tree, chi2_cuts(tree, significance=significance))
+
+
+def chi2_cuts(tree: Trees, *, significance: float = 0.05) -> Any:
+    """Choose the nodes (t,) that `prune_chi2` turns into leaves, on the host."""
     check_number("significance", significance, 0, 1, closed="neither")
     place = locate(check_tree(tree).feature)
     xp = place.xp
     statistic, freedom = chi2_statistics(xp, tree)
     critical = xp.take(_critical_values(place, tree, significance), xp.astype(freedom, xp.int64), axis=0)
-    return cut_at(tree, to_host(~tree.is_leaf & (xp.astype(statistic, critical.dtype) <= critical)))
+    return to_host(~tree.is_leaf & (xp.astype(statistic, critical.dtype) <= critical))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
@@ -12,7 +13,12 @@ from arraylearn.grow.cut import count_errors, cut_at
 from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
+__all__ = ["DescriptionLength", "leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
+
+
+@dataclass(frozen=True)
+class DescriptionLength:
+    """Prune to the tree that takes the fewest bits: `prune_mdl`."""
 
 
 def leaf_bits(xp: Namespace, counts: Array) -> Array:

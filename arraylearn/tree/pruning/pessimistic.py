@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
-from arraylearn.checks import check_number
+from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.cut import count_errors, cut_at
 from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["charged_errors", "pessimistic_cuts", "prune_pessimistic"]
+__all__ = ["Pessimistic", "charged_errors", "pessimistic_cuts", "prune_pessimistic"]
+
+
+@dataclass(frozen=True)
+class Pessimistic:
+    """Prune by the training errors and some more for each leaf: `prune_pessimistic`.
+
+    Parameters
+    ----------
+    penalty : float
+        Errors added to each leaf, at least 0.
+    raising : bool
+        Whether a node may also be replaced by its largest branch, as in C4.5.
+    """
+
+    penalty: float = 0.5
+    raising: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_number("penalty", self.penalty, 0)
+        check_flag("raising", self.raising)
 
 
 def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:

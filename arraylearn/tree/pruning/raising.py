@@ -78,7 +78,7 @@ def prune_and_raise(
     """
     if tree.surrogates is not None:
         raise ValueError(
-            "subtrees cannot be raised where missing values follow surrogates. Set `raise_subtrees=False` or "
+            "subtrees cannot be raised where missing values follow surrogates. Set raising=False or "
             "another policy for missing values, such as `missing='fractional'`."
         )
     samples = [training] if held_out is None else [training, held_out]

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
+from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.trees import Trees, check_tree
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
+__all__ = ["ReducedError", "held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
+
+
+@dataclass(frozen=True)
+class ReducedError:
+    """Prune by the errors on rows that the tree was not grown from: `prune_reduced_error`.
+
+    Parameters
+    ----------
+    validation_fraction : float
+        Share of the rows held out, in (0, 1), where `fit` is given none.
+    raising : bool
+        Whether a node may also be replaced by its largest branch, as in C4.5.
+    """
+
+    validation_fraction: float = 0.25
+    raising: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_number("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
+        check_flag("raising", self.raising)
 
 
 def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array:
