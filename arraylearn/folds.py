@@ -63,7 +63,8 @@ class LabelledRows(NamedTuple):
         X, y, weight = self.X, self.y, self.sample_weight
         if rows is not None:
             X, y, weight = self.training_rows(estimator, rows)
-        return estimator.fit(X, y) if weight is None else estimator.fit(X, y, sample_weight=weight)
+        estimator.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+        return estimator  # others' `fit` may return nothing
 
     def training_rows(self, estimator: Any, rows: HostArray) -> tuple[Any, Any, HostArray | None]:
         """Return X, y and the weights of some rows, as the estimator's `fit` takes them."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import block_index, scatter
@@ -253,8 +254,19 @@ def concat_trees(xp: Namespace, parts: Sequence[Trees]) -> Trees:
         first += part.n_nodes
 
     def join(name: str) -> Any:
+        """Return a field of all nodes: zeros for parts without (trees of one leaf have no sets)."""
         fields = [getattr(part, name) for part in parts]
-        return None if fields[0] is None else xp.concat(fields)
+        some = next((each for each in fields if each is not None), None)
+        if some is None:
+            return None
+        return xp.concat(
+            [
+                xp.zeros((part.n_nodes, *some.shape[1:]), dtype=some.dtype, device=device(some))
+                if each is None
+                else each
+                for part, each in zip(parts, fields, strict=True)
+            ]
+        )
 
     names = ("feature", "threshold", "default_branch", "sets", "probability", "value")
     return Trees(

@@ -81,6 +81,16 @@ def test_the_same_bits_on_every_backend_with_nominal_columns(rung):
     assert_same_bits(model, reference)
 
 
+@pytest.mark.parametrize("fitting", [[0, 1] * 8 + [1, 0] * 2, [0, 1, 1, 0] * 5])
+def test_rounds_without_a_split_beside_splits_by_category(fitting):
+    """The shares of two categories are learned after some rounds, or there is nothing to learn at all."""
+    X, y = np.array([[0.0], [1.0]] * 10), np.array(fitting)
+    settings = {"n_estimators": 60, "learning_rate": 1.0, "l2_regularization": 0.0}
+    model = small(**settings, categorical_features=[0]).fit(X, y)
+    shares = [[(y[X[:, 0] == code] == label).mean() for label in (0, 1)] for code in (0, 1)]
+    np.testing.assert_allclose(model.predict_proba([[0.0], [1.0]]), shares, atol=1e-5)
+
+
 def test_the_same_bits_on_every_backend_under_constraints(rung):
     X, y = slopes(200)
     X = holes(X).astype(np.float32)

@@ -180,14 +180,13 @@ def test_a_function_that_returns_several_scores(refit, depths):
 
 
 class NoClasses(ClassifierMixin, BaseEstimator):
-    """A classifier that keeps no list of the classes it knows."""
+    """A classifier that keeps no list of the classes it knows, and whose `fit` returns nothing."""
 
     def __init__(self, label=0):
         self.label = label
 
     def fit(self, X, y):
         self.fitted_ = True
-        return self
 
     def predict(self, X):
         return np.full(len(X), self.label)
