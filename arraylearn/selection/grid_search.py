@@ -225,6 +225,11 @@ class GridSearch(GridSearchCV):
 
     def _keep_results(self, candidates: Sequence[Candidate], trials: list[Trial]) -> None:
         """Keep the results in the form of scikit-learn, and find the best candidate."""
+        if all(trial.failure for trial in trials):
+            raise ValueError(
+                f"All the {len(trials)} fits failed; the first error was {trials[0].failure} "
+                "error_score='raise' shows where."
+            )
         trials = _same_scores(trials, self.error_score)
         names = list(trials[0].scores)
         self.multimetric_ = names != ["score"]
@@ -264,7 +269,7 @@ class GridSearch(GridSearchCV):
 
 def _same_scores(trials: list[Trial], error_score: Any) -> list[Trial]:
     """Give failed fits the names of the scores of the others: those of a function are known after a call."""
-    names = next((list(trial.scores) for trial in trials if trial.is_fitted), list(trials[0].scores))
+    names = next((list(trial.scores) for trial in trials if trial.failure is None), list(trials[0].scores))
     if all(list(trial.scores) == names for trial in trials):
         return trials
     same = []

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
+from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -43,7 +44,7 @@ class Trial(NamedTuple):
     fit_seconds: float
     score_seconds: float
     predictions: HostArray | None = None  # of the test rows; None: not kept
-    is_fitted: bool = True  # False: the scores are the error score, under the names that are known
+    failure: str | None = None  # of the fit: the scores are the error score, under the names that are known
 
 
 def run_trials(
@@ -114,9 +115,9 @@ def _score(
         if needs_model({name: scorer}):
             value = _attempt(plan, scorer, model, X, take_rows(sample.y, rows))
         else:
-            # a scorer passes X on to `answers`, which does not read it
-            weights = _score_weights(plan, scorer, rows)
-            value = _attempt(plan, scorer, answers, labels, labels, **weights)
+            # `answers` does not read X, and knows what the scorer of a classifier asks for
+            judged = (answers, labels) if is_classifier(model) else (model, X)
+            value = _attempt(plan, scorer, *judged, labels, **_score_weights(plan, scorer, rows))
         if isinstance(value, dict):  # a function that takes several scores at once
             scores |= {key: float(score) for key, score in value.items()}
         else:
@@ -148,11 +149,12 @@ def _score_weights(plan: TrialPlan, scorer: Any, rows: HostArray) -> dict[str, H
 
 
 def _failed(plan: TrialPlan, c: int, f: int, seconds: float, error: Exception) -> Trial:
+    failure = f"{type(error).__name__}: {error}"
     warn_caller(
-        f"Fitting candidate {c} failed on fold {f} ({type(error).__name__}: {error}); its scores are "
-        f"{plan.error_score}. error_score='raise' shows where.",
+        f"Fitting candidate {c} failed on fold {f} ({failure}); its scores are {plan.error_score}. "
+        "error_score='raise' shows where.",
         FitFailedWarning,
     )
     scores = dict.fromkeys(plan.scorers, float(plan.error_score))
     train_scores = dict(scores) if plan.train_scores else None
-    return Trial(c, f, scores, train_scores, seconds, 0.0, is_fitted=False)
+    return Trial(c, f, scores, train_scores, seconds, 0.0, failure=failure)

@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import cohen_kappa_score, make_scorer
@@ -104,6 +105,18 @@ def test_failing_candidates():
     assert found.best_params_ == {"max_depth": 2}
     with pytest.raises(ValueError, match="max_depth"):
         al.GridSearch(DecisionTreeClassifier(), grid, cv=2, error_score="raise").fit(X, Y)
+    with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match=r"All the 4 fits failed.*max_depth"):
+        al.GridSearch(DecisionTreeClassifier(), {"max_depth": [-1, -2]}, cv=2).fit(X, Y)
+
+
+def test_clusterers_with_labels():
+    grid = {"n_clusters": [2, 3]}
+    clusters = KMeans(random_state=0, init="random", n_init=1)
+    found, expected = (
+        kind(clusters, grid, scoring="adjusted_rand_score", cv=3).fit(X, Y)
+        for kind in (al.GridSearch, GridSearchCV)
+    )
+    assert_same_results(found.cv_results_, expected.cv_results_)
 
 
 def test_weights_groups_processes_and_nesting():
