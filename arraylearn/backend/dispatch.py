@@ -143,7 +143,8 @@ def get_compiled() -> CompiledMode:
     """Return when primitives on NumPy run compiled bodies: "auto", "always" or "never"."""
     if _mode is not None:
         return _mode
-    return _check(os.environ.get("ARRAYLEARN_COMPILED") or "auto", "ARRAYLEARN_COMPILED")
+    stated = os.environ.get("ARRAYLEARN_COMPILED")
+    return _check(stated, "ARRAYLEARN_COMPILED") if stated else "auto"
 
 
 @contextmanager
@@ -200,10 +201,10 @@ def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> s
     """Return why work on so many values at a place is left to the array program; None where it is not."""
     if place.library != "numpy":
         return f"the rows are computed with by {place.library}"
-    if get_compiled() == "never":
-        return "compiled bodies are switched off"
     if is_worth_compiling(n_values, least):
         return None
+    if get_compiled() == "never":
+        return "compiled bodies are switched off"
     if not is_numba_installed():
         return "Numba is not installed"
     return f"less work than {get_tuning().compiled_values if least is None else least:,} values"

@@ -139,7 +139,7 @@ def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable
 def even_portions(n: int, least: int) -> list[tuple[int, int]]:
     """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
     least = max(1, int(get_tuning().thread_share * least))
-    parts = max(1, min(get_num_threads(), n // least))
+    parts = min(get_num_threads(), n // least) if n >= 2 * least else 1
     bounds = [n * i // parts for i in range(parts + 1)]
     return list(pairwise(bounds))
 

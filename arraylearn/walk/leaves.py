@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.dispatch import get_compiled, is_worth_compiling, native
+from arraylearn.backend.dispatch import native, why_not_compiled
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import is_on_host, library_name, locate
+from arraylearn.backend.namespace import is_on_host, locate
 from arraylearn.walk.packed import PackedTrees
 
 __all__ = ["choose_body", "find_leaves", "sum_leaves"]
@@ -18,29 +19,23 @@ __all__ = ["choose_body", "find_leaves", "sum_leaves"]
 # Rows, trees, table (or None) and number of outputs -> leaves (t, n) without a table, else sums (outputs, n).
 Body = Callable[[Array, PackedTrees, Any, int], Array]
 
-# Steps (rows x trees x levels) from which on a compiled body is loaded.
-LEAST_STEPS = 100_000
 # Steps side by side on the host: what they read and write stays in the second-level cache.
 _STEPS_IN_CACHE = 32_768
 
 
-def choose_body(xp: Namespace, trees: PackedTrees, n_rows: int, n_columns: int) -> Body | str:
+def choose_body(xp: Namespace, rows: Array, trees: PackedTrees, n_columns: int) -> Body | str:
     """Return the body that walks these rows, or the reason why the array program does.
 
     `n_columns` is the width of the table of leaves, 0 where the leaves themselves are asked for.
     """
     if kernel := native(xp, "walk_trees"):
         return kernel
-    if library_name(xp) != "numpy":
-        return "not on a CPU of NumPy"
-    if get_compiled() == "never":
-        return "compiled bodies are switched off"
-    n_steps = n_rows * trees.roots.shape[0] * max(1, trees.height)
-    if not is_worth_compiling(n_steps, LEAST_STEPS):
-        return "less work than 100,000 steps" if n_steps < LEAST_STEPS else "Numba is not installed"
+    n_values = math.prod((*rows.shape, *trees.roots.shape))
+    if (reason := why_not_compiled(locate(rows), n_values)) is not None:
+        return reason
     from arraylearn.walk import leaves_cpu, planes_cpu
 
-    if planes_cpu.pays_for(trees, n_rows, n_columns):
+    if planes_cpu.pays_for(trees, _count_rows(rows, trees), n_columns):
         return planes_cpu.walk_trees
     return leaves_cpu.walk_trees
 
@@ -60,7 +55,7 @@ def find_leaves(xp: Namespace, rows: Array, trees: PackedTrees) -> Array:
     int64 array (t, n)
         Nodes.
     """
-    body = choose_body(xp, trees, _count_rows(rows, trees), 0)
+    body = choose_body(xp, rows, trees, 0)
     if not isinstance(body, str):
         return body(rows, trees, None, 1)
     parts = [_walk(xp, rows, trees, chunk) for chunk in _chunks(rows, trees, 0)]
@@ -86,9 +81,9 @@ def sum_leaves(xp: Namespace, rows: Array, trees: PackedTrees, table: Array, n_o
     int64 array (n_outputs * w, n)
         Exact sums, whatever the order.
     """
-    n, width = _count_rows(rows, trees), int(table.shape[1])
+    width = int(table.shape[1])
     n_rounds = int(trees.roots.shape[0]) // n_outputs
-    body = choose_body(xp, trees, n, width)
+    body = choose_body(xp, rows, trees, width)
     if not isinstance(body, str):
         return body(rows, trees, table, n_outputs)
     parts = []

@@ -41,13 +41,6 @@ class NodeFields(NamedTuple):
     missing_bin: int  # -1: none
 
 
-class Lanes(NamedTuple):
-    """Rows that walk side by side."""
-
-    row: Host  # (_LANES,) uint32: number in the block
-    node: Host  # (_LANES,) uint32
-
-
 def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: int) -> Host:
     """Return leaves, or the sums of what they hold: see `arraylearn.walk.leaves`."""
     over_bins = trees.cut is None
@@ -75,9 +68,10 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
             lines[...] = rows[:, first:last].T
         else:
             lines = np.ascontiguousarray(rows[first:last])
-        lanes = Lanes(np.empty(_LANES, dtype=np.uint32), np.empty(_LANES, dtype=np.uint32))
         reached, shift = (leaves, first) if table is None else (np.empty((1, last - first), np.int64), 0)
-        arrays = WalkBlock(lines.reshape(-1), lanes, reached, shift, held, sums[first:last])
+        arrays = WalkBlock(
+            lines.reshape(-1), np.empty((2, _LANES), np.uint32), reached, shift, held, sums[first:last]
+        )
         _walk(arrays, nodes, cuts, subsets)
 
     portions = even_portions(n, get_tuning().walk_thread_steps // max(1, n_trees * trees.height))
@@ -89,7 +83,9 @@ class WalkBlock(NamedTuple):
     """A block of m rows."""
 
     lines: Host  # (m * d,) values or bins, row by row
-    lanes: Lanes
+    lanes: (
+        Host  # (2, _LANES) uint32: rows that walk side by side, by their number in the block, and their nodes
+    )
     leaves: Host  # (t, n) or (1, m): those of each tree, or room for those of one
     first: int  # where the block begins in `leaves`
     table: Host  # (nodes, w) int32: what leaves hold; w is 0 where the leaves are asked for
@@ -152,12 +148,11 @@ def _go_down(
     cuts: Host | None,
     subsets: Host | None,
     root: Int,
-    lanes: Lanes,
+    lanes: Host,
     leaves: Host,
 ) -> None:
     """Send some rows down one tree."""
-    row, node, d = lanes.row, lanes.node, index(nodes.n_features)
-    n_live = index(leaves.shape[0])
+    row, node, d, n_live = lanes[0], lanes[1], index(nodes.n_features), index(leaves.shape[0])
     for i in range(n_live):
         row[i], node[i] = i, root
     for _ in range(nodes.n_common):

@@ -10,7 +10,7 @@ from arraylearn.backend import dispatch
 from arraylearn.backend.dispatch import is_numba_installed, tuned, use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.trees import LEAF, Trees, tree_at
-from arraylearn.walk.leaves import LEAST_STEPS, choose_body, find_leaves, sum_leaves
+from arraylearn.walk.leaves import choose_body, find_leaves, sum_leaves
 from arraylearn.walk.packed import pack_trees
 from tests.backends.assertions import assert_close
 
@@ -172,18 +172,18 @@ def test_chunks_of_the_array_program():
 def test_the_choice_of_a_body(monkeypatch):
     xp = HOST.xp
     shallow = pack_trees(xp, binned_nodes(np.random.default_rng(0), 10, 5), 4, N_BINS)
-    n = LEAST_STEPS // 50
+    bins = np.zeros((4, 512), dtype=np.uint8)  # of 10 trees: 20,480 values
     with use_compiled("never"):
-        assert choose_body(xp, shallow, n, 1) == "compiled bodies are switched off"
+        assert choose_body(xp, bins, shallow, 1) == "compiled bodies are switched off"
     with use_compiled("auto"):
         if is_numba_installed():
-            assert choose_body(xp, shallow, n - 1, 1) == "less work than 100,000 steps"
-            assert choose_body(xp, shallow, n, 1).__module__ == "arraylearn.walk.planes_cpu"
+            assert choose_body(xp, bins[:, :499], shallow, 1) == "less work than 20,000 values"
+            assert choose_body(xp, bins, shallow, 1).__module__ == "arraylearn.walk.planes_cpu"
             for trees, width in ((shallow, 0), (shallow, 2), (shallow._replace(height=9), 1)):
-                assert choose_body(xp, trees, n, width).__module__ == "arraylearn.walk.leaves_cpu"
+                assert choose_body(xp, bins, trees, width).__module__ == "arraylearn.walk.leaves_cpu"
         monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
         monkeypatch.setattr(dispatch, "_has_warned", True)  # once is enough
-        assert choose_body(xp, shallow, n, 1) == "Numba is not installed"
+        assert choose_body(xp, bins, shallow, 1) == "Numba is not installed"
 
 
 @pytest.mark.rungs("compiled")
