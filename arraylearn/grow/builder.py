@@ -143,8 +143,8 @@ class Builder:
             live_sizes,
         )
 
-    def add_all(self, ids: Any, nodes: Trees, threshold: Any) -> None:
-        """Append all that is below the nodes of a level, their levels side by side: thresholds only."""
+    def add_all(self, ids: Any, nodes: Trees) -> None:
+        """Append all that is below the nodes of a level, which come first: thresholds only."""
         k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
         split = np.nonzero(column >= 0)[0]
         if split.shape[0] == 0:
@@ -170,12 +170,12 @@ class Builder:
         fields = {
             "kind": np.full(split.shape[0], NUMERIC, dtype=np.int8),
             "feature": np.asarray(self.rows.column_order)[split_columns],
-            "threshold": self._thresholds(split_columns, split_columns >= 0, threshold[split]),
+            "threshold": self._thresholds(split_columns, split_columns >= 0, nodes.threshold[split]),
             "first_child": number[first],
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
             "gain": nodes.gain[split],
-            "priority": np.zeros(split.shape[0]),  # a limit on the leaves was kept already
+            "priority": weight[split] * np.astype(nodes.gain[split], np.float64),
         }
         for name, values in fields.items():
             upper[name][ids[split[:n_upper]] - base] = values[:n_upper]

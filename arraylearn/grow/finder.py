@@ -1,14 +1,14 @@
-"""What grows trees of every family asks of a finder of cuts, and the finder of class weights.
+"""What finds the cuts of a level, and decides which are made, for trees of every family.
 
-A finder knows the rows and what a split is worth. `ClassFinder` judges splits by class weights; on it stand
-those by presorted lists (`sorted_lists/list_finder.py`), by histograms (`histograms/bin_finder.py`, with
-CLOUDS and distinct values on top) and among drawn columns (`drawn_columns/drawn.py`). Trees of Newton steps
-have packed gradients in place of class weights (`histograms/newton_trees.py`).
+A finder knows the rows and what a split is worth. The first one judges splits by class weights in presorted
+lists; on it stand those by histograms (`histograms/bin_finder.py`, with CLOUDS on top) and among drawn
+columns (`drawn_columns/drawn.py`). Trees of Newton steps have packed gradients in place of class weights
+(`histograms/newton_trees.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
 from arraylearn.grow.builder import Builder, NextLevel, Splits
-from arraylearn.grow.finish import Rest
-from arraylearn.grow.rows import Level, Rows, nominal_column
+from arraylearn.grow.finish import finish_lists
+from arraylearn.grow.rows import Level, Rows, nominal_column, numeric_column, take_flat
 from arraylearn.grow.sorted_lists.lists import ListSplits
+from arraylearn.grow.sorted_lists.thresholds import scan_lists
 from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, may_split
-from arraylearn.grow.trees import Limits
+from arraylearn.grow.trees import Limits, Trees
 
-__all__ = ["ClassFinder", "Finder", "NodeChoice"]
+__all__ = ["Finder", "NodeChoice"]
 
 # Rounding may take this much off a gain.
 _GAIN_SLACK = 1e-12
@@ -43,38 +44,8 @@ class NodeChoice(NamedTuple):
     cut: ListSplits | None = None  # where the lists of the nodes are cut; None: rows go by value
 
 
-class Finder(Protocol):
-    """Finds the splits of a level, and decides which are made."""
-
-    place: Place
-    rows: Rows
-    rule: SplitRule
-    limits: Limits
-
-    def choose(self, level: Level) -> NodeChoice:
-        """Find the best split of each node; no sync."""
-
-    def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
-        """Look once more at nodes for which the host has read that there is no split; None: at none."""
-
-    def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
-        """Compute what splits gain, on the host, and mark those that are made."""
-
-    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
-        """Whether nodes (k,) with these sums (k, c) and numbers of rows are worth a look."""
-
-    def begin(self, level: Level) -> Level:
-        """Add to the first level what is known of every level."""
-
-    def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
-        """Add it to the next level; return the finder that goes on from there, too."""
-
-    def finish(self, level: Level) -> Rest | None:
-        """Grow all that is below a level at once; None where that has to go level by level."""
-
-
-class ClassFinder:
-    """Judges splits by class weights; a subclass finds the thresholds of numeric columns."""
+class Finder:
+    """Finds the splits of a level, and decides which are made: by class weights, in presorted lists."""
 
     def __init__(
         self, place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None
@@ -85,17 +56,26 @@ class ClassFinder:
     # ---- thresholds
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
-        """Find the best threshold of every column in every node."""
-        raise AssertionError("a subclass finds thresholds")
+        """Find the best threshold of every column in every node, or of the only one that may win."""
+        return scan_lists(self.place, self.rows, level, self.rule, allowed)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
-        """Return threshold and side of the missing values of the winners."""
-        raise AssertionError("a subclass finds thresholds")
+        """Return threshold and side of the missing values of the winners; anything for nominal ones."""
+        xp, device = self.place.xp, self.place.device
+        missing_left = xp.zeros(column.shape, dtype=xp.bool, device=device)
+        assert numeric.threshold is not None
+        if numeric.column_idx is not None:
+            return numeric.threshold[0, :], missing_left
+        column_idx = numeric_column(xp, self.rows, column)
+        nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=device)
+        if numeric.missing_left is not None:
+            missing_left = take_flat(xp, numeric.missing_left, column_idx, nodes)
+        return take_flat(xp, numeric.threshold, column_idx, nodes), missing_left
 
     # ---- splits
 
     def choose(self, level: Level) -> NodeChoice:
-        """Let the columns compete: thresholds of numeric ones, and branches of nominal ones."""
+        """Let the columns compete: thresholds of numeric ones, and branches of nominal ones; no sync."""
         place, rows, rule, xp = self.place, self.rows, self.rule, self.place.xp
         allowed = self._draw_columns(level)
         numeric = nominal = branches = cut = None
@@ -128,28 +108,28 @@ class ClassFinder:
         return from_host(np.permute_dims(rank < most, (1, 0)), self.place)
 
     def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
-        """Return None: all columns that may be split were looked at."""
+        """Look once more at nodes for which the host has read that there is no split; None: at none."""
         return None
 
     def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
-        """Mark the splits that gain enough."""
+        """Mark, on the host, the splits that gain enough."""
         is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - _GAIN_SLACK)
         return splits._replace(is_split=is_split)
 
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
-        """Whether nodes with these class weights are impure, large and shallow enough."""
+        """Whether nodes (k,) with these class weights (k, c) are impure, large and shallow enough."""
         return may_split(self.limits, counts, depth) & (sizes > 0)
 
     # ---- levels
 
+    def finish(self, level: Level) -> Trees | None:
+        """Grow all that is below a level at once; None where that has to go level by level."""
+        return finish_lists(self.place, self.rows, level, self.rule, self.limits)
+
     def begin(self, level: Level) -> Level:
-        """Return the level: it needs nothing more."""
+        """Add to the first level what is known of every level."""
         return level
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
-        """Return this finder and the level: they need nothing more."""
+        """Add it to the next level; return the finder that goes on from there, too."""
         return self, new
-
-    def finish(self, level: Level) -> Rest | None:
-        """Return None: no body grows what is below a level."""
-        return None

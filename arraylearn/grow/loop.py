@@ -25,6 +25,12 @@ def grow(finder: Finder, roots: Roots) -> Builder:
     builder = Builder(finder.rows, rule, finder.limits, roots.counts)
     level = _first_level(finder, roots)
     while level is not None:
+        below = finder.finish(level)
+        if below is not None:  # a compiled body has grown all of it
+            builder.add_all(level.ids, below)
+            break
+        if level.depth == 0:
+            level = finder.begin(level)
         choice = finder.choose(level)
         routed, splits = _look(finder, builder, level, choice)
         again = finder.choose_again(level, choice, splits)
@@ -35,21 +41,17 @@ def grow(finder: Finder, roots: Roots) -> Builder:
             break
         new = divide_level(place, finder.rows, level, rule, routed, splits, children)
         finder, level = finder.follow(level, children, new)
-        rest = finder.finish(level)
-        if rest is not None:  # a compiled body has grown all that is below
-            builder.add_all(level.ids, rest.nodes, rest.threshold)
-            break
     return builder
 
 
 def _first_level(finder: Finder, roots: Roots) -> Level | None:
     """Return the roots that may be split."""
-    place, (lists, entries, counts, sizes, _) = finder.place, roots
+    place, (lists, entries, counts, sizes) = finder.place, roots
     is_live = finder.may_split(counts, sizes, 0)
     if not bool(np.any(is_live)):
         return None
     level = level_of(place, np.arange(sizes.shape[0]), counts, sizes, 0, lists, entries)
-    return finder.begin(level if bool(np.all(is_live)) else keep_nodes(place, level, is_live))
+    return level if bool(np.all(is_live)) else keep_nodes(place, level, is_live)
 
 
 def _look(finder: Finder, builder: Builder, level: Level, choice: NodeChoice) -> tuple[Routed, Splits]:

@@ -82,12 +82,6 @@ class Roots(NamedTuple):
     entries: Entries  # what the lists hold
     counts: Any  # (t, c) host: class weights, or packed sums
     sizes: Any  # (t,) host: entries
-    depth: int = 0
-
-    @property
-    def weights(self) -> Array | None:
-        """Weight (n,) of each entry."""
-        return self.entries.weights
 
 
 class Level(NamedTuple):

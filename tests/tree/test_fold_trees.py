@@ -12,7 +12,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 import arraylearn as al
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.folds import open_sample
-from arraylearn.grow.sorted_lists import list_finder as exact
+from arraylearn.grow.sorted_lists import thresholds as exact
 from arraylearn.selection.splitting import make_folds
 from arraylearn.table.subsets import take_rows
 from arraylearn.tree import pruning, shared_order

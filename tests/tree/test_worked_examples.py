@@ -9,7 +9,7 @@ from arraylearn.backend.namespace import Place
 from arraylearn.grow.branches.nominal import scan_nominal
 from arraylearn.grow.one_tree import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
-from arraylearn.grow.sorted_lists.list_finder import scan_counts
+from arraylearn.grow.sorted_lists.thresholds import scan_counts
 from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import tree_on_host
 from arraylearn.table import encode_labels, learn_schema, read_table

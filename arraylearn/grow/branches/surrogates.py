@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import top_k
-from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import block_max, first_in_block, histogram, paired_histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
@@ -19,6 +18,7 @@ from arraylearn.grow.rows import (
     rows_at,
     take_flat,
 )
+from arraylearn.grow.sorted_lists.thresholds import sort_values
 from arraylearn.grow.split import midpoint
 
 __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
@@ -101,22 +101,12 @@ def _numeric_agreement(place: Place, rows: Rows, level: Level, side: Array) -> t
     lists = level.lists
     if lists.shape[0] == 1 or lists.shape[0] < rows.columns.shape[0]:
         # a list on its own may be in the order of the rows, also where there is only one column
-        lists = _sort_level(place, rows, level)
+        lists = sort_values(place, rows, level)
     found = [
         _scan_some(place, rows, level, side, lists[f, :], rows.columns[f, :])
         for f in row_chunks(rows.columns.shape[0], 200 * lists.shape[1])
     ]
     return tuple(xp.concat(list(fields), axis=0) for fields in zip(*found, strict=True))
-
-
-def _sort_level(place: Place, rows: Rows, level: Level) -> Array:
-    """Sort the rows of each node by each column, where the level has no lists of its own."""
-    xp = place.xp
-    values = xp.take(rows.columns, rows_at(xp, level, level.members), axis=1)
-    by_value = argsort_rows(xp, values)
-    block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
-    order = xp.take_along_axis(by_value, argsort_rows(xp, block), axis=1)
-    return xp.reshape(xp.take(level.members, xp.reshape(order, (-1,)), axis=0), order.shape)
 
 
 def _scan_some(

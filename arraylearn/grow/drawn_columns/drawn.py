@@ -18,7 +18,7 @@ from arraylearn.backend.random import splitmix
 from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.divide import keep_nodes
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
-from arraylearn.grow.finder import ClassFinder, Finder, NodeChoice
+from arraylearn.grow.finder import Finder, NodeChoice
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Level, Roots, Rows
 from arraylearn.grow.split import SplitRule
@@ -150,7 +150,7 @@ def with_gains(trees: Trees) -> Trees:
     return trees._replace(gain=gain)
 
 
-class _DrawnFinder(ClassFinder):
+class _DrawnFinder(Finder):
     """Finds the cuts of nodes among drawn columns."""
 
     def __init__(self, place: Place, bins: Array, bags: Bags, plan: DrawnPlan, rows: PackedRows) -> None:

@@ -1,4 +1,4 @@
-"""Thresholds from class histograms of quantile bins: large nodes by counting, small ones by sorted lists."""
+"""Thresholds from class histograms of bins or distinct values: small nodes by sorted lists."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.criteria import gini_gains
-from arraylearn.grow.finder import ClassFinder, Finder
-from arraylearn.grow.finish import Rest, finish_bins
+from arraylearn.grow.finder import Finder
+from arraylearn.grow.finish import finish_bins
 from arraylearn.grow.histograms.gini_bins import gini_bins
-from arraylearn.grow.rows import Level, Rows, prepare_rows, rows_at
-from arraylearn.grow.sorted_lists.list_finder import ExactFinder, known_thresholds
-from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge
-from arraylearn.grow.trees import Limits
+from arraylearn.grow.rows import Level, Rows, numeric_column, prepare_rows, rows_at, take_flat
+from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge, midpoint
+from arraylearn.grow.trees import Limits, Trees
 from arraylearn.table import Table
 from arraylearn.table.binning import bin_table, quantile_edges
 
@@ -74,8 +73,11 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
     return place.xp.take(numeric, from_host(chosen, place), axis=0)
 
 
-class BinnedFinder(ClassFinder):
-    """Finds thresholds in the histograms of a level; siblings are had by subtraction."""
+class BinnedFinder(Finder):
+    """Finds thresholds in the histograms of a level; siblings are had by subtraction.
+
+    Bins stand for themselves, or for `values`: counting few distinct values is faster than sorting rows.
+    """
 
     # nodes whose histograms have more cells than this many per row are searched by sorted lists
     cells_per_row = 1.0
@@ -86,21 +88,39 @@ class BinnedFinder(ClassFinder):
         rows: Rows,
         rule: SplitRule,
         limits: Limits,
-        generator: Any = None,
-        bins: Array | None = None,
-        n_bins: int | None = None,
+        generator: Any,
+        bins: Array,
+        n_bins: int,
+        values: Array | None = None,
     ) -> None:
         super().__init__(place, rows, rule, limits, generator)
-        self.bins = rows.columns if bins is None else bins
-        self.n_bins = n_bins or count_bins(rows)
+        self.bins, self.n_bins, self.values = bins, n_bins, values  # (d, n), the last one missing; (d, b)
+        if values is not None:
+            self.cells_per_row = 4.0  # lists of many equal values are slow
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
         return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
-        """Return threshold and side of the missing values of the winners."""
-        return known_thresholds(self.place, self.rows, level, column, numeric)
+        """Put the winners' thresholds between neighbours of the node where bins stand for values."""
+        threshold, missing_left = super().locate(level, column, numeric)
+        if self.values is None or level.sums is None:
+            return threshold, missing_left
+        xp, place = self.place.xp, self.place
+        column_idx = numeric_column(xp, self.rows, column)
+        nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
+        d, k, c, b = level.sums.shape
+        flat = xp.reshape(level.sums, (d * k, c, b))
+        weight = xp.sum(xp.take(flat, column_idx * k + nodes, axis=0), axis=1)[:, :-1]  # (k, b)
+        cut = xp.astype(threshold, xp.int64)
+        bins = xp.arange(b - 1, dtype=xp.int64, device=place.device)
+        is_above = (bins[None, :] > cut[:, None]) & (weight > 0)
+        above = xp.argmax(xp.astype(is_above, xp.int8), axis=1)
+        low = take_flat(xp, self.values, column_idx, cut)
+        # where only missing values are above, the threshold is the value itself
+        high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, column_idx, above), low)
+        return midpoint(xp, low, high), missing_left
 
     def begin(self, level: Level) -> Level:
         """Count the bins of the roots."""
@@ -116,14 +136,10 @@ class BinnedFinder(ClassFinder):
             return self._sort(new)
         return self, new._replace(sums=self._subtract(old, step, new))
 
-    def finish(self, level: Level) -> Rest | None:
-        """Grow all that is below a level at once, where that is possible."""
-        given = self.place, self.rows, level, self.rule, self.limits, self.bins, self.n_bins
-        return finish_bins(*given, self._values())
-
-    def _values(self) -> Array | None:
-        """Return the values (d, b) that bins stand for; None where they stand for themselves."""
-        return None
+    def finish(self, level: Level) -> Trees | None:
+        """Grow all that is below a level at once; None where that has to go level by level."""
+        given = self.place, self.rows, level, self.rule, self.limits
+        return finish_bins(*given, self.bins, self.n_bins, self.values)
 
     def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:
         """Class weights, or sums of weights without classes, (d, k, c, b) of every bin.
@@ -169,21 +185,19 @@ class BinnedFinder(ClassFinder):
         return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
 
     def _sort(self, level: Level) -> tuple[Finder, Level]:
-        """Hand the level over to sorted lists of bins."""
-        xp = self.place.xp
+        """Hand the level over to sorted lists."""
+        xp, rows = self.place.xp, self.rows
         entries = level.members
-        bins = xp.take(self.rows.columns, rows_at(xp, level, entries), axis=1)
+        bins = xp.take(self.bins, rows_at(xp, level, entries), axis=1)
         key = level.block_at[None, :] * self.n_bins + xp.astype(bins, xp.int64)
         order = argsort_rows(xp, xp.astype(key, xp.int32))
         lists = xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
-        columns = xp.astype(self.rows.columns, xp.float32)
-        if self.rows.has_missing_numbers:
-            columns = xp.where(self.rows.columns == self.n_bins - 1, math.nan, columns)
-        rows = self.rows._replace(columns=columns)
-        return self._by_lists(rows), level._replace(lists=lists)
-
-    def _by_lists(self, rows: Rows) -> ExactFinder:
-        return ExactFinder(self.place, rows, self.rule, self.limits, self.generator)
+        if rows.edges is not None:
+            columns = xp.astype(rows.columns, xp.float32)
+            if rows.has_missing_numbers:
+                columns = xp.where(rows.columns == self.n_bins - 1, math.nan, columns)
+            rows = rows._replace(columns=columns)
+        return Finder(self.place, rows, self.rule, self.limits, self.generator), level._replace(lists=lists)
 
 
 def _is_float(xp: Any, x: Array) -> bool:

@@ -11,10 +11,9 @@ from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.finder import Finder
-from arraylearn.grow.finish import Rest
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
-from arraylearn.grow.sorted_lists.list_finder import sort_values
+from arraylearn.grow.sorted_lists.thresholds import sort_values
 from arraylearn.grow.split import SplitCandidates, SplitRule, midpoint
 from arraylearn.grow.trees import Limits
 
@@ -62,9 +61,8 @@ class CloudsFinder(BinnedFinder):
         at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
         return self._search(level, at_edge) if self.is_estimating else at_edge
 
-    def finish(self, level: Level) -> Rest | None:
+    def finish(self, level: Level) -> None:
         """Return None: no body knows intervals."""
-        return None
 
     def _search(self, level: Level, at_edge: SplitCandidates) -> SplitCandidates:
         """Look inside the intervals whose estimate beats the best quantile of the node."""
@@ -184,7 +182,8 @@ class CloudsFinder(BinnedFinder):
     def _sort(self, level: Level) -> tuple[Finder, Level]:
         """Hand small nodes over to sorted lists of values: the direct method."""
         lists = sort_values(self.place, self.rows, level)
-        return self._by_lists(self.rows), level._replace(lists=lists)
+        given = self.place, self.rows, self.rule, self.limits, self.generator
+        return Finder(*given), level._replace(lists=lists)
 
 
 def _last_start(xp: Any, starts: Array) -> Array:

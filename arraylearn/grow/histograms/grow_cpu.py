@@ -59,7 +59,7 @@ from arraylearn.grow.histograms.records_cpu import (
 )
 from arraylearn.grow.histograms.rows_cpu import count
 from arraylearn.grow.histograms.slices_cpu import grow_in_slices
-from arraylearn.grow.rows import Level, Roots, Rows
+from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
 
@@ -198,7 +198,7 @@ def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> N
 
 
 def grow_class_tree(
-    rows: Rows, level: Level | Roots, bins: Host, n_bins: int, limits: Limits, criterion: Criterion
+    rows: Rows, level: Level, bins: Host, n_bins: int, limits: Limits, criterion: Criterion
 ) -> Trees:
     """Grow a classification tree on all rows of bins (d, n): two classes as packed pairs, more as vectors.
 
@@ -242,7 +242,7 @@ def grow_class_tree(
     return trees
 
 
-def _pack_classes(rows: Rows, level: Level | Roots, is_pair: bool) -> tuple[Any, Any]:
+def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
     """Return what each row carries, and the sums of the root: weight and class, or a packed pair."""
     labels, counts = np.asarray(rows.labels, dtype=np.int64), level.counts[0]
     weights = 1 if level.weights is None else level.weights

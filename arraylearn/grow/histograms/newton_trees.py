@@ -168,7 +168,8 @@ class _NewtonFinder(BinnedFinder):
         rule = SplitRule(nominal="binary", missing="direction")
         self.max_leaf_nodes = limits.max_leaf_nodes  # counted here: in the order in which gains were met
         limits = limits._replace(max_leaf_nodes=None)
-        super().__init__(place, _as_rows(place, columns, gradients), rule, limits, n_bins=columns.n_bins)
+        given = place, _as_rows(place, columns, gradients), rule, limits, None
+        super().__init__(*given, columns.bins, columns.n_bins)
         self.columns, self.gradients, self.newton, self.is_used = columns, gradients, newton, is_used
         self.regular = place.xp.take(gradients.units, gradients.shift, axis=0)[0, :]
         self.unit = 0.0  # of the packed sums; read with those of the root

@@ -13,36 +13,24 @@ from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.criteria import gini_gains, gini_scores
-from arraylearn.grow.finder import ClassFinder
-from arraylearn.grow.finish import Rest, finish_lists
-from arraylearn.grow.rows import Level, Rows, numeric_column, rows_at, take_flat
+from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
 
-__all__ = ["ExactFinder", "known_thresholds", "scan_counts", "sort_values"]
+__all__ = ["scan_counts", "scan_lists", "sort_values"]
 
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
 
 
-class ExactFinder(ClassFinder):
-    """Finds thresholds in presorted lists."""
-
-    def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
-        """Find the best threshold of every column in every node, or of the only one that may win."""
-        rule = self.rule
-        is_plain = _has_integers(self.place, level, rule) and not self.rows.has_missing_numbers
-        if is_plain and is_gini(rule) and not rule.require_average_gain:
-            return scan_gini(self.place, self.rows, level, rule, allowed)
-        return scan_counts(self.place, self.rows, level, rule)
-
-    def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
-        """Return threshold and side of the missing values of the winners."""
-        return known_thresholds(self.place, self.rows, level, column, numeric)
-
-    def finish(self, level: Level) -> Rest | None:
-        """Grow all that is below a level at once, where that is possible."""
-        return finish_lists(self.place, self.rows, level, self.rule, self.limits)
+def scan_lists(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, allowed: Array | None
+) -> SplitCandidates:
+    """Find the best threshold of every column in every node, or of the only one that may win."""
+    is_plain = _has_integers(place, level, rule) and not rows.has_missing_numbers
+    if is_plain and is_gini(rule) and not rule.require_average_gain:
+        return scan_gini(place, rows, level, rule, allowed)
+    return scan_counts(place, rows, level, rule)
 
 
 def sort_values(place: Place, rows: Rows, level: Level) -> Array:
@@ -54,22 +42,6 @@ def sort_values(place: Place, rows: Rows, level: Level) -> Array:
     block = xp.reshape(xp.take(level.block_at, xp.reshape(by_value, (-1,)), axis=0), by_value.shape)
     order = xp.take_along_axis(by_value, argsort_rows(xp, xp.astype(block, xp.int32)), axis=1)
     return xp.reshape(xp.take(entries, xp.reshape(order, (-1,)), axis=0), order.shape)
-
-
-def known_thresholds(
-    place: Place, rows: Rows, level: Level, column: Array, numeric: SplitCandidates
-) -> tuple[Array, Array]:
-    """Look up threshold and side of the missing values of the winners; anything for nominal ones."""
-    xp = place.xp
-    missing_left = xp.zeros(column.shape, dtype=xp.bool, device=place.device)
-    assert numeric.threshold is not None
-    if numeric.column_idx is not None:
-        return numeric.threshold[0, :], missing_left
-    column_idx = numeric_column(xp, rows, column)
-    nodes = xp.arange(level.n_nodes, dtype=xp.int64, device=place.device)
-    if numeric.missing_left is not None:
-        missing_left = take_flat(xp, numeric.missing_left, column_idx, nodes)
-    return take_flat(xp, numeric.threshold, column_idx, nodes), missing_left
 
 
 def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
