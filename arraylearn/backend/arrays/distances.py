@@ -24,24 +24,12 @@ _PIECE, _LEAST_PIECE = 1 << 16, 1 << 12
 
 
 def whitened_exponents(xp: Namespace, x: Array, whitening: Array, mean: Array, constant: Array) -> Array:
-    r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` for all rows and classes.
+    r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` (..., n, k) for all rows and classes.
 
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        Rows.
-    whitening : array (..., k, r, d)
-        One linear map per class, of the dtype of `x`; leading axes broadcast.
-    mean : array (..., k, d)
-        One centre per class.
-    constant : array (..., k)
-        One constant per class.
-
-    Returns
-    -------
-    array (..., n, k)
-        By one product of all rows with all maps. Rows are first centred at the mean of the centres, so that a
-        common offset costs no digits.
+    Of floats: rows `x` (..., n, d), a linear map per class in `whitening` (..., k, r, d), centres `mean`
+    (..., k, d), constants `constant` (..., k); all of one dtype, leading axes broadcast. One product of all
+    rows with all maps; rows are first centred at the mean of the centres, so that a common offset costs no
+    digits.
     """
     center = xp.mean(mean, axis=-2, keepdims=True)
     k, r, d = whitening.shape[-3:]
@@ -69,25 +57,13 @@ def diagonal_squares(
     by_product: bool = False,
     skip_missing: bool = False,
 ) -> Array:
-    r"""Return :math:`\sum_j p_{kj} (x_{ij} - \mu_{kj})^2 + o_{kj}` for all rows and classes.
+    r"""Return :math:`\sum_j p_{kj} (x_{ij} - \mu_{kj})^2 + o_{kj}` (..., n, k) for all rows and classes.
 
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        Rows.
-    mean, precision, offset : array (..., k, d)
-        Centre, weight (of either sign) and constant of each class and column, of the dtype of `x`; leading
-        axes broadcast.
-    by_product : bool
-        Whether to expand the square into matrix products: several times faster; the absolute rounding error
-        is that of :math:`\sum_j p_{kj} (\mu_{kj} - \bar\mu_j)^2`, which is large for a tiny variance.
-    skip_missing : bool
-        Whether NaN counts as missing and adds nothing, its offset included.
-
-    Returns
-    -------
-    array (..., n, k)
-        The sums.
+    Of floats: rows `x` (..., n, d); centre, weight (of either sign) and constant of each class and column
+    (..., k, d); all of one dtype, leading axes broadcast. `by_product` expands the square into matrix
+    products: several times faster; the absolute rounding error is that of :math:`\sum_j p_{kj} (\mu_{kj} -
+    \bar\mu_j)^2`, which is large for a tiny variance. With `skip_missing` NaN adds nothing, its offset
+    included.
     """
     if fast := native(xp, "diagonal_squares"):
         return fast(x, mean, precision, offset, by_product, skip_missing)

@@ -22,21 +22,10 @@ _COPIED_SHARE = 20
 
 
 def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
-    """Find the `k` largest values along the last axis.
+    """Return the `k` (0 to m) largest values (..., k) along the last axis of (..., m), descending, and where.
 
-    Parameters
-    ----------
-    values : array (..., m)
-        Integers or floats without NaN.
-    k : int
-        Between 0 and m.
-
-    Returns
-    -------
-    largest : array (..., k)
-        In descending order.
-    indices : int64 array (..., k)
-        Where they stand; among equals the first ones, in order, so that every backend agrees.
+    Values are integers or floats without NaN. The indices are int64; among equals the first ones come, in
+    order, so that every backend agrees.
     """
     if fast := native(xp, "top_k"):
         largest, indices = fast(values, k)
@@ -46,22 +35,7 @@ def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
 
 
 def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
-    """Return a copy of `x` in which ``x[idx[k]]`` is ``values[k]``.
-
-    Parameters
-    ----------
-    x : array (n,)
-        Old values.
-    idx : int array (m,)
-        Distinct positions.
-    values : array (m,)
-        New values, of the dtype of `x`.
-
-    Returns
-    -------
-    array (n,)
-        The copy.
-    """
+    """Return a copy of `x` (n,) in which ``x[idx[k]]`` is ``values[k]``; positions (m,) are distinct."""
     if idx.shape[0] == 0:
         return x
     if fast := native(xp, "put"):
@@ -75,22 +49,7 @@ def put(xp: Namespace, x: Array, idx: Array, values: Array) -> Array:
 
 
 def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Array:
-    """Return ``rows[slots][:, columns]``.
-
-    Parameters
-    ----------
-    rows : array (c, n)
-        A store of matrix rows.
-    slots : int array (m,)
-        Which of them.
-    columns : int array (k,)
-        Which columns.
-
-    Returns
-    -------
-    array (m, k)
-        The block.
-    """
+    """Return ``rows[slots][:, columns]`` (m, k) of a store of matrix rows (c, n)."""
     if fast := native(xp, "gather_block"):
         return fast(rows, slots, columns)
     n = rows.shape[1]
@@ -99,21 +58,9 @@ def gather_block(xp: Namespace, rows: Array, slots: Array, columns: Array) -> Ar
 
 
 def combine_rows(xp: Namespace, rows: Array, slots: Array, weights: Array) -> Array:
-    """Return the sum of ``weights[k] * rows[slots[k]]``.
+    """Return the sum (n,) of ``weights[k] * rows[slots[k]]`` over a store of matrix rows (c, n).
 
-    Parameters
-    ----------
-    rows : float array (c, n)
-        A store of matrix rows.
-    slots : int array (m,)
-        Which of them.
-    weights : float array (m,)
-        Their weights; the dtype of the result.
-
-    Returns
-    -------
-    array (n,)
-        The sum, taken in the dtype of `rows`.
+    It is taken in the dtype of `rows`, and returned in that of `weights`.
     """
     if fast := native(xp, "combine_rows"):
         return fast(rows, slots, weights)

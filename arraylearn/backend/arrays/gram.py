@@ -24,23 +24,12 @@ _SMALL = 65_536
 
 
 def gaussian_gram(xp: Namespace, x: Array, z: Array | None, gamma: Array | float) -> Array:
-    r"""Return :math:`\exp(-\gamma \lVert x_i - z_j \rVert^2)` for all pairs of rows.
+    r"""Return :math:`\exp(-\gamma \lVert x_i - z_j \rVert^2)` (..., n, m) for all pairs of rows.
 
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        Rows.
-    z : float array (..., m, d) or None
-        Rows of the same dtype; leading axes broadcast. None (or `x` itself) means the rows of `x`: then the
-        diagonal is exactly 1.
-    gamma : float or array (...)
-        Not negative; an array of the dtype of `x` whose axes broadcast against the leading axes.
-
-    Returns
-    -------
-    array (..., n, m)
-        Between 0 and 1. Distances come from a product of rows centred at the mean of `x`, so that a common
-        offset costs no digits.
+    Rows are floats `x` (..., n, d) and `z` (..., m, d) of one dtype, leading axes broadcast; where `z` is
+    None or `x` itself, the diagonal is exactly 1. `gamma` is not negative: a float, or an array (...) of that
+    dtype. Distances come from a product of rows centred at the mean of `x`, so that a common offset costs no
+    digits.
     """
     if x.shape[-2] == 0 or (z is not None and z.shape[-2] == 0):
         return x @ xp.matrix_transpose(x if z is None else z)  # nothing to centre; right shape, no values
@@ -63,21 +52,9 @@ def gaussian_gram(xp: Namespace, x: Array, z: Array | None, gamma: Array | float
 def polynomial_gram(
     xp: Namespace, x: Array, z: Array | None, gamma: Array | float, coef0: float, degree: int
 ) -> Array:
-    r"""Return :math:`(\gamma \langle x_i, z_j \rangle + c)^p` for all pairs of rows.
+    r"""Return :math:`(\gamma \langle x_i, z_j \rangle + c)^p` for all pairs of rows, see `gaussian_gram`.
 
-    Parameters
-    ----------
-    x, z, gamma
-        As in `gaussian_gram`.
-    coef0 : float
-        The constant :math:`c`.
-    degree : int
-        The power :math:`p`, at least 0.
-
-    Returns
-    -------
-    array (..., n, m)
-        By repeated multiplication, so that negative bases are welcome.
+    The power, at least 0, is taken by repeated multiplication: negative bases are welcome.
     """
     if fast := native(xp, "polynomial_gram"):
         return fast(x, None if z is x else z, gamma, coef0, degree)

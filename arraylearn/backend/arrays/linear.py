@@ -22,19 +22,10 @@ _SMALL_FACTOR = 24
 
 
 def cholesky(xp: Namespace, a: Array) -> tuple[Array, Array]:
-    r"""Factor symmetric matrices and find which of them are positive definite.
+    r"""Factor symmetric matrices `a` (..., d, d), of which only the lower triangle is read.
 
-    Parameters
-    ----------
-    a : float array (..., d, d)
-        Symmetric matrices; only the lower triangle need be right.
-
-    Returns
-    -------
-    factor : array (..., d, d)
-        Lower :math:`L` with :math:`L L^T = A`; the identity where the factorization failed.
-    is_definite : bool array (...)
-        Whether every pivot exceeds rounding error: :math:`L_{jj}^2 > d\,\epsilon\,A_{jj}`.
+    Return the lower :math:`L` with :math:`L L^T = A`, the identity where the factorization failed, and
+    whether every pivot (...) exceeds rounding error: :math:`L_{jj}^2 > d\,\epsilon\,A_{jj}`.
     """
     if fast := native(xp, "cholesky"):
         factor, is_finished = fast(a)
@@ -66,21 +57,10 @@ def _cholesky_by_columns(xp: Namespace, a: Array) -> tuple[Array, Array]:
 
 
 def solve_triangular(xp: Namespace, factor: Array, right: Array, *, upper: bool = False) -> Array:
-    """Solve ``factor @ x = right`` for triangular matrices.
+    """Solve ``factor @ x = right`` for triangular matrices (..., d, d).
 
-    Parameters
-    ----------
-    factor : float array (..., d, d)
-        Triangular, with a diagonal that has no zero (see `cholesky`).
-    right : float array (..., d, m)
-        Right-hand sides; leading axes broadcast against those of `factor`.
-    upper : bool
-        Whether `factor` is an upper triangle. The other triangle is not read.
-
-    Returns
-    -------
-    array (..., d, m)
-        The solutions.
+    Leading axes of the right sides (..., d, m) broadcast against those of the factors. The diagonal has no
+    zero (see `cholesky`); the other triangle is not read.
     """
     batch = _broadcast_batch(factor.shape[:-2], right.shape[:-2])
     factor = xp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
@@ -107,22 +87,7 @@ def inverse_definite(xp: Namespace, matrix: Array) -> Array:
 
 
 def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False) -> Array:
-    r"""Return :math:`\log \sum \exp x` along an axis without overflow.
-
-    Parameters
-    ----------
-    x : float array
-        Log values; ``-inf`` is the log of zero. A slice of ``-inf`` alone gives ``-inf``.
-    axis : int
-        The axis to sum over.
-    keepdims : bool
-        Whether the axis stays, with length 1.
-
-    Returns
-    -------
-    array
-        The logarithm of the sum, of the dtype of `x`.
-    """
+    r"""Return :math:`\log \sum \exp x` along an axis without overflow; ``-inf`` is the logarithm of 0."""
     largest = xp.max(x, axis=axis, keepdims=True)
     shift = xp.where(xp.isfinite(largest), largest, 0.0)
     total = xp.sum(xp.exp(x - shift), axis=axis, keepdims=True)

@@ -36,20 +36,10 @@ class Moments(NamedTuple):
 
 
 def merge_moments(xp: Namespace, a: Moments, b: Moments) -> Moments:
-    r"""Join the moments of two disjoint sets of rows.
+    r"""Join the moments of two disjoint sets of rows; leading axes broadcast.
 
     .. math:: \mu = \mu_a + \tfrac{w_b}{w_a + w_b} \delta, \qquad
               S = S_a + S_b + \tfrac{w_a w_b}{w_a + w_b} \delta \delta^T, \qquad \delta = \mu_b - \mu_a
-
-    Parameters
-    ----------
-    a, b : Moments
-        Of the same groups and columns; leading axes broadcast.
-
-    Returns
-    -------
-    Moments
-        Of the union.
 
     References
     ----------
@@ -79,28 +69,12 @@ def grouped_moments(
     full: bool = False,
     skip_missing: bool = False,
 ) -> Moments:
-    """Take the weight, mean and scatter of the rows of each group.
+    """Take the weight, mean and scatter of the rows of each group, in the accumulator's dtype.
 
-    Parameters
-    ----------
-    x : float array (m, d)
-        Rows; finite, or with NaN to be left out one by one (see `skip_missing`).
-    groups : int array (m,)
-        The group of each row in ``range(n)``.
-    n : int
-        Number of groups.
-    weights : array (m,), optional
-        Weights that are not negative; default 1.
-    full : bool
-        Whether the scatter is the matrix of all pairs of columns.
-    skip_missing : bool
-        Whether NaN counts as missing: then the weight is (n, d), per column. Not together with `full`.
-
-    Returns
-    -------
-    Moments
-        In the accumulator's dtype. Deviations are taken from the group's own mean, so that neither a common
-        offset nor distant groups cost digits.
+    Rows are finite floats `x` (m, d), or with `skip_missing` some are NaN and left out one by one: the weight
+    is then (n, d), per column. `groups` (m,) of ``range(n)``; weights (m,) are not negative. `full`: the
+    scatter is the matrix of all pairs of columns; not together with `skip_missing`. Deviations are taken from
+    the group's own mean, so that neither a common offset nor distant groups cost digits.
     """
     if fast := native(xp, "grouped_moments"):
         found: Moments = fast(x, groups, n, weights, full, skip_missing)

@@ -18,17 +18,9 @@ _GLANCE = 1_000
 
 
 def argsort_rows(xp: Namespace, values: Array) -> Array:
-    """Return the stable ascending order of each row.
+    """Return the stable ascending order (d, m), int64, of each row of integers or floats.
 
-    Parameters
-    ----------
-    values : array (d, m)
-        Integers or floats; -0.0 and 0.0 are equal, NaN comes last (NaNs in their old order).
-
-    Returns
-    -------
-    int64 array (d, m)
-        ``take_along_axis(values, order)`` is sorted; equal values keep their order.
+    -0.0 and 0.0 are equal, NaN comes last (NaNs in their old order).
     """
     if fast := native(xp, "argsort_rows", values):
         return fast(values)
@@ -38,21 +30,9 @@ def argsort_rows(xp: Namespace, values: Array) -> Array:
 
 
 def compress(xp: Namespace, values: Array, keep: Array, size: int) -> Array:
-    """Return the rows of `values` where `keep`, in order.
+    """Return the rows of `values` (m, ...) where `keep` (m,), in order.
 
-    Parameters
-    ----------
-    values : array (m, ...)
-        Rows.
-    keep : bool array (m,)
-        Which rows stay.
-    size : int
-        How many are True. The caller knows it, so that no device has to report it.
-
-    Returns
-    -------
-    array (size, ...)
-        The kept rows in their old order.
+    `size` is how many they are: the caller knows it, so that no device has to report it.
     """
     if fast := native(xp, "compress"):
         return fast(values, keep, size)
@@ -66,22 +46,11 @@ def _compress(values: HostArray, keep: HostArray, size: int) -> HostArray:
 
 
 def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> Array:
-    """Find the interval of each value, column by column.
+    """Return the number of edges below each value, column by column: bins (d, m) of a table of floats (m, d).
 
-    Parameters
-    ----------
-    x : float array (m, d)
-        Row-major table; NaN is missing.
-    edges : float array (d, b)
-        Ascending edges of each column in the dtype of `x`; a column with fewer is padded with ``inf``.
-    missing_bin : int
-        The bin of NaN, at most 32767.
-
-    Returns
-    -------
-    uint8 or int16 array (d, m)
-        Column-major bins: the number of edges below the value, so that ``x <= edges[j, i]`` exactly when
-        ``bin <= i``. uint8 where `missing_bin` and b fit it.
+    The edges (d, b) of each column ascend, in the dtype of `x`, padded with ``inf``: ``x <= edges[j, i]``
+    exactly when ``bin <= i``. NaN gets `missing_bin`, at most 32767. uint8 where `missing_bin` and b fit it,
+    else int16.
     """
     dtype = xp.uint8 if max(missing_bin, edges.shape[1]) <= 255 else xp.int16
     if fast := native(xp, "bin_columns", x):
@@ -101,23 +70,12 @@ def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> A
 
 
 def number_values(xp: Namespace, columns: Array, most: int) -> tuple[Array, Array] | None:
-    """Find the distinct values of columns, where all of them have few; one sync.
+    """Find the distinct values of columns of floats (d, n), where all columns have few; one sync.
 
-    Parameters
-    ----------
-    columns : float array (d, n)
-        One column and one row at least; NaN is missing; no infinity.
-    most : int
-        How many values a column may have, at most 254.
-
-    Returns
-    -------
-    codes : uint8 array (d, n)
-        The number of each value in its column; b for missing ones.
-    values : float array (d, b)
-        The values, ascending, padded with inf; b is the number of values of the column that has the most.
-        None where a column has too many values, or no column has any. Where values are so rare that they do
-        not show in a part of the rows, also None.
+    There is a column and a row at least, NaN is missing, nothing is infinite. Return uint8 codes (d, n), b
+    for missing values, and the values (d, b), ascending, padded with inf; b is that of the column that has
+    the most. None where a column has more than `most` values (at most 254), no column has any, or values are
+    so rare that they do not show in a part of the rows.
     """
     if fast := native(xp, "number_values", columns):
         numbered: tuple[Array, Array] | None = fast(columns, most)

@@ -42,25 +42,11 @@ def count_categories(
     n_keys: int,
     weights: Array | None = None,
 ) -> Array:
-    """Count the categories of every column by a key that all columns share.
+    """Count the categories of every column by a key (n,) that all columns share, such as the class.
 
-    Parameters
-    ----------
-    codes : int32 array (d, n)
-        Column-major codes; -1 is missing.
-    offsets : sequence of d + 1 int
-        The first cell of each column, and the number of all cells.
-    keys : int array (n,)
-        The key (class) of each row, in ``range(n_keys)``.
-    n_keys : int
-        Number of keys.
-    weights : array (n,), optional
-        Weight of each row.
-
-    Returns
-    -------
-    array (offsets[d], n_keys)
-        int64 counts, or sums of float weights in the accumulator's dtype.
+    `codes` are int32 (d, n), column-major, -1 for missing; `offsets` (d + 1) holds the first cell of each
+    column and the number of all. Return counts (offsets[d], n_keys): int64, or sums of float weights (n,) in
+    the accumulator's dtype.
     """
     if fast := native(xp, "count_categories"):
         return fast(codes, offsets, keys, n_keys, weights)
@@ -81,19 +67,10 @@ def count_categories(
 
 
 def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Array) -> Array:
-    """Add up, for each row, the entries of a table for its category in every column.
+    """Add up, for each row, the entries of a table of floats for its category in every column.
 
-    Parameters
-    ----------
-    codes, offsets
-        As for `count_categories`.
-    table : float array (offsets[d], k)
-        One row per cell; ``-inf`` is welcome.
-
-    Returns
-    -------
-    array (n, k)
-        Sums over the columns, in the dtype of `table`.
+    `codes` and `offsets` are those of `count_categories`; the table (offsets[d], k) has a row per cell,
+    ``-inf`` is welcome. Return sums (n, k) in its dtype.
     """
     if fast := native(xp, "look_up_sums"):
         return fast(codes, offsets, table)

@@ -39,22 +39,10 @@ _WORTH_A_THREAD = 50_000
 
 
 def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
-    """Sum the rows of `values` that share a segment id.
+    """Sum the rows of `values` (m, ...) that share a segment id (m,) of ``range(n)``.
 
-    Parameters
-    ----------
-    values : array (m, ...)
-        Integer or float rows.
-    segments : int array (m,)
-        The segment of each row, in ``range(n)``, in any order.
-    n : int
-        Number of segments.
-
-    Returns
-    -------
-    array (n, ...)
-        Integers sum as int64, floats in the accumulator's dtype (float64 wherever the device has it). An
-        empty segment sums to 0.
+    An empty segment sums to 0. Integers sum as int64, floats in the accumulator's dtype (float64 wherever the
+    device has it).
     """
     if fast := native(xp, "segment_sum"):
         return fast(values, segments, n)
@@ -68,21 +56,9 @@ def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
 
 
 def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
-    """Find the largest of the `values` that share a segment id.
+    """Find the largest of the `values` (m,) that share a segment id (m,) of ``range(n)``.
 
-    Parameters
-    ----------
-    values : array (m,)
-        Integers or floats without NaN.
-    segments : int array (m,)
-        The segment of each value, in ``range(n)``, in any order.
-    n : int
-        Number of segments.
-
-    Returns
-    -------
-    array (n,)
-        Of the dtype of `values`; an empty segment gives ``-inf``, or the smallest integer.
+    Integers or floats without NaN; an empty segment gives ``-inf``, or the smallest integer.
     """
     if fast := native(xp, "segment_max"):
         return fast(values, segments, n)
@@ -101,21 +77,9 @@ def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
 
 
 def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) -> Array:
-    """Count (or sum weights) by key along the last axis.
+    """Count keys (..., m) of ``range(n)`` along the last axis, or sum their weights (m,) or (..., m).
 
-    Parameters
-    ----------
-    keys : int array (..., m)
-        Values of ``range(n)``.
-    n : int
-        Number of cells.
-    weights : array (m,) or (..., m), optional
-        Integers or floats; default: every key counts 1.
-
-    Returns
-    -------
-    array (..., n)
-        int64 for counts and integer weights; the accumulator's dtype for float weights.
+    int64 for counts and integer weights; the accumulator's dtype for float weights.
     """
     if fast := native(xp, "histogram"):
         return fast(keys, n, weights)
@@ -133,24 +97,11 @@ def histogram(xp: Namespace, keys: Array, n: int, weights: Array | None = None) 
 def paired_histogram(
     xp: Namespace, columns: Array, keys: Array, n_values: int, n_keys: int, weights: Array | None = None
 ) -> Array:
-    """Count each column's values by a key that all columns share.
+    """Count each column's values by a key of ``range(n_keys)`` that all columns share (class, node, or both).
 
-    Parameters
-    ----------
-    columns : int array (d, m)
-        Column-major table of values in ``range(n_values)``; uint8 is welcome.
-    keys : int array (m,)
-        The shared key of each row (class, node, or both) in ``range(n_keys)``.
-    n_values, n_keys : int
-        Sizes of the two ranges.
-    weights : array (m,), optional
-        Integer or float weight of each row.
-
-    Returns
-    -------
-    array (d, n_keys, n_values)
-        ``result[j, k, v]`` is the weight of the rows with ``keys == k`` and ``columns[j] == v``, in the
-        dtype of `histogram`.
+    `columns` is a column-major table (d, m) of integers in ``range(n_values)``; uint8 is welcome. Return (d,
+    n_keys, n_values) in the dtype of `histogram`: ``result[j, k, v]`` is the weight of the rows with ``keys
+    == k`` and ``columns[j] == v``.
     """
     if fast := native(xp, "paired_histogram", columns):
         return fast(columns, keys, n_values, n_keys, weights)
@@ -186,19 +137,10 @@ def _lowest(xp: Namespace, dtype: object) -> float | int:
 
 
 def block_index(xp: Namespace, sizes: Array, total: int) -> Array:
-    """Return the block of each position.
+    """Return the block of each position, int64 (total,): 0 repeated ``sizes[0]`` times, then 1, and so on.
 
-    Parameters
-    ----------
-    sizes : int array (k,)
-        Sizes of the blocks; 0 is allowed here.
-    total : int
-        Their sum. The caller knows it, so that no device has to report it.
-
-    Returns
-    -------
-    int64 array (total,)
-        0 repeated ``sizes[0]`` times, then 1, and so on.
+    Blocks may be empty here. `total` is the sum of the sizes: the caller knows it, so that no device reports
+    it.
     """
     if fast := native(xp, "block_index"):
         return fast(sizes, total)
@@ -208,22 +150,7 @@ def block_index(xp: Namespace, sizes: Array, total: int) -> Array:
 
 
 def block_max(xp: Namespace, values: Array, starts: Array, block_at: Array) -> Array:
-    """Find the largest value of each block in each row.
-
-    Parameters
-    ----------
-    values : array (d, m)
-        Integers or floats without NaN.
-    starts : int array (k,)
-        First position of each block.
-    block_at : int array (m,)
-        The block of each position.
-
-    Returns
-    -------
-    array (d, k)
-        Of the dtype of `values`.
-    """
+    """Find the largest value (d, k) of each block in each row of numbers (d, m) without NaN."""
     if fast := native(xp, "block_max"):
         return fast(values, starts, block_at)
     d, k = values.shape[0], starts.shape[0]
@@ -233,43 +160,18 @@ def block_max(xp: Namespace, values: Array, starts: Array, block_at: Array) -> A
 
 
 def scatter(xp: Namespace, values: Array, positions: Array, n: int) -> Array:
-    """Write values to distinct positions of an array of zeros.
-
-    Parameters
-    ----------
-    values : int array (m,)
-        What to write.
-    positions : int array (m,)
-        Where: distinct numbers of ``range(n)``.
-    n : int
-        Size of the result.
-
-    Returns
-    -------
-    array (n,)
-        Of the dtype of `values`; 0 where nothing was written.
-    """
+    """Write integers (m,) to distinct positions (m,) of an array (n,) of zeros of their dtype."""
     if fast := native(xp, "scatter"):
         return fast(values, positions, n)
     return xp.astype(segment_sum(xp, values, positions, n), values.dtype)
 
 
 def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]) -> Array:
-    """Sort every list by the branch its rows take; rows of one branch keep their order.
+    """Sort every list (d, m) of row ids, int32, by the branch its rows take.
 
-    Parameters
-    ----------
-    lists : int32 array (d, m)
-        Row ids in ``range(n)``.
-    branch : int array (n,)
-        The branch of each row in ``range(len(sizes))``; negative: the row leaves the lists.
-    sizes : sequence of int
-        How many rows take each branch.
-
-    Returns
-    -------
-    int32 array (d, sum(sizes))
-        First all rows of branch 0, then those of branch 1, and so on.
+    Rows of one branch keep their order. `branch` is that of each row (n,) in ``range(len(sizes))``; negative:
+    the row leaves the lists. `sizes` holds how many rows take each branch. Return lists (d, sum(sizes)): all
+    rows of branch 0, then those of branch 1 ...
     """
     if fast := native(xp, "split_lists", lists):
         return fast(lists, branch, sizes)
