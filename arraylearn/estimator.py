@@ -401,22 +401,23 @@ def _bound_infinity(place: Place, x: Array) -> Array:
 
 def move_model(model: Model, place: Place) -> Model:
     """Bring every array of a (nested) named tuple to `place`; anything else stays as it is."""
-    if is_array(model):
-        return cast(Model, move(model, place))
-    if isinstance(model, tuple):
-        parts = [move_model(part, place) for part in model]
-        made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
-        return cast(Model, made)
-    return model
+    return _map_arrays(lambda array: move(array, place), model)
 
 
 def cast_model(model: Model, place: Place, dtype: Any) -> Model:
     """Bring every array of floats of a (nested) named tuple to `dtype`; anything else stays as it is."""
+
+    def change(array: Array) -> Array:
+        is_float = place.xp.isdtype(array.dtype, "real floating")
+        return place.xp.astype(array, dtype, copy=False) if is_float else array
+
+    return _map_arrays(change, model)
+
+
+def _map_arrays(function: Callable[[Array], Array], model: Model) -> Model:
     if is_array(model):
-        is_float = place.xp.isdtype(cast(Array, model).dtype, "real floating")
-        return cast(Model, place.xp.astype(model, dtype, copy=False)) if is_float else model
+        return cast(Model, function(model))
     if isinstance(model, tuple):
-        parts = [cast_model(part, place, dtype) for part in model]
-        made = type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
-        return cast(Model, made)
+        parts = [_map_arrays(function, part) for part in model]
+        return cast(Model, type(model)(*parts) if hasattr(model, "_fields") else tuple(parts))
     return model

@@ -128,9 +128,15 @@ def shallow_copy(estimator: Any) -> Any:
 # ---- answers
 
 
-def _answered(name: str) -> Callable[[Callable[..., HostArray]], Callable[..., HostArray]]:
-    """Give a method to the objects that know its answer."""
-    return available_if(lambda self: name in self.responses)  # type: ignore[no-any-return]
+def _answering(name: str) -> Any:
+    """Make the method of this name; objects that do not know its answer have no such method."""
+
+    def answer(self: Answers, X: Any = None) -> HostArray:
+        """Return the known result; `X` is not read."""
+        return self.answer(name)
+
+    answer.__name__ = name  # by which scikit-learn's scorers look it up
+    return available_if(lambda self: name in self.responses)(answer)
 
 
 class Answers(ClassifierMixin, BaseEstimator):
@@ -168,22 +174,7 @@ class Answers(ClassifierMixin, BaseEstimator):
             self._known[name] = to_host(value) if is_array(value) else np.asarray(value)
         return self._known[name]
 
-    @_answered("predict")
-    def predict(self, X: Any = None) -> HostArray:
-        """Return the known result; `X` is not read."""
-        return self.answer("predict")
-
-    @_answered("predict_proba")
-    def predict_proba(self, X: Any = None) -> HostArray:
-        """Return the known result; `X` is not read."""
-        return self.answer("predict_proba")
-
-    @_answered("predict_log_proba")
-    def predict_log_proba(self, X: Any = None) -> HostArray:
-        """Return the known result; `X` is not read."""
-        return self.answer("predict_log_proba")
-
-    @_answered("decision_function")
-    def decision_function(self, X: Any = None) -> HostArray:
-        """Return the known result; `X` is not read."""
-        return self.answer("decision_function")
+    predict = _answering("predict")
+    predict_proba = _answering("predict_proba")
+    predict_log_proba = _answering("predict_log_proba")
+    decision_function = _answering("decision_function")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.checks import check_choice, check_flag, check_integer, check_number, count_features, is_number
+from arraylearn.checks import check_choice, check_integer, check_number, count_features, is_number
 
 NUMBERS = [
     2,
@@ -44,9 +44,9 @@ def test_kinds_of_numbers():
             check_integer("x", value, 0)
 
 
-def test_choices_and_flags():
+def test_choices():
     for value in (True, np.True_, np.False_):
-        check_flag("x", value)
+        check_choice("x", value, (True, False))
     check_choice("x", np.str_("a"), ("a", "b"))
     check_choice("x", np.int64(2), (1, 2))
     for value in ("c", 1.5, np.float64(3), [1], np.array([1, 2])):

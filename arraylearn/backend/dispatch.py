@@ -70,11 +70,9 @@ def native(xp: Namespace, name: str, *counted: Array) -> Callable[..., Any] | No
     if _portable.get():
         return None
     library = library_name(xp)
-    if library == "numpy" and name in COMPILED:
-        n_values = sum(array.size for array in counted)
-        if is_worth_compiling(n_values):
-            return _load_compiled(name)
     if library == "numpy":
+        if name in COMPILED and is_worth_compiling(sum(array.size for array in counted)):
+            return _load_compiled(name)
         return _NUMPY.get(name)
     return getattr(_load_library(library), name, None) if library in ("torch", "cupy") else None
 
@@ -124,8 +122,7 @@ def set_compiled(mode: CompiledMode | None) -> None:
     mode : {"auto", "always", "never"} or None
         "auto" uses Numba, where it is installed, for calls with many values (20,000 or more); "always" uses
         it for every call, and raises where it is not installed; "never" leaves all to NumPy and warns of
-        nothing. None is the
-        default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
+        nothing. None is the default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
 
     Examples
     --------
@@ -231,58 +228,44 @@ def describe_compiled() -> str:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Thresholds of the package, with their defaults.
+    """Thresholds of the package, with their defaults."""
 
-    Attributes
-    ----------
-    compiled_values : values of a call from which on "auto" runs compiled bodies: Numba is imported (0.3 s),
-        and the first run on a machine also compiles
-    thread_share : factor on the least work that a thread gets, which each body states for itself; 0 lets
-        threads share whatever there is
-    binning_sample : where there are more rows, quantiles are computed from so many of them; the time does not
-        grow any further then
-    binning_thread_values : values from which on columns are sorted and binned by several threads; below,
-        starting them takes longer than the work
-    forest_device_rows : rows of the trees that a GPU grows in one batch: a level takes the same launches for
-        one tree as for a hundred
-    forest_host_rows : the same on a CPU, level by level: the rows of a batch stay in the caches
-    forest_depth_first_rows : the same on a CPU, depth first: batching gains nothing, but feeds the threads
-    growth_thread_cells : rows x columns of a tree from which on a second thread helps to grow it: to hand
-        work over takes 30 to 125 us
-    list_thread_values : rows x columns of a node from which on a second thread helps to search its lists; a
-        smaller node is no job of its own
-    rule_counted_values : a numeric column with at most this many distinct values is counted by value; others
-        are kept sorted
-    rule_first_blocks : blocks of rows that the search of a literal looks into at first; usually the best
-        threshold is in one of them
-    svm_path_rows : mean rows of a pair of classes from which on a search over C follows one path along the
-        prices; fewer are solved faster one by one
-    svm_splitting_rows : up to this many rows all problems of a search over C are solved at once, by
-        splitting, which is then faster than one path each on a CPU, too
-    svm_refactor_cost : a new factor also serves the next sets of rows: it may cost this many times as much
-        as a border of the old one
-    walk_block_rows : rows that walk down one tree before the next one is fetched into the cache
-    walk_thread_steps : steps of prediction (rows x trees x levels) that a thread must have, or starting it
-        takes longer than it saves
-    frame_libraries : libraries that read and write files of tables; the first one installed does it
-    """
-
+    # values of a call from which on "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run
+    # on a machine also compiles
     compiled_values: int = 20_000
+    # factor on the least work that a thread gets, which each body states for itself; 0: whatever there is
     thread_share: float = 1.0
+    # where there are more rows, quantiles are computed from so many of them, in constant time
     binning_sample: int = 200_000
+    # values from which on columns are sorted and binned by several threads: starting them takes time, too
     binning_thread_values: int = 50_000
+    # rows of the trees that a GPU grows in one batch: a level takes the same launches for one or a hundred
     forest_device_rows: int = 2_000_000
+    # the same on a CPU, level by level: the rows of a batch stay in the caches
     forest_host_rows: int = 25_000
+    # the same on a CPU, depth first: batching gains nothing, but feeds the threads
     forest_depth_first_rows: int = 50_000
+    # rows x columns of a tree from which on a second thread helps: to hand work over takes 30 to 125 us
     growth_thread_cells: int = 1_000_000
+    # rows x columns of a node from which on a second thread helps to search its lists
     list_thread_values: int = 100_000
+    # a numeric column with at most this many distinct values is counted by value; others are kept sorted
     rule_counted_values: int = 255
+    # blocks of rows that the search of a literal looks into first; usually the best threshold is in one
     rule_first_blocks: int = 128
+    # mean rows of a pair of classes from which on a search over C follows one path along the prices; fewer
+    # are solved faster one by one
     svm_path_rows: int = 500
+    # up to this many rows all problems of a search over C are solved at once, by splitting, which is then
+    # faster than one path each on a CPU, too
     svm_splitting_rows: int = 700
+    # a new factor also serves the next sets of rows: it may cost this many times as much as a border
     svm_refactor_cost: float = 2.0
+    # rows that walk down one tree before the next one is fetched into the cache
     walk_block_rows: int = 65_536
+    # steps of prediction (rows x trees x levels) that a thread must have, or starting it takes longer
     walk_thread_steps: int = 500_000
+    # libraries that read and write files of tables; the first one installed does it
     frame_libraries: tuple[str, ...] = ("polars", "pyarrow", "pandas")
 
 

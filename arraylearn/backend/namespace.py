@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -96,18 +96,9 @@ def move(x: Array, place: Place) -> Array:
     if here.xp is place.xp:
         return array_api_compat.to_device(x, place.device)
     if {here.library, place.library} == {"cupy", "torch"} and is_on_gpu(here) and is_on_gpu(place):
-        moved = _exchange_on_gpu(x, place)
-        if moved is not None:
-            return moved
+        with suppress(BufferError, RuntimeError, TypeError):  # where DLPack cannot hand over the memory
+            return array_api_compat.to_device(place.xp.from_dlpack(x), place.device)
     return from_host(to_host(x), place)
-
-
-def _exchange_on_gpu(x: Array, place: Place) -> Array | None:
-    """Hand memory from one GPU library to the other by DLPack; None where that cannot."""
-    try:
-        return array_api_compat.to_device(place.xp.from_dlpack(x), place.device)
-    except (BufferError, RuntimeError, TypeError):
-        return None
 
 
 def to_host(x: Array) -> np.ndarray[Any, Any]:
@@ -123,12 +114,9 @@ def to_host(x: Array) -> np.ndarray[Any, Any]:
     if library == "cupy":
         return cast("np.ndarray[Any, Any]", x.get())
     if library == "array_api_strict":
-        return np.asarray(array_api_compat.to_device(x, _strict_host(x)))
+        host = type(array_api_compat.device(x))("CPU_DEVICE")
+        return np.asarray(array_api_compat.to_device(x, host))
     return np.asarray(x)
-
-
-def _strict_host(x: Array) -> Device:
-    return type(array_api_compat.device(x))("CPU_DEVICE")
 
 
 def from_host(x: Any, place: Place, dtype: Any = None) -> Array:
@@ -142,12 +130,8 @@ def from_host(x: Any, place: Place, dtype: Any = None) -> Array:
         dtype = place.xp.float32
     if dtype is not None and place.library != "cupy":
         # convert on the host: a device without float64 could not even receive the data first
-        x = x.astype(_host_dtype(dtype), copy=False)
+        x = x.astype(str(dtype).rpartition(".")[2], copy=False)
     return place.xp.asarray(x, device=place.device, dtype=dtype)
-
-
-def _host_dtype(dtype: Any) -> Any:
-    return np.dtype(str(dtype).rpartition(".")[2])
 
 
 def supports_float64(place: Place) -> bool:
@@ -200,7 +184,7 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
     """Read 0-d booleans on the host, all in one copy."""
     if not flags:
         return []
-    return [bool(flag) for flag in to_host(place.xp.stack(list(flags)))]
+    return list(map(bool, to_host(place.xp.stack(list(flags)))))
 
 
 def read_together(place: Place, *arrays: Array) -> list[Any]:
@@ -214,13 +198,8 @@ def read_together(place: Place, *arrays: Array) -> list[Any]:
     has_floats = any(place.xp.isdtype(array.dtype, "real floating") for array in arrays)
     dtype = accumulator_dtype(place) if has_floats else place.xp.int64
     flat = [place.xp.reshape(place.xp.astype(array, dtype), (-1,)) for array in arrays]
-    numbers = to_host(place.xp.concat(flat))
-    parts, start = [], 0
-    for array in arrays:
-        stop = start + math.prod(array.shape)
-        parts.append(numbers[start:stop].reshape(array.shape))
-        start = stop
-    return parts
+    parts = np.split(to_host(place.xp.concat(flat)), np.cumsum([part.shape[0] for part in flat])[:-1])
+    return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def copy_together(place: Place, *arrays: Array) -> list[Any]:

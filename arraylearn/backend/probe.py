@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -9,7 +10,6 @@ import threading
 import warnings
 from typing import NamedTuple
 
-from arraylearn._typing import Namespace
 from arraylearn.backend.namespace import Place, to_host
 
 __all__ = ["BACKENDS", "Availability", "BackendName", "backend_info", "forget_probes", "parse", "probe"]
@@ -129,10 +129,7 @@ def _explain(name: BackendName, error: Exception) -> tuple[str, str]:
     if "not compiled with cuda" in lower:
         return f"this torch is a CPU build ({text})", "install a CUDA build of torch"
     if "driver" in lower:
-        return (
-            f"no driver ({text})",
-            "install the driver of this machine's GPU, or use backend='numpy'",
-        )
+        return f"no driver ({text})", "install the driver of this machine's GPU, or use backend='numpy'"
     if "device" in lower or "ordinal" in lower:
         return f"no device ({text})", "use a machine with a GPU, another device number, or backend='numpy'"
     return f"a test operation failed ({text})", "check the installation, or use backend='numpy'"
@@ -144,10 +141,8 @@ def _unavailable(name: BackendName, reason: str, remedy: str) -> Availability:
 
 def _version(library: str) -> str | None:
     for distribution in _DISTRIBUTIONS[library]:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return None
 
 
@@ -184,12 +179,8 @@ def _describe(place: Place) -> str:
         properties = library.cuda.runtime.getDeviceProperties(place.device.id)
         return f"cuda:{place.device.id} ({properties['name'].decode()})"
     if place.library == "torch" and place.device.type == "cuda":
-        return f"{place.device} ({_cuda_name(library, place.device)})"
+        name = "CUDA"
+        with contextlib.suppress(Exception):  # a name is decoration; some drivers refuse it
+            name = library.cuda.get_device_name(place.device)
+        return f"{place.device} ({name})"
     return str(place.device)
-
-
-def _cuda_name(torch: Namespace, device: object) -> str:
-    try:
-        return str(torch.cuda.get_device_name(device))
-    except Exception:  # a name is decoration; some drivers refuse it
-        return "CUDA"

@@ -108,11 +108,8 @@ def choose_place(home: Place, backend: str | None = None) -> Place:
     if backend is not None:
         fallback = None if choice is None else choice.fallback
         choice = Choice(backend, fallback or _environment_fallback())
-    return _follow(home) if choice is None else resolve(choice.name, fallback=choice.fallback)
-
-
-def _follow(home: Place) -> Place:
-    """Return where to compute for an input at `home` when no backend was named."""
+    if choice is not None:
+        return resolve(choice.name, fallback=choice.fallback)
     is_cpu_tensor = home.library == "torch" and is_on_host(home)
     return HOST if is_cpu_tensor and not _is_at_home else home
 

@@ -21,6 +21,7 @@ from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import library_name
 
 __all__ = [
+    "available_cores",
     "even_portions",
     "free_threads",
     "get_num_threads",
@@ -69,7 +70,7 @@ def get_num_threads() -> int:
     if _num_threads is not None:
         return _num_threads
     stated = os.environ.get("ARRAYLEARN_NUM_THREADS", "")
-    return int(stated) if stated.isdigit() and int(stated) > 0 else _available_cores()
+    return int(stated) if stated.isdigit() and int(stated) > 0 else available_cores()
 
 
 def free_threads() -> int:
@@ -94,7 +95,7 @@ def same_threads(n: int) -> Iterator[None]:
             torch.set_num_threads(torch_before)
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     """Count the cores this process may keep busy: by its affinity, and by the CPU quota of its container."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(n, quota_cores() or n)
@@ -140,8 +141,7 @@ def even_portions(n: int, least: int) -> list[tuple[int, int]]:
     """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
     least = max(1, int(get_tuning().thread_share * least))
     parts = min(get_num_threads(), n // least) if n >= 2 * least else 1
-    bounds = [n * i // parts for i in range(parts + 1)]
-    return list(pairwise(bounds))
+    return list(pairwise(n * i // parts for i in range(parts + 1)))
 
 
 def run_jobs(jobs: Iterable[Callable[[int], Iterable[Any]]], n_threads: int) -> None:
@@ -153,11 +153,11 @@ def run_jobs(jobs: Iterable[Callable[[int], Iterable[Any]]], n_threads: int) -> 
     n_threads = min(n_threads, free_threads())
     queue: SimpleQueue[Callable[[int], Iterable[Any]] | None] = SimpleQueue()
     lock = threading.Lock()
-    first = list(jobs)
-    open_jobs = len(first)
-    for job in first:
+    open_jobs = 0
+    for job in jobs:
         queue.put(job)
-    if not first:
+        open_jobs += 1
+    if not open_jobs:
         return
 
     def work(thread: int) -> None:

@@ -29,34 +29,17 @@ TURNS: dict[Size, int] = {"small": 5, "medium": 5, "large": 3}
 
 
 class BenchOptions(NamedTuple):
-    """How to run cases.
+    """How to run cases."""
 
-    Parameters
-    ----------
-    sizes : sequence of {"small", "medium", "large"}
-        How many rows.
-    backends : sequence of str
-        As in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`. "numpy" is NumPy
-        alone, "compiled" NumPy with the bodies that Numba compiles.
-    n_threads : sequence of int
-        CPU threads of ours and of the peers, one run for each number.
-    with_peers : bool
-        Whether to time the peers that are installed.
-    clock : {"wall", "cpu"}
-        "cpu" counts processor time, for one thread on a machine with other work.
-    only : str
-        Cases whose name contains this text.
-    turns : int, optional
-        Upper limit on the turns per case.
-    """
-
-    sizes: Sequence[Size] = ("small",)
+    sizes: Sequence[Size] = ("small",)  # how many rows
+    # as in `arraylearn.set_backend`; a missing one raises `BackendUnavailableError`. "numpy" is NumPy alone,
+    # "compiled" NumPy with the bodies that Numba compiles
     backends: Sequence[str] = ("numpy",)
-    n_threads: Sequence[int] = (1,)
-    with_peers: bool = True
-    clock: Literal["wall", "cpu"] = "wall"
-    only: str = ""
-    turns: int | None = None
+    n_threads: Sequence[int] = (1,)  # CPU threads of ours and of the peers, one run for each number
+    with_peers: bool = True  # whether to time the peers that are installed
+    clock: Literal["wall", "cpu"] = "wall"  # "cpu": processor time, for one thread on a busy machine
+    only: str = ""  # cases whose name contains this text
+    turns: int | None = None  # upper limit on the turns per case
 
 
 def run_bench(
@@ -160,34 +143,19 @@ def _run_case(
     )
     n_rows = case.n_rows(shape)
     where = {f"ours on {name}": stage.place for name, stage in stages.items()}
-    figures = {
-        name: _contestant(
-            race, run, [seconds / race.shares.get(name, 1) for seconds in timed[name]], place, n_rows
-        )
-        for name, run in runs.items()
-        for place in [where.get(name, HOST)]
-    }
+    figures = {}
+    for name, run in runs.items():
+        turns = [seconds / race.shares.get(name, 1) for seconds in timed[name]]
+        figures[name] = _contestant(race, run, turns, where.get(name, HOST), n_rows)
+    peers = {name: one for name, one in figures.items() if name not in where}
     bar = case.bar_of(size)
+    bars = {} if bar is None else {" or ".join(one.peers): one.least for one in BARS[bar].against}
+    about = (case.family, case.name, size, *shape, n_threads)
     results = []
     for backend in stages:
         ours = figures[f"ours on {backend}"]
-        result = Result(
-            case.family,
-            case.name,
-            size,
-            *shape,
-            n_threads,
-            backend,
-            case.quality,
-            bar,
-            {} if bar is None else {" or ".join(one.peers): one.least for one in BARS[bar].against},
-            ours,
-            peers={name: figures[name] for name in runs if name not in where},
-            ratios={
-                name: compare_turns(ours.turns, figures[name].turns) for name in runs if name not in where
-            },
-        )
-        results.append(result)
+        ratios = {name: compare_turns(ours.turns, one.turns) for name, one in peers.items()}
+        results.append(Result(*about, backend, case.quality, bar, bars, ours, peers, ratios))
     return results
 
 

@@ -7,15 +7,15 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from arraylearn._version import __version__
-from arraylearn.backend.threads import same_threads
+from arraylearn.backend.threads import available_cores, same_threads
 from arraylearn.bench.peers import pin_peers
 
-__all__ = ["describe_machine", "is_quiet", "load_average", "n_cores", "quiet_text", "threads"]
+__all__ = ["describe_machine", "is_quiet", "load_average", "quiet_text", "threads"]
 
 _TASKS = Path("/proc/self/task")
 _VERSIONS = (
@@ -31,11 +31,6 @@ _VERSIONS = (
     "xgboost",
     "wittgenstein",
 )
-
-
-def n_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load_average() -> float | None:
@@ -57,14 +52,12 @@ def describe_machine() -> dict[str, Any]:
     """Return processor, system and versions, which are written beside every result."""
     versions = {"python": platform.python_version(), "arraylearn": __version__}
     for name in _VERSIONS:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "usable_cores": n_cores(),
+        "usable_cores": available_cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions,
     }
@@ -82,9 +75,9 @@ def _processor() -> str:
 @contextmanager
 def threads(n: int) -> Iterator[None]:
     """Set our pool, BLAS, OpenMP, torch and the peers to `n` threads; on Linux bind them to `n` cores."""
-    if n < 1 or n > n_cores():
+    if n < 1 or n > available_cores():
         raise ValueError(
-            f"`threads` must be from 1 to {n_cores()}, the cores this process may use; got {n}. "
+            f"`threads` must be from 1 to {available_cores()}, the cores this process may use; got {n}. "
             "With more threads than cores the programs slow one another down."
         )
     pin_peers(n)
@@ -108,7 +101,5 @@ def _on_cores(n: int) -> Iterator[None]:
 
 def _bind(cores: set[int]) -> None:
     for task in _TASKS.iterdir():
-        try:
+        with suppress(OSError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), cores)
-        except (OSError, ProcessLookupError):  # a thread that has just ended
-            continue

@@ -7,15 +7,16 @@ A slope of 1 means twice the time for twice the rows, 2 four times the time:
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend.costs import measure_peak
-from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.namespace import from_host
 from arraylearn.bench.cases import refuse_unknown
 from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, quiet_text, threads
 from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal
@@ -35,9 +36,9 @@ __all__ = [
     "slopes_page",
 ]
 
-AXES = ("n_rows", "n_columns", "n_classes")
+# axis -> what it counts
+AXES = {"n_rows": "rows", "n_columns": "columns", "n_classes": "classes"}
 _HEADINGS = ("family", "learner", "along", "sizes", "time", "slope", "memory", "slope")
-_WORDS = {"n_rows": "rows", "n_columns": "columns", "n_classes": "classes"}
 
 
 class _Subject(NamedTuple):
@@ -48,7 +49,7 @@ class _Subject(NamedTuple):
     base: Shape
     data: Callable[[Shape], TrainTest]
     make: Callable[[], Any]
-    axes: tuple[str, ...] = AXES
+    axes: tuple[str, ...] = tuple(AXES)
 
 
 @dataclass
@@ -83,10 +84,7 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
     >>> round(slope([1, 2, 4, 8], [3, 12, 48, 192]), 6)
     2.0
     """
-    x, y = [math.log(size) for size in sizes], [math.log(max(value, 1e-12)) for value in values]
-    x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
-    spread = sum((a - x_mean) ** 2 for a in x)
-    return sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True)) / spread
+    return float(np.polyfit(np.log(sizes), np.log(np.maximum(values, 1e-12)), 1)[0])
 
 
 def _subjects() -> list[_Subject]:
@@ -112,7 +110,7 @@ def _subjects() -> list[_Subject]:
     forest = partial(al.RandomForestClassifier, n_estimators=10, random_state=0)
     ripper = partial(al.RipperClassifier, random_state=1)
     linear = partial(al.SVC, kernel="linear")
-    two = AXES[:2]
+    two = ("n_rows", "n_columns")
     return [
         _Subject("bayes", "naive Bayes", Shape(20_000, 10), normal, al.NaiveBayesClassifier),
         _Subject("bayes", "full Bayes", Shape(20_000, 10), normal, al.FullBayesClassifier),
@@ -162,7 +160,11 @@ def _measure_along(one: _Subject, base: Shape, axis: str, stage: Stage) -> CostS
     runs = {str(size): _fit(one, base._replace(**{axis: size}), stage) for size in sizes}
     timed = race_turns(runs, turns=3, budget=6.0)
     seconds = [min(timed[str(size)]) for size in sizes]
-    peaks = [_peak(runs[str(size)], stage.place) for size in sizes]
+    peaks = []
+    for run in runs.values():
+        with measure_peak(stage.place, traced=stage.place.library == "numpy") as peak:
+            run()
+        peaks.append(peak.n_bytes)
     return CostSlope(
         one.family, one.name, axis, sizes, seconds, peaks, slope(sizes, seconds), slope(sizes, peaks)
     )
@@ -174,27 +176,17 @@ def _fit(one: _Subject, shape: Shape, stage: Stage) -> Callable[[], Any]:
     return stage.bring(lambda place: lambda: one.make().fit(X, y))
 
 
-def _peak(run: Callable[[], Any], place: Place) -> int:
-    with measure_peak(place, traced=place.library == "numpy") as peak:
-        run()
-    return peak.n_bytes
-
-
-def _size(n_bytes: float) -> str:
-    return f"{n_bytes / 1e6:.3g} MB"
-
-
 def slope_rows(slopes: Iterable[CostSlope]) -> list[tuple[str, ...]]:
     """Return a row of text for each learner and axis."""
     return [
         (
             one.family,
             one.learner,
-            _WORDS[one.axis],
+            AXES[one.axis],
             f"{one.sizes[0]} - {one.sizes[-1]}",
             f"{one.seconds[0] * 1e3:.3g} - {one.seconds[-1] * 1e3:.3g} ms",
             f"{one.time_slope:.2f}",
-            f"{_size(one.peak_bytes[0])} - {_size(one.peak_bytes[-1])}",
+            f"{one.peak_bytes[0] / 1e6:.3g} - {one.peak_bytes[-1] / 1e6:.3g} MB",
             f"{one.memory_slope:.2f}",
         )
         for one in slopes

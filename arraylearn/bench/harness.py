@@ -11,12 +11,12 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["Ratio", "compare_turns", "geometric_mean", "race_turns"]
+__all__ = ["Ratio", "compare_turns", "race_turns"]
 
 _LEAST_TURN = 0.02  # seconds: shorter work is repeated within its turn
 _MOST_REPEATS = 1000
@@ -85,13 +85,3 @@ def compare_turns(ours: list[float], peer: list[float]) -> Ratio:
     """
     pairs = [theirs / mine for mine, theirs in zip(ours, peer, strict=True)]
     return Ratio(min(peer) / min(ours), median(pairs), min(pairs), max(pairs))
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """Return the geometric mean of positive numbers.
-
-    >>> geometric_mean([2.0, 8.0])
-    4.0
-    """
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs))

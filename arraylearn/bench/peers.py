@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["PEERS", "Peer", "installed_peers", "load_peer", "missing_peers", "pin_peers"]
+from arraylearn.bench.data import Shape
+
+__all__ = ["PEERS", "Peer", "installed_peers", "load_peer", "missing_peers", "peer_maker", "pin_peers"]
 
 
 class Peer(NamedTuple):
@@ -45,6 +48,15 @@ def missing_peers() -> dict[str, str]:
 def load_peer(module: str, name: str) -> Any:
     """Return a class of a peer's module; imported when a case needs it."""
     return getattr(importlib.import_module(module), name)
+
+
+def peer_maker(module: str, name: str, *, threads: str = "", **settings: Any) -> Callable[[Shape, int], Any]:
+    """Return what makes a peer's classifier; `threads` names its parameter for their number."""
+
+    def make(shape: Shape, n_threads: int) -> Any:
+        return load_peer(module, name)(**settings, **({threads: n_threads} if threads else {}))
+
+    return make
 
 
 def pin_peers(n_threads: int) -> None:

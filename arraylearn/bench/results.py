@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from arraylearn.bench.bars import BARS, Against
 from arraylearn.bench.case import SIZES, Size
-from arraylearn.bench.harness import Ratio, geometric_mean
+from arraylearn.bench.harness import Ratio
 
 __all__ = ["BarSummary", "BenchReport", "Contestant", "Result", "join_reports", "summarize"]
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from arraylearn.io.drafts import draft_of
-
 __all__ = ["is_stream", "new_text_file", "refuse_output"]
 
 
@@ -58,6 +56,8 @@ def new_text_file(path: str) -> Iterator[TextIO]:
         with place.open("w", newline="", encoding="utf-8") as file:
             yield file
         return
+    from arraylearn.io.drafts import draft_of
+
     with draft_of(place) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         yield file
 

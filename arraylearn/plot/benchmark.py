@@ -9,18 +9,6 @@ import numpy as np
 
 __all__ = ["plot_bench", "plot_growth", "refuse_without_matplotlib"]
 
-_PEER_COLOURS = {
-    "scikit-learn": "tab:orange",
-    "libsvm": "tab:olive",
-    "onedal": "tab:cyan",
-    "lightgbm": "tab:green",
-    "xgboost": "tab:purple",
-    "wittgenstein": "tab:brown",
-    "matmul": "tab:grey",
-    "bincount": "tab:pink",
-    "loop": "black",
-}
-
 
 def refuse_without_matplotlib(argument: str) -> None:
     """Raise where charts cannot be drawn."""
@@ -28,13 +16,6 @@ def refuse_without_matplotlib(argument: str) -> None:
         raise ValueError(
             f"`{argument}` needs matplotlib, which is not installed: pip install 'arraylearn[plot]'."
         )
-
-
-def _figure(n_columns: int, width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # an extra of the package; no window, no global state
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(1, n_columns, squeeze=False)[0]
 
 
 def plot_bench(report: Any) -> Any:
@@ -50,10 +31,13 @@ def plot_bench(report: Any) -> Any:
     matplotlib.figure.Figure
         Left the peers' times over ours with the spread of the turns and the bars, right rows per second.
     """
+    from matplotlib.figure import Figure  # an extra of the package; no window, no global state
+
     results = list(reversed(report.results))
-    figure, (left, right) = _figure(2, 13, 1.5 + 0.28 * len(results))
+    figure = Figure(figsize=(13, 1.5 + 0.28 * len(results)), layout="constrained")
+    left, right = figure.subplots(1, 2)
     names = [f"{one.family}: {one.case}\n{one.size}, {one.backend}, {one.threads} thr." for one in results]
-    labelled: set[str] = set()
+    colours: dict[str, str] = {}  # of the peers
     for place, one in enumerate(results):
         for peer, ratio in one.ratios.items():
             left.errorbar(
@@ -62,19 +46,18 @@ def plot_bench(report: Any) -> Any:
                 xerr=[[max(0.0, ratio.ratio - ratio.low)], [max(0.0, ratio.high - ratio.ratio)]],
                 marker="o",
                 markersize=4,
-                color=_PEER_COLOURS.get(peer, "tab:red"),
-                label=None if peer in labelled else peer,
+                label=None if peer in colours else peer,
+                color=colours.setdefault(peer, f"C{len(colours)}"),
             )
-            labelled.add(peer)
         for peers, least in one.bars.items():
             if any(peer in one.ratios for peer in peers.split(" or ")):
-                colour = _PEER_COLOURS.get(peers, "tab:red")  # red for the fastest of several
+                colour = colours.get(peers, "black")  # black for the fastest of several
                 left.plot([least] * 2, [place - 0.4, place + 0.4], color=colour, linewidth=2)
     left.axvline(1.0, color="grey", linestyle=":")
     left.set_xscale("log")
     left.set_xlabel("peer's time / ours (right of 1: ours is faster); strokes: the bars")
     left.set_yticks(range(len(names)), names, fontsize=6)
-    if labelled:
+    if colours:
         left.legend(fontsize="small")
     right.barh(range(len(names)), [one.ours.rows_per_second for one in results], color="tab:blue")
     right.set_xscale("log")
@@ -102,20 +85,20 @@ def plot_growth(report: Any) -> Any:
     """
     from matplotlib.figure import Figure
 
-    axes_names = sorted({one.axis for one in report.slopes}, key=("n_rows", "n_columns", "n_classes").index)
+    measured = {one.axis for one in report.slopes}
+    axes_names = [name for name in ("n_rows", "n_columns", "n_classes") if name in measured]
     figure = Figure(figsize=(5 * len(axes_names), 9), layout="constrained")
     grid = figure.subplots(2, len(axes_names), squeeze=False)
     for column, axis in enumerate(axes_names):
         for one in report.slopes:
             if one.axis != axis:
                 continue
-            for row, (values, slope) in enumerate(
-                ((one.seconds, one.time_slope), (np.asarray(one.peak_bytes) / 1e6, one.memory_slope))
-            ):
+            megabytes = np.asarray(one.peak_bytes) / 1e6
+            lines = ((one.seconds, one.time_slope), (megabytes, one.memory_slope))
+            for axes, (values, slope) in zip(grid[:, column], lines, strict=True):
                 label = f"{one.learner}: {slope:.2f}"
-                grid[row][column].plot(one.sizes, values, marker="o", markersize=3, label=label)
-        for row, word in enumerate(("seconds of a fit", "peak of a fit, MB")):
-            axes = grid[row][column]
+                axes.plot(one.sizes, values, marker="o", markersize=3, label=label)
+        for axes, word in zip(grid[:, column], ("seconds of a fit", "peak of a fit, MB"), strict=True):
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlabel(axis.removeprefix("n_"))

@@ -158,22 +158,11 @@ def count_sorted(column: HostArray) -> tuple[HostArray, HostArray]:
 
 
 def quantile_cuts(counts: HostArray, n_bins: int, *, is_capped: bool) -> HostArray:
-    """Choose cuts so that bins hold about equal numbers of rows.
+    """Choose cuts so that at most `n_bins` bins hold about equal numbers of rows.
 
-    Parameters
-    ----------
-    counts : int array (u,)
-        How often each distinct value occurs, in ascending order of the values.
-    n_bins : int
-        At most this many bins.
-    is_capped : bool
-        Whether a value counts for no more than the rows of a bin, so that frequent values do not use up the
-        bins of the others.
-
-    Returns
-    -------
-    int array
-        Ascending: a cut c lies between the values c - 1 and c. All integer arithmetic, no rounding.
+    `counts` (u,) is how often each distinct value occurs, ascending. `is_capped`: a value counts for no more
+    than the rows of a bin, so that frequent values do not use up the bins of the others. Return ascending
+    integers: a cut c lies between the values c - 1 and c. All integer arithmetic, no rounding.
     """
     n_values = counts.shape[0]
     if n_values <= n_bins:
@@ -197,8 +186,7 @@ def midpoints(values: HostArray, cuts: HostArray) -> HostArray:
     with np.errstate(over="ignore"):
         middle = left + (right - left) * half
     middle = np.where(np.isfinite(middle), middle, left * half + right * half)
-    edges: HostArray = np.where((left <= middle) & (middle < right), middle, left)
-    return edges
+    return np.asarray(np.where((left <= middle) & (middle < right), middle, left))
 
 
 def pad_edges(edges: Sequence[HostArray], n_bins: int, dtype: Any) -> HostArray:
@@ -228,11 +216,11 @@ def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
     if table.numeric.shape[1]:
         edges = quantile_edges(xp, table.numeric, max_bins)
         n_edges = int(to_host(xp.max(xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1))))
-    n_values = table.schema.n_values
-    n_bins = max(n_edges + 1, min(max(n_values, default=0), max_bins), 2) + 1
+    n_bins = max(n_edges + 1, min(max(table.schema.n_values, default=0), max_bins), 2) + 1
     if table.numeric.shape[1]:
-        padding = xp.full((edges.shape[0], max(0, n_bins - 2 - edges.shape[1])), xp.inf, dtype=edges.dtype)
-        edges = xp.concat((edges, xp.asarray(padding, device=place.device)), axis=1)[:, : n_bins - 2]
+        shape = (edges.shape[0], max(0, n_bins - 2 - edges.shape[1]))
+        padding = xp.full(shape, xp.inf, dtype=edges.dtype, device=place.device)
+        edges = xp.concat((edges, padding), axis=1)[:, : n_bins - 2]
     return Binning(edges, _learn_categories(place, table, n_bins), n_bins)
 
 
@@ -242,18 +230,15 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
     most = max(n_values, default=0)
     if not n_values:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
-    counts = histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1)
-    lines_of_counts: list[list[int]] = to_host(counts).tolist()
+    counts = to_host(histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1))
     capacity = n_bins - 1
-    lines = []
-    for frequency, size in zip(lines_of_counts, n_values, strict=True):
-        bins = [n_bins - 1, *range(size)]
+    lines = np.full(counts.shape, n_bins - 1, dtype=np.int32)
+    for bins_of, frequency, size in zip(lines, counts, n_values, strict=True):
+        rank = np.arange(size)
         if size > capacity:
-            frequent = sorted(range(size), key=lambda code: (-frequency[code + 1], code))
-            rank = {code: i for i, code in enumerate(frequent)}
-            bins = [n_bins - 1, *(min(rank[code], capacity - 1) for code in range(size))]
-        lines.append(bins + [n_bins - 1] * (most - size))
-    return xp.asarray(lines, dtype=xp.int32, device=place.device)
+            rank = np.minimum(np.argsort(np.argsort(-frequency[1 : size + 1], stable=True)), capacity - 1)
+        bins_of[1 : size + 1] = rank
+    return from_host(lines, place, xp.int32)
 
 
 def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -> Binning:
@@ -261,8 +246,7 @@ def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -
     if not table.schema.n_values:
         return binning
     capacity = binning.n_bins - 1
-    missing = binning.n_bins - 1
-    lines = np.full(binning.category_bin.shape, missing, dtype=np.int32)
+    lines = np.full(binning.category_bin.shape, capacity, dtype=np.int32)  # the last bin: missing
     for bins_of, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
         number = histogram(HOST.xp, column[known], size)
@@ -276,8 +260,7 @@ def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
     """Return the bins (d, n) of a table, numeric columns first."""
     parts = []
     if table.numeric.shape[1]:
-        edges = xp.astype(binning.edges, table.numeric.dtype, copy=False)
-        parts.append(bin_table(xp, table.numeric, edges).codes)
+        parts.append(bin_table(xp, table.numeric, xp.astype(binning.edges, table.numeric.dtype)).codes)
     if table.codes.shape[0]:
         width = binning.category_bin.shape[1]
         first = xp.arange(table.codes.shape[0], dtype=xp.int64, device=table.codes.device)[:, None] * width

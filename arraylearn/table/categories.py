@@ -173,7 +173,12 @@ def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any
     codes = np.empty((len(idx), x.shape[0]), dtype=np.int32)
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
     arrays = [np.asarray(domain if domain else (0,)) for domain in domains]
-    ranges = [_dense_range(array) for array in arrays]
+    ranges = [
+        _short_range(array.min(), array.max())
+        if array.dtype.kind != "f" or np.all(np.trunc(array) == array)
+        else None
+        for array in arrays
+    ]
     dense = _Dense.make(ranges, dtype)
     table = np.full(dense.n_cells, -1, dtype=np.int32)
     is_complete = True  # whether codes are positions
@@ -193,10 +198,7 @@ def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any
                 found = np.where(is_outside, -1, found)
         else:
             found = table.take(dense.positions(block) + dense.offset)
-        if len(dense.idx) == len(idx):
-            codes[:, rows] = found.T
-        else:
-            codes[dense.idx, rows] = found.T
+        codes[slice(None) if len(dense.idx) == len(idx) else dense.idx, rows] = found.T
 
     def search(i: int) -> None:
         codes[i] = _search(x[:, idx[i]], arrays[i])
@@ -204,12 +206,6 @@ def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any
     _for_blocks(look_up, x, [idx[i] for i in dense.idx], dtype)
     parallel_map(search, [i for i in range(len(idx)) if ranges[i] is None])
     return codes
-
-
-def _dense_range(domain: HostArray) -> tuple[int, int] | None:
-    if domain.dtype.kind == "f" and not np.all(np.trunc(domain) == domain):
-        return None
-    return _short_range(domain.min(), domain.max())
 
 
 def _search(column: HostArray, domain: HostArray) -> HostArray:
@@ -256,21 +252,10 @@ def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, 
 
 
 def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) -> Array:
-    """Find the code of each value by binary search.
+    """Find the int32 code of each value of columns (d, n) by binary search; -1 where it is no category.
 
-    Parameters
-    ----------
-    columns : array (d, n)
-        Values; NaN is missing.
-    ordered : array (d, k)
-        Sorted categories of each column, padded at the end; the dtype of `columns`.
-    codes : int32 array (d, k)
-        The code of each category; -1 for the padding.
-
-    Returns
-    -------
-    int32 array (d, n)
-        Codes; -1 where a value is no category.
+    `ordered` holds the sorted categories (d, k) of each column in the dtype of the values, padded at the end;
+    `codes` their codes, int32, -1 for the padding. NaN is no category.
     """
     position = xp.astype(xpx.searchsorted(ordered, columns, side="left", xp=xp), xp.int64)
     # not clip: that of array-api-compat 1.16 syncs on CuPy

@@ -130,16 +130,13 @@ def _is_categorical(dtype: Any) -> bool:
     return bool(dtype == nw.Categorical or dtype == nw.Enum)
 
 
-def _is_supported_number(dtype: Any) -> bool:
-    return bool(dtype.is_numeric()) or dtype == nw.Boolean
-
-
 def _learn_column(series: Any, name: str, is_nominal: bool | None) -> Column:
     """Describe a column that does not hold text, or is asked to be numeric."""
     dtype = series.dtype
     if dtype == nw.Object:
         return learn_object_column(series.to_list(), name, repr(name), is_nominal)
-    if not _is_text(dtype) and not _is_supported_number(dtype) and series.null_count() < len(series):
+    can_be_read = _is_text(dtype) or dtype.is_numeric() or dtype == nw.Boolean
+    if not can_be_read and series.null_count() < len(series):
         raise TypeError(
             f"column {name!r} has type {dtype}; numbers, strings, categories and booleans can be read. "
             "Convert it first."
@@ -194,8 +191,7 @@ def _read_dictionary(series: Any, dtype: Any) -> Dictionary:
 
 def _physical(native: Any) -> HostArray:
     """Return the integers behind a polars categorical, -1 for null."""
-    codes: HostArray = native.to_physical().cast(int).fill_null(-1).to_numpy()
-    return codes
+    return np.asarray(native.to_physical().cast(int).fill_null(-1))
 
 
 def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
@@ -224,8 +220,7 @@ def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     is_exact = series.dtype.is_float() or (series.dtype.is_integer() and not series.null_count())
     if not is_exact:  # booleans, decimals, integers with nulls
         series = series.cast(nw.Float64)
-    values: HostArray = series.to_numpy()
-    return values if dtype is None else values.astype(dtype, copy=False)
+    return np.asarray(series.to_numpy(), dtype=dtype)
 
 
 def _interleave(columns: list[HostArray], n: int, dtype: Any) -> HostArray:
@@ -269,5 +264,4 @@ def series_to_host(series: Any) -> HostArray:
     """Return a column as a NumPy array; categories become objects, null None or NaN."""
     if _is_categorical(series.dtype) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)  # narwhals 2.28 loses the nulls of an arrow dictionary otherwise
-    values: HostArray = series.to_numpy()
-    return values
+    return np.asarray(series.to_numpy())

@@ -74,19 +74,13 @@ def encode_labels(y: Any) -> Labels:
     (array([0, 1, 1]), array(['no', 'yes'], dtype='<U3'))
     """
     values = _labels_on_host(y)
-    kind = values.dtype.kind
-    if kind == "O":
+    if values.dtype.kind == "O":
         values = _unwrap_objects(values)
-        kind = values.dtype.kind
+    kind = values.dtype.kind
     if kind == "f":
         _check_floats(values)
-    if kind == "b":
-        codes, present = _count(values.view(np.uint8), 0, 1)
-        return Labels(codes, present.astype(bool))
-    if kind in "iu":
-        return _encode_integers(values)
-    if kind == "f":
-        return _encode_floats(values)
+    if kind in "biuf":
+        return _encode_numbers(values)
     if kind in "UTSO":
         return _encode_text(values)
     if kind == "c":
@@ -124,8 +118,7 @@ def encode_with(y: Any, classes: HostArray) -> HostArray:
             f"`y` holds labels that are not among the classes {_shown(known)}: {_shown(unknown)}. "
             "Fit on all classes, or drop these rows."
         )
-    codes: HostArray = position.astype(np.int64).take(labels.codes)
-    return codes
+    return position.astype(np.int64).take(labels.codes)
 
 
 def _shown(values: list[Any]) -> str:
@@ -204,22 +197,16 @@ def _unwrap_objects(values: HostArray) -> HostArray:
     )
 
 
-def _encode_integers(values: HostArray) -> Labels:
+def _encode_numbers(values: HostArray) -> Labels:
+    """Encode booleans, integers, and floats that are whole numbers."""
     low, high = int(values.min()), int(values.max())
-    if high - low < max(_SHORT_RANGE, 4 * values.shape[0]):
-        codes, present = _count(values, low, high)
-        return Labels(codes, present.astype(values.dtype))
-    classes, codes = np.unique(values, return_inverse=True)
-    return Labels(codes.astype(np.int64, copy=False), classes)
-
-
-def _encode_floats(values: HostArray) -> Labels:
-    low, high = float(values.min()), float(values.max())
-    if max(abs(low), abs(high)) < 2**53:
-        labels = _encode_integers(values.astype(np.int64))
-        return Labels(labels.codes, labels.classes.astype(values.dtype))
-    classes, codes = np.unique(values, return_inverse=True)
-    return Labels(codes.astype(np.int64, copy=False), classes)
+    is_exact = values.dtype.kind != "f" or max(abs(low), abs(high)) < 2**53
+    integers = values.astype(np.int64) if is_exact and values.dtype.kind in "bf" else values
+    if is_exact and high - low < max(_SHORT_RANGE, 4 * values.shape[0]):
+        codes, classes = _count(integers, low, high)
+    else:
+        classes, codes = np.unique(integers, return_inverse=True)
+    return Labels(codes.astype(np.int64, copy=False), classes.astype(values.dtype, copy=False))
 
 
 def _count(values: HostArray, low: int, high: int) -> tuple[HostArray, HostArray]:

@@ -128,13 +128,7 @@ def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Ta
 
 
 def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float) -> Array:
-    """Whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad.
-
-    Returns
-    -------
-    0-d bool array
-        At the place; the host does not sync.
-    """
+    """Whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad: 0-d, without a sync."""
     xp = place.xp
     if not isinstance(x, np.ndarray):
         is_beyond = xp.abs(x) > limit if math.isfinite(limit) else xp.isinf(x)
@@ -208,12 +202,10 @@ def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
     numbers = iter(read_together(place, *parts))
     result = []
     for array in arrays:
-        name = str(array.dtype).rpartition(".")[2]
+        values = next(numbers)
         if xp.isdtype(array.dtype, "integral"):
-            high = next(numbers).astype(np.int64)
-            result.append((high * _HALF + next(numbers).astype(np.int64)).astype(name))
-        else:
-            result.append(next(numbers).astype(name))
+            values = values.astype(np.int64) * _HALF + next(numbers).astype(np.int64)
+        result.append(values.astype(str(array.dtype).rpartition(".")[2]))
     return result
 
 
@@ -283,7 +275,8 @@ def _open(X: Any) -> Source:
     if isinstance(X, np.ma.MaskedArray):
         return _open_numpy(_fill_masked(X))
     if not isinstance(X, np.ndarray) and is_array(X):
-        return _open_array(X)
+        _check_array(X, is_complex=locate(X).xp.isdtype(X.dtype, "complex floating"))
+        return ArraySource(X.detach() if getattr(X, "requires_grad", False) else X)
     frame = as_frame(X)
     if frame is not None:
         if hasattr(frame, "columns"):
@@ -294,12 +287,8 @@ def _open(X: Any) -> Source:
 
 
 def _open_numpy(x: np.ndarray[Any, Any]) -> Source:
-    if x.ndim != 2:
-        _refuse_dimensions(x.ndim, x)
     kind = x.dtype.kind
-    if kind == "c":
-        _refuse_complex()
-    _check_shape(x.shape)
+    _check_array(x, is_complex=kind == "c")
     if kind in "fiub":
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
@@ -311,13 +300,12 @@ def _open_numpy(x: np.ndarray[Any, Any]) -> Source:
     )
 
 
-def _open_array(x: Array) -> Source:
+def _check_array(x: Array, *, is_complex: bool) -> None:
     if x.ndim != 2:
         _refuse_dimensions(x.ndim, x)
-    if locate(x).xp.isdtype(x.dtype, "complex floating"):
-        _refuse_complex()
+    if is_complex:
+        raise ValueError("Complex data not supported: `X` must hold real numbers. Pass X.real or X.imag.")
     _check_shape(x.shape)
-    return ArraySource(x.detach() if getattr(x, "requires_grad", False) else x)
 
 
 def _fill_masked(x: np.ma.MaskedArray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -350,10 +338,6 @@ def _refuse_dimensions(ndim: int, x: Any) -> NoReturn:
         "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
         "single sample."
     )
-
-
-def _refuse_complex() -> NoReturn:
-    raise ValueError("Complex data not supported: `X` must hold real numbers. Pass X.real or X.imag.")
 
 
 def _check_shape(shape: Any) -> None:

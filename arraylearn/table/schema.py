@@ -194,21 +194,11 @@ class ExtendedSchema(NamedTuple):
 
 
 def extend_schema(old: Schema, new: Schema) -> ExtendedSchema:
-    """Add the categories of later rows to a schema.
+    """Add the categories of later rows to a schema; columns that are numeric in `old` stay so.
 
-    Parameters
-    ----------
-    old, new : Schema
-        Of the earlier and the later rows. Columns that are numeric in `old` stay so.
+    Where a column has new categories, all of them are sorted as `learn_schema` does; otherwise its order
+    stays.
 
-    Returns
-    -------
-    ExtendedSchema
-        Where a column has new categories, all of them are sorted as `learn_schema` does; otherwise its order
-        stays.
-
-    Examples
-    --------
     >>> from arraylearn.table import learn_schema
     >>> from arraylearn.table.schema import extend_schema
     >>> extended = extend_schema(learn_schema([["a"], ["c"]]), learn_schema([["b"]]))

@@ -44,8 +44,8 @@ GENERIC = {
     "random": "as_generator permutation RandomState spawn splitmix",
     "selector": "choose_place get_backend resolve",
     "threads": (
-        "even_portions free_threads get_num_threads map_apart parallel_blocks parallel_map run_jobs "
-        "same_threads small_products"
+        "available_cores even_portions free_threads get_num_threads map_apart parallel_blocks parallel_map "
+        "run_jobs same_threads small_products"
     ),
 }
 

@@ -291,15 +291,14 @@ def test_native_solve_triangular_does_not_wait(rung, xp):
     assert_close(solution, np.ones((1, 3, 1), dtype="float32"))
 
 
-@pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_logsumexp(rung, xp, float_dtype_name, axis, keepdims):
+def test_logsumexp(rung, xp, float_dtype_name, axis):
     x = np.array([[-1e4, -1e4 + 1, -np.inf], [3.0, 700.0, 1e4], [-np.inf] * 3]).astype(float_dtype_name)
     on_device = rung.from_host(x)
     with np.errstate(divide="ignore"):
         big = x.astype("longdouble")
-        expected = np.log(np.sum(np.exp(big), axis=axis, keepdims=keepdims)).astype(float_dtype_name)
-    found = both(rung, lambda: logsumexp(xp, on_device, axis=axis, keepdims=keepdims))
+        expected = np.log(np.sum(np.exp(big), axis=axis)).astype(float_dtype_name)
+    found = both(rung, lambda: logsumexp(xp, on_device, axis=axis))
     assert_close(found, expected)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from arraylearn.backend.costs import measure_peak
 from arraylearn.backend.namespace import Place
-from arraylearn.backend.threads import get_num_threads
+from arraylearn.backend.threads import available_cores, get_num_threads
 from arraylearn.bench import harness
-from arraylearn.bench.conditions import describe_machine, is_quiet, n_cores, threads
+from arraylearn.bench.conditions import describe_machine, is_quiet, threads
 
 
 class Clock:
@@ -108,7 +108,10 @@ def test_everyone_gets_the_same_threads():
 
 
 def test_more_threads_than_cores_are_refused():
-    with pytest.raises(ValueError, match=f"`threads` must be from 1 to {n_cores()}"), threads(n_cores() + 1):
+    with (
+        pytest.raises(ValueError, match=f"`threads` must be from 1 to {available_cores()}"),
+        threads(available_cores() + 1),
+    ):
         pass
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import array_api_compat
@@ -151,8 +152,7 @@ def _whitened_exponents(
 def _bands(d: int) -> list[tuple[int, int]]:
     """Cut the rows of a triangle so that little is multiplied by zero, and products stay large."""
     n = 1 if d < 20 else 2 if d < 32 else 3 if d < 64 else 4
-    edges = [i * d // n for i in range(n + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(i * d // n for i in range(n + 1)))
 
 
 @numpy_body
@@ -165,19 +165,8 @@ def _diagonal_squares(
     skip_missing: bool,
 ) -> HostArray:
     center = mean.mean(axis=-2, keepdims=True)
-    fill = _fill_by_product if by_product else _fill_directly
-
-    def fill_piece(
-        out: HostArray,
-        x: HostArray,
-        mean: HostArray,
-        precision: HostArray,
-        offset: HostArray,
-        center: HostArray,
-    ) -> None:
-        fill(out, x, mean - center, precision, offset, center, skip_missing)
-
-    return _in_pieces(fill_piece, x, mean.shape[-2], (mean, precision, offset, center))
+    fill = partial(_fill_by_product if by_product else _fill_directly, skip_missing=skip_missing)
+    return _in_pieces(fill, x, mean.shape[-2], (mean, precision, offset, center))
 
 
 def _fill_by_product(
@@ -189,14 +178,12 @@ def _fill_by_product(
     center: HostArray,
     skip_missing: bool,
 ) -> None:
-    is_near = _is_near_zero(mean + center, precision)
-    if is_near:  # centring would cost a pass and bring nothing
-        mean = mean + center
+    is_near = _is_near_zero(mean, precision)
+    if not is_near:  # else centring would cost a pass and bring nothing
+        mean = mean - center
     constant = precision * mean * mean + offset
-    square_map, linear_map = (
-        np.ascontiguousarray(precision.T),
-        np.ascontiguousarray((-2 * precision * mean).T),
-    )
+    square_map = np.ascontiguousarray(precision.T)
+    linear_map = np.ascontiguousarray((-2 * precision * mean).T)
     total = constant.sum(axis=1)
     size = _chunk_rows(x, x.shape[1])
     buffer = np.empty((1 if is_near else 2, size, x.shape[1]), dtype=x.dtype)
@@ -234,10 +221,9 @@ def _fill_directly(
     center: HostArray,
     skip_missing: bool,
 ) -> None:
-    d = x.shape[1]
+    d, mean = x.shape[1], mean - center
     size = _chunk_rows(x, 2 * d)
-    columns = np.empty((d, size), dtype=x.dtype)
-    buffer = np.empty((d, size), dtype=x.dtype)
+    columns, buffer = np.empty((2, d, size), dtype=x.dtype)
     for start in range(0, x.shape[0], size):
         rows = x[start : start + size]
         m = rows.shape[0]

@@ -28,8 +28,7 @@ def top_k(xp: Namespace, values: Array, k: int) -> tuple[Array, Array]:
     order, so that every backend agrees.
     """
     if fast := native(xp, "top_k"):
-        largest, indices = fast(values, k)
-        return largest, indices
+        return tuple(fast(values, k))
     order = xp.argsort(values, axis=-1, descending=True, stable=True)[..., :k]
     return xp.take_along_axis(values, order, axis=-1), xp.astype(order, xp.int64)
 
@@ -92,8 +91,7 @@ def _top_k(values: HostArray, k: int) -> tuple[HostArray, HostArray]:
 def _descending(values: HostArray) -> HostArray:
     """Return a stable descending order: reverse, sort ascending, reverse back."""
     order = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    forward: HostArray = values.shape[-1] - 1 - order
-    return forward
+    return np.asarray(values.shape[-1] - 1 - order)
 
 
 @numpy_body

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import array_api_compat
 import numpy as np
@@ -62,18 +63,12 @@ def solve_triangular(xp: Namespace, factor: Array, right: Array, *, upper: bool 
     Leading axes of the right sides (..., d, m) broadcast against those of the factors. The diagonal has no
     zero (see `cholesky`); the other triangle is not read.
     """
-    batch = _broadcast_batch(factor.shape[:-2], right.shape[:-2])
+    batch = np.broadcast_shapes(tuple(factor.shape[:-2]), tuple(right.shape[:-2]))
     factor = xp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
     right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
     if fast := native(xp, "solve_triangular"):
         return fast(factor, right, upper)
     return xp.linalg.solve(xp.triu(factor) if upper else xp.tril(factor), right)
-
-
-def _broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(a), len(b))
-    padded = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
-    return tuple(q if p == 1 else p for p, q in padded)
 
 
 def inverse_definite(xp: Namespace, matrix: Array) -> Array:
@@ -86,14 +81,14 @@ def inverse_definite(xp: Namespace, matrix: Array) -> Array:
     return xp.matrix_transpose(half) @ half
 
 
-def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False) -> Array:
+def logsumexp(xp: Namespace, x: Array, *, axis: int = -1) -> Array:
     r"""Return :math:`\log \sum \exp x` along an axis without overflow; ``-inf`` is the logarithm of 0."""
     largest = xp.max(x, axis=axis, keepdims=True)
     shift = xp.where(xp.isfinite(largest), largest, 0.0)
     total = xp.sum(xp.exp(x - shift), axis=axis, keepdims=True)
     # log(0) is wanted, its warning is not
     result = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)), -math.inf) + shift
-    return result if keepdims else xp.squeeze(result, axis=axis)
+    return xp.squeeze(result, axis=axis)
 
 
 # ---- NumPy
@@ -103,24 +98,17 @@ def logsumexp(xp: Namespace, x: Array, *, axis: int = -1, keepdims: bool = False
 def _cholesky(a: HostArray) -> tuple[HostArray, HostArray]:
     if a.ndim == 2 and a.shape[0] >= _LARGE_FACTOR:
         # the transpose lies in memory as LAPACK wants it, and its upper triangle is the lower one of `a`
-        lapack: Any = linalg.get_lapack_funcs(("potrf",), (a,))
-        factor, info = lapack[0](a.T, lower=0, clean=1)
+        (potrf,) = cast(Any, linalg.get_lapack_funcs(("potrf",), (a,)))
+        factor, info = potrf(a.T, lower=0, clean=1)
         return factor.T, np.asarray(info == 0)
-    try:
+    with suppress(np.linalg.LinAlgError):
         return np.linalg.cholesky(a), np.ones(a.shape[:-2], dtype=bool)
-    except np.linalg.LinAlgError:
-        pass
-    d = a.shape[-1]
-    matrices = a.reshape(-1, d, d)
-    factors = np.zeros_like(matrices)
-    finished = np.zeros(matrices.shape[0], dtype=bool)
-    for i, matrix in enumerate(matrices):
-        try:
-            factors[i] = np.linalg.cholesky(matrix)
+    factors, finished = np.zeros_like(a), np.zeros(a.shape[:-2], dtype=bool)
+    for i in np.ndindex(finished.shape):
+        with suppress(np.linalg.LinAlgError):
+            factors[i] = np.linalg.cholesky(a[i])
             finished[i] = True
-        except np.linalg.LinAlgError:
-            continue
-    return factors.reshape(a.shape), finished.reshape(a.shape[:-2])
+    return factors, finished
 
 
 @numpy_body
@@ -129,13 +117,10 @@ def _solve_triangular(factor: HostArray, right: HostArray, upper: bool) -> HostA
         return _solve_one(factor, right, upper)
     if factor.shape[-1] <= _SMALL_FACTOR:
         return np.linalg.solve(np.triu(factor) if upper else np.tril(factor), right)
-    batch = factor.shape[:-2]
-    factors = factor.reshape(-1, *factor.shape[-2:])
-    rights = right.reshape(-1, *right.shape[-2:])
-    solutions = np.empty(rights.shape, dtype=right.dtype)
-    for i in range(factors.shape[0]):
-        solutions[i] = _solve_one(factors[i], rights[i], upper)
-    return solutions.reshape(*batch, *right.shape[-2:])
+    solutions = np.empty(right.shape, dtype=right.dtype)
+    for i in np.ndindex(factor.shape[:-2]):
+        solutions[i] = _solve_one(factor[i], right[i], upper)
+    return solutions
 
 
 def _solve_one(factor: HostArray, right: HostArray, upper: bool) -> HostArray:
@@ -147,13 +132,11 @@ def _solve_one(factor: HostArray, right: HostArray, upper: bool) -> HostArray:
 
 @numpy_body
 def _inverse_definite(matrix: HostArray) -> HostArray:
-    lapack: Any = linalg.get_lapack_funcs(("potrf", "potri"), (matrix,))
-    potrf, potri = lapack
+    potrf, potri = cast(Any, linalg.get_lapack_funcs(("potrf", "potri"), (matrix,)))
     factor, info = potrf(matrix.T, lower=1, clean=0)
     if info == 0:
         inverse, info = potri(factor, lower=1, overwrite_c=1)
     if info != 0:
         return np.full_like(matrix, np.nan)
-    lower: HostArray = np.tril(inverse, -1)
-    full: HostArray = lower + lower.T + np.diag(inverse.diagonal())
-    return full
+    lower = np.tril(inverse, -1)
+    return np.asarray(lower + lower.T + np.diag(inverse.diagonal()))

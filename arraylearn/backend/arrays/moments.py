@@ -77,19 +77,16 @@ def grouped_moments(
     the group's own mean, so that neither a common offset nor distant groups cost digits.
     """
     if fast := native(xp, "grouped_moments"):
-        found: Moments = fast(x, groups, n, weights, full, skip_missing)
-        return found
+        return Moments(*fast(x, groups, n, weights, full, skip_missing))
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(x)))
     d = x.shape[1]
     bytes_per_row = 8 * (2 * n + 3 * d + (n * d if full else 0))
-    total: Moments | None = None
+    parts = []
     for rows in row_chunks(x.shape[0], bytes_per_row):
         weight = None if weights is None else weights[rows]
-        part = _moments_of(xp, xp.astype(x[rows, :], dtype), groups[rows], n, weight, full, skip_missing)
-        total = part if total is None else merge_moments(xp, total, part)
-    if total is None:
-        total = _no_moments(xp, x, n, full, skip_missing)
-    return total
+        chunk = xp.astype(x[rows, :], dtype)
+        parts.append(_moments_of(xp, chunk, groups[rows], n, weight, full, skip_missing))
+    return reduce(partial(merge_moments, xp), parts or [_no_moments(xp, x, n, full, skip_missing)])
 
 
 def _moments_of(

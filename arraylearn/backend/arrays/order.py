@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import array_api_compat
 import numpy as np
 
@@ -78,8 +80,7 @@ def number_values(xp: Namespace, columns: Array, most: int) -> tuple[Array, Arra
     so rare that they do not show in a part of the rows.
     """
     if fast := native(xp, "number_values", columns):
-        numbered: tuple[Array, Array] | None = fast(columns, most)
-        return numbered
+        return cast("tuple[Array, Array] | None", fast(columns, most))
     # take the values of some rows for all, and see whether they are
     place = Place(xp, array_api_compat.device(columns))
     step = max(1, columns.shape[1] // _SAMPLE)

@@ -134,8 +134,7 @@ def _look_up_sums(codes: HostArray, offsets: Sequence[int], table: HostArray) ->
     d, n = codes.shape
     k = table.shape[1]
     if d * n * k < _SMALL:
-        found: HostArray = table.take(codes + _first_cells(offsets), axis=0).sum(axis=0)
-        return found
+        return np.asarray(table.take(codes + _first_cells(offsets), axis=0).sum(axis=0))
     groups = _join_columns(offsets, min(_MOST_CELLS, max(1, n // 8)))
     sizes = [[offsets[j + 1] - offsets[j] for j in columns] for columns in groups]
     joined = [_join_tables(table, offsets, columns) for columns in groups]

@@ -51,7 +51,9 @@ def segment_sum(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
     running = xp.cumulative_sum(
         xp.reshape(values, (values.shape[0], math.prod(values.shape[1:]))), axis=0, include_initial=True
     )
-    sums = _between_bounds(xp, running, xp.take(segments, order, axis=0), n)
+    ids = xp.arange(n + 1, dtype=segments.dtype, device=array_api_compat.device(segments))
+    ends = xp.searchsorted(xp.take(segments, order, axis=0), ids)
+    sums = xp.diff(xp.take(running, ends, axis=0), axis=0)
     return xp.reshape(sums, (n, *values.shape[1:]))
 
 
@@ -62,7 +64,8 @@ def segment_max(xp: Namespace, values: Array, segments: Array, n: int) -> Array:
     """
     if fast := native(xp, "segment_max"):
         return fast(values, segments, n)
-    lowest = _lowest(xp, values.dtype)
+    is_float = xp.isdtype(values.dtype, "real floating")
+    lowest = -math.inf if is_float else int(xp.iinfo(values.dtype).min)
     if values.shape[0] == 0:
         return xp.full((n,), lowest, dtype=values.dtype, device=array_api_compat.device(values))
     by_value = xp.argsort(values)
@@ -120,17 +123,6 @@ def _accumulating(xp: Namespace, values: Array) -> Array:
     if xp.isdtype(values.dtype, "real floating"):
         return xp.astype(values, accumulator_dtype(Place(xp, array_api_compat.device(values))))
     return xp.astype(values, xp.int64)
-
-
-def _between_bounds(xp: Namespace, running: Array, sorted_keys: Array, n: int) -> Array:
-    bounds = xp.arange(n + 1, dtype=sorted_keys.dtype, device=array_api_compat.device(sorted_keys))
-    return xp.diff(xp.take(running, xp.searchsorted(sorted_keys, bounds), axis=0), axis=0)
-
-
-def _lowest(xp: Namespace, dtype: object) -> float | int:
-    if xp.isdtype(dtype, "real floating"):
-        return -math.inf
-    return int(xp.iinfo(dtype).min)
 
 
 # ---- blocks
@@ -251,11 +243,11 @@ def _histogram(keys: HostArray, n: int, weights: HostArray | None) -> HostArray:
         return _weighted_bincount(rows[i], weights if by_row is None else by_row[i], n)
 
     run = parallel_map if rows.size >= _WORTH_A_THREAD else map
-    counts = list(run(count, range(rows.shape[0])))
-    if not counts:
-        is_float = weights is not None and weights.dtype.kind == "f"
-        return np.zeros((*batch, n), dtype=np.float64 if is_float else np.int64)
-    return np.stack(counts).reshape(*batch, n)
+    is_float = weights is not None and weights.dtype.kind == "f"
+    counts = np.zeros((rows.shape[0], n), dtype=np.float64 if is_float else np.int64)
+    for i, row in enumerate(run(count, range(rows.shape[0]))):
+        counts[i] = row
+    return counts.reshape(*batch, n)
 
 
 @numpy_body

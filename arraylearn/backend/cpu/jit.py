@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -47,15 +47,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Host = HostArray  # the short name, for the long signatures of compiled loops
 Int = Any  # an integer, Python's or NumPy's
 # Indices that are never negative: a signed one costs a test for those that count from the end. Sums and
-# differences must stay among themselves: with a signed integer they become floats.
+# differences must stay among themselves: with a signed integer they become floats. `signed` is the way back.
 index: Any = np.uintp
-# The way back.
 signed: Any = np.int64
 
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py")
 _PREFIX = "arraylearn-"
 _LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
+_PART = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _config: Any = numba.config
 _log = logging.getLogger("arraylearn.compile")
 _SECONDS = 1.0
@@ -68,8 +68,9 @@ _NOTICE = (
 class CompileNotice(event.Listener):
     """Log once per process that functions are being compiled, as soon as that has taken a second in all.
 
-    Numba reports compilations alone: code that is loaded from disk costs nothing here. It compiles under a
-    lock, one function at a time with those it calls inside, so that a counter of open reports is enough.
+    Meanwhile cyclic garbage is not looked for, which would take a tenth of the time. Numba reports
+    compilations alone: code that is loaded from disk costs nothing here. It compiles under a lock, one
+    function at a time with those it calls inside, so that a counter of open reports is enough.
     """
 
     def __init__(self, seconds: float = _SECONDS) -> None:
@@ -77,48 +78,35 @@ class CompileNotice(event.Listener):
         self._depth = 0
         self._began = 0.0
         self._timer: threading.Timer | None = None
+        self._collects = False  # whether the collector was on
 
     def on_start(self, event: Any) -> None:
-        """Start the clock with the outermost function."""
+        """Start the clock with the outermost function, and switch the collector off."""
         self._depth += 1
-        if self._depth == 1 and self._left > 0:
+        if self._depth > 1:
+            return
+        self._collects = gc.isenabled()
+        gc.disable()
+        if self._left > 0:
             self._began = time.perf_counter()
             self._timer = threading.Timer(self._left, _log.warning, [_NOTICE])
             self._timer.daemon = True
             self._timer.start()
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock, and keep what is left of the time."""
+        """Stop the clock, keep what is left of the time, and switch the collector on where it was on."""
         self._depth -= 1
-        if self._depth == 0 and self._timer is not None:
+        if self._depth:
+            return
+        if self._collects:
+            gc.enable()
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._left -= time.perf_counter() - self._began
 
 
-class _NoCollection(event.Listener):
-    """Look for no cyclic garbage while functions are compiled: that takes a tenth of the time."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._was_on = False
-
-    def on_start(self, event: Any) -> None:
-        """Switch the collector off with the outermost function."""
-        self._depth += 1
-        if self._depth == 1:
-            self._was_on = gc.isenabled()
-            gc.disable()
-
-    def on_end(self, event: Any) -> None:
-        """Switch it on again, where it was on."""
-        self._depth -= 1
-        if self._depth == 0 and self._was_on:
-            gc.enable()
-
-
 event.register("numba:compile", CompileNotice())
-event.register("numba:compile", _NoCollection())
 
 
 def digest_sources(package: Path = _PACKAGE) -> str:
@@ -142,8 +130,7 @@ def entry(function: Function) -> Function:
 
 def part(function: Function) -> Function:
     """Compile a function that only an `entry` or another part calls: it is kept with its caller."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _compile(function, _nrt=False, **wrappers)
+    return _compile(function, **_PART)
 
 
 def inlined(function: Function) -> Function:
@@ -151,8 +138,7 @@ def inlined(function: Function) -> Function:
 
     An array is seven words, and a record of ten arrays costs as much to pass as the work on ten rows.
     """
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _compile(function, _nrt=False, forceinline=True, **wrappers)
+    return _compile(function, forceinline=True, **_PART)
 
 
 def compiled(function: Function) -> Function:
@@ -211,7 +197,9 @@ def _compile(function: Function, **options: Any) -> Function:
 def _folder() -> Path | None:
     """Return the folder of these sources, or None where none may be written; older ones are removed."""
     name = _PREFIX + digest_sources()
-    for parent in _parents():
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arraylearn"
+    given = _config.CACHE_DIR
+    for parent in [Path(given)] if given else [Path(__file__).parent / "__pycache__", home]:
         folder = parent / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -223,11 +211,3 @@ def _folder() -> Path | None:
                     shutil.rmtree(other, ignore_errors=True)
             return folder
     return None
-
-
-def _parents() -> Iterator[Path]:
-    if _config.CACHE_DIR:
-        yield Path(_config.CACHE_DIR)
-    else:
-        yield Path(__file__).parent / "__pycache__"
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arraylearn"

@@ -111,13 +111,9 @@ def cholesky(a: Gpu) -> tuple[Gpu, Gpu]:
 def solve_triangular(factor: Gpu, right: Gpu, upper: bool) -> Gpu:
     if factor.ndim == 2:
         return linalg.solve_triangular(factor, right, lower=not upper)
-    batch = factor.shape[:-2]
-    factors = factor.reshape(-1, *factor.shape[-2:])
-    rights = right.reshape(-1, *right.shape[-2:])
-    solutions = [
-        linalg.solve_triangular(factors[i], rights[i], lower=not upper) for i in range(factors.shape[0])
-    ]
-    return cupy.stack(solutions).reshape(*batch, *right.shape[-2:])
+    pairs = zip(factor.reshape(-1, *factor.shape[-2:]), right.reshape(-1, *right.shape[-2:]), strict=True)
+    solutions = [linalg.solve_triangular(one, other, lower=not upper) for one, other in pairs]
+    return cupy.stack(solutions).reshape(right.shape)
 
 
 # A gram matrix is a product, then one kernel in place.

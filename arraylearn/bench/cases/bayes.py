@@ -8,13 +8,9 @@ from typing import Any
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bench.case import Case, Learners, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, nominal_rows, normal
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.peers import peer_maker
 
 __all__ = ["CASES"]
-
-
-def _peer(module: str, name: str, shape: Shape, n_threads: int) -> Any:
-    return load_peer(f"sklearn.{module}", name)()
 
 
 def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
@@ -29,22 +25,21 @@ def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
     )
 
 
-_GAUSSIAN = partial(_peer, "naive_bayes", "GaussianNB")
-_QUADRATIC = partial(_peer, "discriminant_analysis", "QuadraticDiscriminantAnalysis")
+def _naive(shape: Shape) -> Any:
+    return NaiveBayesClassifier()
+
+
+_GAUSSIAN = peer_maker("sklearn.naive_bayes", "GaussianNB")
+_QUADRATIC = peer_maker("sklearn.discriminant_analysis", "QuadraticDiscriminantAnalysis")
 
 CASES = [
-    _case("naive Bayes, float64", normal, lambda shape: NaiveBayesClassifier(), _GAUSSIAN),
-    _case(
-        "naive Bayes, float32",
-        partial(normal, dtype="float32"),
-        lambda shape: NaiveBayesClassifier(),
-        _GAUSSIAN,
-    ),
+    _case("naive Bayes, float64", normal, _naive, _GAUSSIAN),
+    _case("naive Bayes, float32", partial(normal, dtype="float32"), _naive, _GAUSSIAN),
     _case(
         "naive Bayes, nominal",
         nominal_rows,
         lambda shape: NaiveBayesClassifier(categorical_features=range(shape.n_columns)),
-        partial(_peer, "naive_bayes", "CategoricalNB"),
+        peer_maker("sklearn.naive_bayes", "CategoricalNB"),
     ),
     _case("full Bayes, float64", normal, lambda shape: FullBayesClassifier(), _QUADRATIC),
 ]

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import Shape, curved
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.data import curved
+from arraylearn.bench.peers import peer_maker
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 
 __all__ = ["CASES", "boosted_learners"]
@@ -19,43 +19,36 @@ _QUERIES = {10_000: 100_000, 100_000: 200_000, 1_000_000: 1_000_000}  # rows to 
 
 def boosted_learners() -> Learners:
     """Return 100 rounds of trees of depth 6 with at most 64 leaves: ours and three peers'."""
+    limits: dict[str, Any] = {"n_estimators": _TREES, "max_depth": 6}
     return Learners(
         lambda shape: GradientBoostingClassifier(n_estimators=_TREES),
-        {"lightgbm": _lightgbm, "xgboost": _xgboost, "scikit-learn": _histogram},
+        {
+            "lightgbm": peer_maker(
+                "lightgbm", "LGBMClassifier", threads="n_jobs", **limits, num_leaves=64, verbose=-1
+            ),
+            "xgboost": peer_maker(
+                "xgboost",
+                "XGBClassifier",
+                threads="n_jobs",
+                **limits,
+                learning_rate=0.1,
+                tree_method="hist",
+                enable_categorical=True,
+            ),
+            "scikit-learn": peer_maker(
+                "sklearn.ensemble",
+                "HistGradientBoostingClassifier",
+                max_iter=_TREES,
+                max_depth=6,
+                max_leaf_nodes=64,
+                early_stopping=False,
+                categorical_features="from_dtype",
+            ),
+        },
     )
 
 
-def _lightgbm(shape: Shape, n_threads: int) -> Any:
-    return load_peer("lightgbm", "LGBMClassifier")(
-        n_estimators=_TREES, max_depth=6, num_leaves=64, n_jobs=n_threads, verbose=-1
-    )
-
-
-def _xgboost(shape: Shape, n_threads: int) -> Any:
-    return load_peer("xgboost", "XGBClassifier")(
-        n_estimators=_TREES,
-        max_depth=6,
-        learning_rate=0.1,
-        tree_method="hist",
-        n_jobs=n_threads,
-        enable_categorical=True,
-    )
-
-
-def _histogram(shape: Shape, n_threads: int) -> Any:
-    return load_peer("sklearn.ensemble", "HistGradientBoostingClassifier")(
-        max_iter=_TREES,
-        max_depth=6,
-        max_leaf_nodes=64,
-        early_stopping=False,
-        categorical_features="from_dtype",
-    )
-
-
-def _adaboost(shape: Shape, n_threads: int) -> Any:
-    return load_peer("sklearn.ensemble", "AdaBoostClassifier")(random_state=0)
-
-
+_ADABOOST = peer_maker("sklearn.ensemble", "AdaBoostClassifier", random_state=0)
 _shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
 
 
@@ -76,7 +69,7 @@ CASES = [
     learner_case(
         "boosting",
         "AdaBoost, 50 stumps",
-        Learners(lambda shape: AdaBoostClassifier(random_state=0), {"scikit-learn": _adaboost}),
+        Learners(lambda shape: AdaBoostClassifier(random_state=0), {"scikit-learn": _ADABOOST}),
         bar=None,
         shapes=_shapes(2),
         data=curved,

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import Shape, curved
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.data import curved
+from arraylearn.bench.peers import peer_maker
 from arraylearn.forest import RandomForestClassifier
 
 __all__ = ["CASES"]
-
-
-def _peer(n_trees: int) -> Callable[[Shape, int], Any]:
-    def make(shape: Shape, n_threads: int) -> Any:
-        peer = load_peer("sklearn.ensemble", "RandomForestClassifier")
-        return peer(n_trees, random_state=0, n_jobs=n_threads)
-
-    return make
 
 
 def _forest(n_trees: int, n_classes: int, bar: str, task: TimedCalls = FIT) -> Case:
@@ -27,7 +16,15 @@ def _forest(n_trees: int, n_classes: int, bar: str, task: TimedCalls = FIT) -> C
         f"forest, {n_trees} trees, {n_classes} classes",
         Learners(
             lambda shape: RandomForestClassifier(n_estimators=n_trees, random_state=0),
-            {"scikit-learn": _peer(n_trees)},
+            {
+                "scikit-learn": peer_maker(
+                    "sklearn.ensemble",
+                    "RandomForestClassifier",
+                    threads="n_jobs",
+                    n_estimators=n_trees,
+                    random_state=0,
+                )
+            },
         ),
         bar=bar,
         shapes=shapes_of(10_000, 100_000, 1_000_000, 20, n_classes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arraylearn.bench.case import Learners, learner_case, shapes_of
-from arraylearn.bench.data import Shape, interval_rules, nominal_rules
+from arraylearn.bench.data import interval_rules, nominal_rules
 from arraylearn.bench.peers import load_peer
 from arraylearn.rules import RipperClassifier, SequentialCoveringClassifier
 
@@ -31,14 +31,6 @@ class _Wittgenstein:
         return frame.astype(str) if X.dtype.kind == "i" else frame
 
 
-def _peer(shape: Shape, n_threads: int) -> Any:
-    return _Wittgenstein()
-
-
-def _covering(shape: Shape) -> Any:
-    return SequentialCoveringClassifier(gain="foil", categorical_features=range(shape.n_columns))
-
-
 _NOMINAL = shapes_of(1000, 5000, 20_000, 20)
 
 CASES = [
@@ -47,7 +39,7 @@ CASES = [
         "RIPPER, nominal",
         Learners(
             lambda shape: RipperClassifier(random_state=1, categorical_features=range(shape.n_columns)),
-            {"wittgenstein": _peer},
+            {"wittgenstein": lambda shape, n_threads: _Wittgenstein()},
         ),
         bar="rules",
         shapes=_NOMINAL,
@@ -64,7 +56,12 @@ CASES = [
     learner_case(
         "rules",
         "covering by FOIL's gain",
-        Learners(_covering, {}),
+        Learners(
+            lambda shape: SequentialCoveringClassifier(
+                gain="foil", categorical_features=range(shape.n_columns)
+            ),
+            {},
+        ),
         bar=None,
         shapes=_NOMINAL,
         data=nominal_rules,

@@ -9,19 +9,15 @@ from typing import Any
 from arraylearn.backend.namespace import to_host
 from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import Shape, TrainTest, machine_rows
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.peers import peer_maker
 from arraylearn.kernels import gram
 from arraylearn.svm import SVC, OneClassSVM
 
 __all__ = ["CASES"]
 
 
-def _libsvm(shape: Shape, n_threads: int, **settings: Any) -> Any:
-    return load_peer("sklearn.svm", "SVC")(**settings)
-
-
-def _onedal(shape: Shape, n_threads: int, **settings: Any) -> Any:
-    return load_peer("sklearnex.svm", "SVC")(**settings)
+_libsvm = partial(peer_maker, "sklearn.svm", "SVC")
+_onedal = partial(peer_maker, "sklearnex.svm", "SVC")
 
 
 def _objective(kernel: str) -> Callable[[TrainTest], Callable[[Any], float]]:
@@ -52,17 +48,13 @@ def _fit(name: str, bar: str, shapes: dict[Size, Shape], kind: str, **settings: 
         name,
         Learners(
             lambda shape: SVC(**settings),
-            {"libsvm": partial(_libsvm, **limited), "onedal": partial(_onedal, **limited)},
+            {"libsvm": _libsvm(**limited), "onedal": _onedal(**limited)},
         ),
         bar=bar,
         shapes=shapes,
         data=partial(machine_rows, kind=kind),
         quality=Quality("dual objective", _objective(settings["kernel"])),
     )
-
-
-def _one_class(shape: Shape, n_threads: int) -> Any:
-    return load_peer("sklearn.svm", "OneClassSVM")(nu=0.1)
 
 
 def _inliers(rows: TrainTest) -> Callable[[Any], float]:
@@ -101,7 +93,7 @@ CASES = [
     learner_case(
         "svm",
         "gaussian, decision function",
-        Learners(lambda shape: SVC(), {"libsvm": _libsvm, "onedal": _onedal}),
+        Learners(lambda shape: SVC(), {"libsvm": _libsvm(), "onedal": _onedal()}),
         bar="decision function",
         shapes=shapes_of(1000, 2000, 5000, 20),
         data=machine_rows,
@@ -112,7 +104,9 @@ CASES = [
     learner_case(
         "svm",
         "one-class, gaussian",
-        Learners(lambda shape: OneClassSVM(nu=0.1), {"libsvm": _one_class}),
+        Learners(
+            lambda shape: OneClassSVM(nu=0.1), {"libsvm": peer_maker("sklearn.svm", "OneClassSVM", nu=0.1)}
+        ),
         bar=None,
         shapes=shapes_of(2000, 5000, 20_000, 20),
         data=machine_rows,

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from arraylearn.bench.case import Case, Learners, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import Shape, curved
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.data import curved
+from arraylearn.bench.peers import peer_maker
 from arraylearn.tree import DecisionTreeClassifier
 
 __all__ = ["CASES"]
 
-
 _shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
 
 
-def _peer(shape: Shape, n_threads: int, **settings: Any) -> Any:
-    return load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0, **settings)
-
-
-_EXACT = Learners(lambda shape: DecisionTreeClassifier(splitter="exact"), {"scikit-learn": _peer})
+_peer = partial(peer_maker, "sklearn.tree", "DecisionTreeClassifier", random_state=0)
+_EXACT = Learners(lambda shape: DecisionTreeClassifier(splitter="exact"), {"scikit-learn": _peer()})
 
 
 def _exact(name: str, bar: str, n_classes: int, n_values: int | None = None) -> Case:
@@ -38,7 +33,7 @@ CASES = [
         "binned tree, depth 8",
         Learners(
             lambda shape: DecisionTreeClassifier(splitter="hist", max_depth=8),
-            {"scikit-learn": partial(_peer, max_depth=8)},
+            {"scikit-learn": _peer(max_depth=8)},
         ),
         bar="binned tree",
         shapes=shapes_of(50_000, 200_000, 1_000_000, 20),
