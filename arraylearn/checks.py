@@ -11,6 +11,7 @@ import numpy as np
 
 __all__ = [
     "check_choice",
+    "check_flag",
     "check_integer",
     "check_number",
     "check_rows",
@@ -40,6 +41,11 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
         return
     *first, last = map(repr, known)
     raise refuse(name, f"must be {', '.join(first)} or {last}" if first else f"must be {last}", repr(value))
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless `value` is True or False."""
+    check_choice(name, value, (True, False))
 
 
 def check_integer(
