@@ -142,13 +142,9 @@ def _answering(name: str) -> Any:
 class Answers(ClassifierMixin, BaseEstimator):
     """A classifier whose predictions for the test rows are already known, so that any metric can be taken.
 
-    Parameters
-    ----------
-    classes : array (k,) or None
-        The classes it knows; None for an estimator without `classes_`.
-    responses : mapping
-        From names of methods ("predict", "predict_proba", ...) to functions that compute the result; each is
-        called at most once.
+    `classes` (k,) are those it knows; None for an estimator without `classes_`. `responses` maps names of
+    methods ("predict", "predict_proba", ...) to functions that compute the result; each is called at most
+    once.
     """
 
     def __init__(self, classes: HostArray | None, responses: Mapping[str, Callable[[], HostArray]]) -> None:

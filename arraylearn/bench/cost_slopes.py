@@ -21,7 +21,7 @@ from arraylearn.bench.cases import refuse_unknown
 from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, quiet_text, threads
 from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal
 from arraylearn.bench.harness import race_turns
-from arraylearn.bench.show import markdown_table
+from arraylearn.bench.show import markdown_table, text_table
 from arraylearn.bench.stage import Stage, find_stage
 
 __all__ = [
@@ -193,34 +193,24 @@ def slope_rows(slopes: Iterable[CostSlope]) -> list[tuple[str, ...]]:
     ]
 
 
-def print_slopes(report: SlopeReport, console: Any = None) -> None:
+def print_slopes(report: SlopeReport) -> None:
     """Print the slopes."""
     from rich.console import Console
-    from rich.table import Table
 
-    console = console or Console()
+    console = Console()
     title = f"Growth of a fit on {report.backend}, {report.threads} thread(s): log-log slopes over four sizes"
-    table = Table(title=title, title_justify="left")
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right" if heading == "slope" else "left", overflow="fold")
-    for row in slope_rows(report.slopes):
-        table.add_row(*row)
-    console.print(table)
+    console.print(text_table(title, _HEADINGS, slope_rows(report.slopes)))
     console.print(f"Machine {quiet_text(report.quiet)}, load {report.load_before} before.", highlight=False)
 
 
 def slopes_page(report: SlopeReport) -> str:
     """Return the slopes as a section of Markdown."""
-    return "\n".join(
-        [
-            "## Growth of cost",
-            f"Log-log slopes over four sizes of a fit on {report.backend}, {report.threads} thread(s); "
-            f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine "
-            f"{quiet_text(report.quiet)} (load {report.load_before} before).",
-            "",
-            markdown_table(_HEADINGS, slope_rows(report.slopes)),
-            "",
-        ]
+    return (
+        "## Growth of cost\n"
+        f"Log-log slopes over four sizes of a fit on {report.backend}, {report.threads} thread(s); "
+        f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine "
+        f"{quiet_text(report.quiet)} (load {report.load_before} before).\n\n"
+        f"{markdown_table(_HEADINGS, slope_rows(report.slopes))}\n"
     )
 
 

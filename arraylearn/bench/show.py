@@ -19,6 +19,7 @@ __all__ = [
     "rewrite_section",
     "summary_rows",
     "table_rows",
+    "text_table",
 ]
 
 HEADINGS = (
@@ -37,18 +38,7 @@ HEADINGS = (
     "peer's quality",
     "peer / ours (spread)",
 )
-SUMMARY_HEADINGS = (
-    "job",
-    "threads",
-    "backend",
-    "size",
-    "peer",
-    "cases",
-    "peer / ours",
-    "bar",
-    "goal",
-    "",
-)
+SUMMARY_HEADINGS = ("job", "threads", "backend", "size", "peer", "cases", "peer / ours", "bar", "goal", "")
 
 
 def seconds_text(seconds: float) -> str:
@@ -75,14 +65,11 @@ def count_text(number: float) -> str:
     return f"{number:.3g}"
 
 
-def _quality(contestant: Contestant) -> str:
-    return "-" if contestant.quality is None else f"{contestant.quality:.5g}"
-
-
 def _figures(one: Contestant) -> tuple[str, str, str, str]:
     """Return time, rows per second, memory and quality."""
     memory = f"{count_text(one.peak_bytes)}B"
-    return seconds_text(one.seconds), count_text(one.rows_per_second), memory, _quality(one)
+    quality = "-" if one.quality is None else f"{one.quality:.5g}"
+    return seconds_text(one.seconds), count_text(one.rows_per_second), memory, quality
 
 
 def _spread(one: Ratio) -> str:
@@ -151,7 +138,7 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for one in results:
         ratios = [
-            f"{name} {_spread(ratio)}, {_quality(one.peers[name])}" for name, ratio in one.ratios.items()
+            f"{name} {_spread(ratio)}, {_figures(one.peers[name])[-1]}" for name, ratio in one.ratios.items()
         ]
         case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {_threads(one.threads)}"
         rows.append((case, *_figures(one.ours), "\n".join(ratios) or "-"))
@@ -170,38 +157,39 @@ def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 _TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
 _TERMINAL_SUMMARY = ("job", "peer / ours", "bar", "goal", "")
-_NUMBERS = ("time", "rows/s", "memory", "quality", "peer / ours", "bar", "goal")
+_NUMBERS = ("time", "rows/s", "memory", "quality", "peer / ours", "bar", "goal", "slope")
 
 
-def print_report(report: BenchReport, console: Any = None) -> None:
+def print_report(report: BenchReport) -> None:
     """Print the tables on the terminal."""
-    from rich import box
     from rich.console import Console
+
+    console = Console()
+    cases, bars = terminal_rows(report.results), terminal_summary(report.results)
+    if cases:
+        console.print(text_table("Cases: ours, and each peer beside it", _TERMINAL, cases))
+    if bars:
+        about = "Bars: the geometric mean of the fastest peer's time / ours"
+        console.print(text_table(about, _TERMINAL_SUMMARY, bars))
+    for text in headline(report):
+        console.print(text, markup=False, highlight=False)
+
+
+def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    """Return a table for the terminal; rows that end with a missed bar are bold."""
+    from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    console = console or Console()
-    for title, headings, rows in (
-        ("Cases: ours, and each peer beside it", _TERMINAL, terminal_rows(report.results)),
-        (
-            "Bars: the geometric mean of the fastest peer's time / ours",
-            _TERMINAL_SUMMARY,
-            terminal_summary(report.results),
-        ),
-    ):
-        if not rows:
-            continue
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for heading in headings:
-            is_number = heading in _NUMBERS
-            table.add_column(
-                heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
-            )
-        for row in rows:
-            table.add_row(*(escape(cell) for cell in row), style="bold" if row[-1] == "MISSED" else None)
-        console.print(table)
-    for text in headline(report):
-        console.print(text, markup=False, highlight=False)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in headings:
+        is_number = heading in _NUMBERS
+        table.add_column(
+            heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
+        )
+    for row in rows:
+        table.add_row(*map(escape, row), style="bold" if row[-1] == "MISSED" else None)
+    return table
 
 
 def markdown(report: BenchReport) -> str:

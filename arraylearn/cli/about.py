@@ -27,7 +27,7 @@ def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
 def _demo(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from arraylearn.selftest.demo import run_demo
+    from arraylearn.selftest.shown_learners import run_demo
 
     headings = ("learner", "data", "accuracy", "fit", "predict")
     table = _table(f"arraylearn on {options.backend or 'numpy'}", headings, n_left=2)

@@ -12,16 +12,10 @@ __all__ = ["is_stream", "new_text_file", "refuse_output"]
 
 
 def refuse_output(option: str, path: str, *, inputs: list[str], is_forced: bool) -> None:
-    """Raise if a command must not or cannot write to `path`; called before the work is done.
+    """Raise if a command must not or cannot write to `path`, named by `option`, before the work is done.
 
-    Parameters
-    ----------
-    option : str
-        What named the file, for errors.
-    inputs : list of str
-        Files that the command reads. They are compared as files, not as names: links are seen through.
-    is_forced : bool
-        Whether an existing file may be replaced. An input never is.
+    The `inputs` that the command reads are never replaced. They are compared as files, not as names: links
+    are seen through. Other files that exist are replaced if `is_forced`.
     """
     place = Path(path)
     if place.is_dir():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,55 +72,32 @@ class Dataset:
             for j, name in enumerate(self.feature_names)
         }
         columns[self.target] = self.y.tolist()
-        backend: Any = library or _installed_library()
+        known = [library] if library else ["pandas", "polars", "pyarrow"]
+        backend: Any = next((one for one in known if importlib.util.find_spec(one) is not None), library)
+        if backend is None:
+            raise ImportError("`frame` needs a data frame library: install pandas, polars or pyarrow.")
         return nw.from_dict(columns, backend=backend).to_native()
 
 
-def _installed_library() -> str:
-    for library in ("pandas", "polars", "pyarrow"):
-        if importlib.util.find_spec(library) is not None:
-            return library
-    raise ImportError("`frame` needs a data frame library: install pandas, polars or pyarrow.")
-
-
 def parse(name: str, columns: str, text: str, description: str, *, separator: str | None = None) -> Dataset:
-    """Read rows of text, one per line, the label last.
+    """Read rows of text, one in a row, the label last; blanks or the `separator` stand between the values.
 
-    Parameters
-    ----------
-    name, description : str
-        Of the data set.
-    columns : str
-        Names separated by blanks; a numeric column ends in ``#``. The last one is the label.
-    text : str
-        The rows.
-    separator : str, optional
-        Between the values of a row; by default blanks.
+    The names of the `columns` are separated by blanks; that of a numeric column ends in ``#``.
     """
     names = columns.split()
     is_numeric = [label.endswith("#") for label in names]
     rows = [
-        [_value(word, numeric) for word, numeric in zip(row.split(separator), is_numeric, strict=True)]
-        for row in text.strip().splitlines()
+        [float(word) if numeric else word.strip() for word, numeric in zip(words, is_numeric, strict=True)]
+        for words in (row.split(separator) for row in text.strip().splitlines())
     ]
-    return _make(name, [label.rstrip("#") for label in names], is_numeric, rows, description)
-
-
-def _value(word: str, is_numeric: bool) -> float | str:
-    return float(word) if is_numeric else word.strip()
-
-
-def _make(
-    name: str, names: Sequence[str], is_numeric: Sequence[bool], rows: list[list[Any]], description: str
-) -> Dataset:
-    table = np.array([row[:-1] for row in rows], dtype=np.float64 if all(is_numeric[:-1]) else object)
     labels = np.array([row[-1] for row in rows])
+    *features, target = (label.rstrip("#") for label in names)
     return Dataset(
         name=name,
-        X=table,
+        X=np.array([row[:-1] for row in rows], dtype=np.float64 if all(is_numeric[:-1]) else object),
         y=labels.astype(np.int64) if is_numeric[-1] else labels,
-        feature_names=tuple(names[:-1]),
-        target=names[-1],
+        feature_names=tuple(features),
+        target=target,
         categorical_features=tuple(j for j, numeric in enumerate(is_numeric[:-1]) if not numeric),
         description=description,
     )

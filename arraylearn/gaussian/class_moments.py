@@ -25,24 +25,12 @@ class ClassMoments(NamedTuple):
 
 
 def covariances(xp: Namespace, stats: Moments, *, divisor: Divisor, shared: bool = False) -> Array:
-    r"""Divide scatters by their weights.
+    r"""Divide scatters by their weights (repetitions of rows); 0 where too little weight is left.
 
     .. math:: S_k / w_k \quad\text{("ml")}, \qquad S_k / (w_k - 1) \quad\text{("unbiased")}
 
-    Parameters
-    ----------
-    stats : Moments
-        As from `arraylearn.backend.arrays.moments.grouped_moments`.
-    divisor : {"unbiased", "ml"}
-        What to divide by; weights count as repetitions of a row.
-    shared : bool
-        Whether to pool the classes: :math:`\sum_k S_k` over :math:`\sum_k w_k`, less the number of classes
-        that occur for "unbiased".
-
-    Returns
-    -------
-    array (k, d), (k, d, d) or, if shared, without the first axis
-        0 where too little weight is left to divide by.
+    `shared` pools the classes, and gives an array without their axis: :math:`\sum_k S_k` over :math:`\sum_k
+    w_k`, less the number of classes that occur for "unbiased".
     """
     weight, scatter = stats.weight, stats.scatter
     lost = xp.astype(weight > 0, scatter.dtype)

@@ -42,18 +42,9 @@ class Gaussians(NamedTuple):
 def factor_covariances(xp: Namespace, mean: Array, cov: Array) -> Gaussians:
     r"""Factor covariances :math:`\Sigma_k = L_k L_k^T` and invert the factors.
 
-    Parameters
-    ----------
-    mean : float array (..., k, d)
-        One mean per class.
-    cov : float array (..., k, d, d)
-        One covariance per class, or (..., 1, d, d) for a shared one.
-
-    Returns
-    -------
-    Gaussians
-        Where a covariance is not positive definite, `is_definite` is False and the identity stands in: the
-        result is finite, and the caller decides what to do.
+    Of floats: a mean (..., k, d) and a covariance (..., k, d, d) per class, or a shared one (..., 1, d, d).
+    Where a covariance is not positive definite, `is_definite` is False and the identity stands in: the result
+    is finite, and the caller decides what to do.
     """
     factor, is_definite = cholesky(xp, cov)
     identity = xp.eye(cov.shape[-1], dtype=cov.dtype, device=array_api_compat.device(cov))
@@ -82,27 +73,14 @@ def diagonal_log_density(
     by_product: bool = False,
     skip_missing: bool = False,
 ) -> Array:
-    r"""Log densities under independent normal columns.
+    r"""Log densities (..., n, k) of rows x (..., n, d) under independent normal columns.
 
     .. math:: -\tfrac12 \sum_j \left[ \log 2\pi\sigma_{kj}^2 + (x_{ij} - \mu_{kj})^2 / \sigma_{kj}^2 \right]
 
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        Rows.
-    mean, var : float array (..., k, d)
-        Of the dtype of `x`; variances positive.
-    by_product : bool
-        Whether to expand the squares into matrix products, several times faster. The absolute error is about
-        `amplification` times the machine epsilon; the direct way has no such term. Ask `is_safe_by_product`
-        once, when the parameters are known.
-    skip_missing : bool
-        Whether NaN is left out of the sum.
-
-    Returns
-    -------
-    array (..., n, k)
-        Log densities.
+    Means and positive variances (..., k, d) have the dtype of `x`. `by_product` expands the squares into
+    matrix products, several times faster: the absolute error is then about `amplification` times the machine
+    epsilon; ask `is_safe_by_product` once, when the parameters are known. `skip_missing` leaves NaN out of
+    the sum.
     """
     offset = -0.5 * (xp.log(var) + LOG_2PI)
     return diagonal_squares(xp, x, mean, -0.5 / var, offset, by_product=by_product, skip_missing=skip_missing)

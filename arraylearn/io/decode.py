@@ -29,21 +29,10 @@ _POSITIONS = {"pos": 624, "buffer_pos": 4}
 
 
 class Decoder:
-    """The inverse of `Encoder`.
+    """The inverse of `Encoder`; `backend` replaces that of every estimator.
 
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        The arrays of the file.
-    backend : str, optional
-        Replaces the `backend` of every estimator.
-    most_bytes : int
-        What an array of text may take, whose size in memory is not bounded by that of the file.
-
-    Attributes
-    ----------
-    defaults : list of str
-        Parameters that the file does not have, which take their defaults.
+    `most_bytes` is what an array of text may take, whose size in memory is not bounded by that of the file.
+    `defaults` lists parameters that the file does not have, which take their defaults.
     """
 
     def __init__(self, arrays: Mapping[str, Any], backend: str | None, most_bytes: int = 1 << 26) -> None:

@@ -20,12 +20,9 @@ __all__ = ["Encoder"]
 
 
 class Encoder:
-    """Turns values into JSON values and gathers their arrays.
+    """Turns values into JSON values and gathers their arrays by the names that the JSON mentions.
 
-    Attributes
-    ----------
-    arrays : dict of str to array
-        On the host, C-contiguous, under the names that the JSON mentions; ``"3T"`` is to be transposed.
+    The `arrays` are on the host, C-contiguous; ``"3T"`` is to be transposed.
     """
 
     def __init__(self) -> None:

@@ -29,19 +29,9 @@ class Fields:
     """The fields of one record, asked for one by one by the check of its type.
 
     Every method raises a `ValueError` for a field that is not as declared, and `finish` for one that no
-    method was called for: a check cannot forget a field.
-
-    Parameters
-    ----------
-    owner : str
-        What the record is called in errors.
-    values : mapping of str to object
-        The fields.
-    sizes : mapping of str to int
-        Letters of shapes that are known already, such as ``k``, the number of classes. A letter that is not
-        known stands for the size it first meets.
-    schema : Schema, optional
-        The columns of the model.
+    method was called for: a check cannot forget a field. `owner` is what the record is called in errors.
+    `sizes` are letters of shapes that are known already, such as ``k``, the number of classes; any other
+    letter stands for the size it first meets.
     """
 
     def __init__(

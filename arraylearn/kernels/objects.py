@@ -240,14 +240,23 @@ class Custom(Kernel):
 
 
 @dataclass(frozen=True)
-class Sum(Kernel):
-    """The sum of two kernels, made by ``first + second``."""
+class _Pair(Kernel):
+    """Two kernels that are combined."""
 
     first: Kernel
     second: Kernel
 
     def __post_init__(self) -> None:
-        _refuse_precomputed(self.first, self.second)
+        if isinstance(self.first, Precomputed) or isinstance(self.second, Precomputed):
+            raise ValueError(
+                "a precomputed kernel cannot be combined with others: combine the matrices, then pass the "
+                "result."
+            )
+
+
+@dataclass(frozen=True)
+class Sum(_Pair):
+    """The sum of two kernels, made by ``first + second``."""
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the sum of both matrices."""
@@ -259,14 +268,8 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class Product(_Pair):
     """The product of two kernels, value by value, made by ``first * second``."""
-
-    first: Kernel
-    second: Kernel
-
-    def __post_init__(self) -> None:
-        _refuse_precomputed(self.first, self.second)
 
     def gram(self, xp: Namespace, x: Array, z: Array | None = None) -> Array:
         """Return the product of both matrices, value by value."""
@@ -306,14 +309,6 @@ def _per_row(gamma: float | Array) -> float | Array:
     return gamma if isinstance(gamma, float) else gamma[..., None]
 
 
-def _refuse_precomputed(*kernels: Kernel) -> None:
-    """Raise if one of the kernels is precomputed."""
-    if any(isinstance(kernel, Precomputed) for kernel in kernels):
-        raise ValueError(
-            "a precomputed kernel cannot be combined with others: combine the matrices, then pass the result."
-        )
-
-
 def as_kernel(
     kernel: str | Kernel | Callable[[Any, Any], Any],
     *,
@@ -323,25 +318,11 @@ def as_kernel(
 ) -> Kernel:
     """Make a kernel object from a value of the parameter ``kernel=``.
 
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        ``"linear"``, ``"poly"`` (or ``"polynomial"``), ``"rbf"`` (or ``"gaussian"``), ``"sigmoid"``,
-        ``"precomputed"``, a kernel object (returned as it is), or a function of two tables of rows.
-    gamma : float or array (...)
-        Factor of the polynomial, gaussian and sigmoid kernel; see `resolve_gamma` for "scale" and "auto".
-    degree : int
-        Power of the polynomial kernel.
-    coef0 : float
-        Constant of the polynomial and sigmoid kernel.
+    ``"linear"``, ``"poly"`` (or ``"polynomial"``), ``"rbf"`` (or ``"gaussian"``), ``"sigmoid"``,
+    ``"precomputed"``, a kernel object (returned as it is), or a function of two tables of rows. `gamma` is a
+    factor, see `resolve_gamma`; `degree` that of the polynomial kernel, `coef0` its constant, and that of the
+    sigmoid kernel.
 
-    Returns
-    -------
-    Kernel
-        With ``gram(xp, x, z)`` and ``diagonal(xp, x)``.
-
-    Examples
-    --------
     >>> from arraylearn.kernels import as_kernel
     >>> as_kernel("poly", degree=2, coef0=1.0)
     Polynomial(degree=2, coef0=1.0, gamma=1.0)
@@ -365,25 +346,13 @@ def as_kernel(
 
 
 def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale", "auto"]) -> float | Array:
-    r"""Turn ``"scale"`` and ``"auto"`` into a factor for these data, without a sync.
+    r"""Turn ``"scale"`` and ``"auto"`` into a factor for the training rows x (..., n, d), without a sync.
 
     .. math:: \gamma_\text{scale} = 1 / (d \operatorname{Var} x), \qquad \gamma_\text{auto} = 1 / d
 
-    Parameters
-    ----------
-    x : float array (..., n, d)
-        The training rows; the variance is that of all their entries.
-    gamma : float, array (...), "scale" or "auto"
-        A number or array is returned as it is.
+    The variance is that of all entries; "scale" gives an array (...) on the device in the dtype of `x`, 1
+    where all entries are equal, as in scikit-learn. A number or array is returned as it is.
 
-    Returns
-    -------
-    float or array (...)
-        For "scale" an array on the device, in the dtype of `x`; 1 where all entries are equal, as in
-        scikit-learn. ``float(...)`` copies it to the host, which is a sync.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from arraylearn.kernels import resolve_gamma
     >>> float(resolve_gamma(np, np.asarray([[0.0, 2.0], [4.0, 2.0]]), "scale"))
@@ -396,6 +365,4 @@ def resolve_gamma(xp: Namespace, x: Array, gamma: float | Array | Literal["scale
             raise refuse("gamma", "must be 'scale', 'auto' or a number that is not negative", repr(gamma))
         variance = xp.var(x, axis=(-2, -1))
         return xp.where(variance > 0, 1.0 / (x.shape[-1] * xp.where(variance > 0, variance, 1.0)), 1.0)
-    if is_number(gamma):
-        return float(gamma)
-    return gamma
+    return float(gamma) if is_number(gamma) else gamma

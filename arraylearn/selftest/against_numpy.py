@@ -32,18 +32,7 @@ class Comparison(NamedTuple):
 
 
 def run_selftest(backend: str) -> Iterator[Comparison]:
-    """Run every kernel case and every learner on `backend` and on NumPy, and compare.
-
-    Parameters
-    ----------
-    backend : str
-        As in `arraylearn.set_backend`; a missing one raises.
-
-    Yields
-    ------
-    Comparison
-        One per case, in order.
-    """
+    """Run every kernel case and every learner on `backend` and on NumPy, and compare."""
     place = resolve(backend)
     for case in kernel_cases():
         inputs = case.make_inputs(0)
@@ -65,7 +54,7 @@ def _copy_to(inputs: dict[str, Any], place: Place) -> dict[str, Any]:
 
 
 def _learn(learner: Any, backend: str) -> tuple[Any, ...]:
-    model = learner.make(backend).fit(learner.data.X, learner.data.y)
+    model = learner.make(backend=backend).fit(learner.data.X, learner.data.y)
     labels = model.predict(learner.data.X)
     codes = (labels[:, None] == model.classes_[None, :]).argmax(axis=1)
     if not hasattr(model, "predict_proba"):

@@ -144,21 +144,26 @@ def _cuts(xp: Namespace, *arguments: Any) -> tuple[Array, ...]:
 
 def _forest_cases() -> Iterator[KernelCase]:
     rules = CutRules(n_bins=900, class_bits=2, payload_bits=4, large=500)
-    for name, make in (("", forest_nodes), ("two classes", partial(forest_nodes, n_classes=2))):
-        yield _case(
-            f"best_cuts[{name}]" if name else "best_cuts",
-            make,
-            lambda xp, bins, entries, features, counts: _cuts(
-                xp, bins, entries, NODE_SIZES, features, counts, rules
-            ),
-        )
-        yield _case(
-            f"best_cuts[drawn, {name}]" if name else "best_cuts[drawn]",
-            make,
-            lambda xp, bins, entries, features, counts, numbers, positions: _cuts(
-                xp, bins, entries, NODE_SIZES, features, counts, rules, Draws(numbers, positions)
-            ),
-        )
+
+    def cuts(xp: Namespace, bins: Array, entries: Array, features: Array, counts: Array) -> tuple[Array, ...]:
+        return _cuts(xp, bins, entries, NODE_SIZES, features, counts, rules)
+
+    def drawn(
+        xp: Namespace,
+        bins: Array,
+        entries: Array,
+        features: Array,
+        counts: Array,
+        numbers: Array,
+        positions: Array,
+    ) -> tuple[Array, ...]:
+        return _cuts(xp, bins, entries, NODE_SIZES, features, counts, rules, Draws(numbers, positions))
+
+    two_classes = partial(forest_nodes, n_classes=2)
+    yield _case("best_cuts", forest_nodes, cuts)
+    yield _case("best_cuts[drawn]", forest_nodes, drawn)
+    yield _case("best_cuts[two classes]", two_classes, cuts)
+    yield _case("best_cuts[drawn, two classes]", two_classes, drawn)
 
 
 def _roots_between_rows(xp: Namespace, matrix: Array) -> Array:
@@ -236,26 +241,29 @@ def _tree_cases() -> Iterator[KernelCase]:
 
 
 def _boosting_cases() -> Iterator[KernelCase]:
-    yield _case("log_loss_gradients[two classes]", scored_rows, _derive_one)
-    yield _case("log_loss_gradients[three classes]", scored_rows, _derive_three)
+    yield _case(
+        "log_loss_gradients[two classes]",
+        scored_rows,
+        lambda xp, scores, codes: _derive(xp, scores, codes, 1),
+    )
+    yield _case(
+        "log_loss_gradients[three classes]",
+        scored_rows,
+        lambda xp, scores, codes: _derive(xp, scores, codes, 3),
+    )
     yield _case("best_splits", scored_rows, _split_nodes)
 
 
-def _derive_three(xp: Namespace, scores: Array, codes: Array) -> tuple[Array, ...]:
-    tables = gradient_tables(xp, locate(scores).device, 3)
-    return tuple(log_loss_gradients(xp, tables, scores, codes, None))
-
-
-def _derive_one(xp: Namespace, scores: Array, codes: Array) -> tuple[Array, ...]:
-    tables = gradient_tables(xp, locate(scores).device, 1)
-    is_second = xp.astype(codes == 1, xp.int64)
-    return tuple(log_loss_gradients(xp, tables, scores[:1, :], is_second, None))
+def _derive(xp: Namespace, scores: Array, codes: Array, n_outputs: int) -> tuple[Array, ...]:
+    tables = gradient_tables(xp, locate(scores).device, n_outputs)
+    codes = xp.astype(codes == 1, xp.int64) if n_outputs == 1 else codes
+    return tuple(log_loss_gradients(xp, tables, scores[:n_outputs, :], codes, None))
 
 
 def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order: Array) -> tuple[Array, ...]:
     """Histograms of two nodes, and their best splits."""
     device = locate(scores).device
-    packed, _ = _derive_one(xp, scores, codes)
+    packed, _ = _derive(xp, scores, codes, 1)
     node = xp.astype(xp.arange(order.shape[0], dtype=xp.int64, device=device) >= 120, xp.int64)
     weights = xp.take(packed[0, :], order, axis=0)
     sums = paired_histogram(xp, xp.take(bins, order, axis=1), node, 8, 2, weights)

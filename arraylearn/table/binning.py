@@ -59,23 +59,11 @@ class Bins(NamedTuple):
 
 
 def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
-    """Find the interval of each value.
+    """Find the interval of each value of (n, d) by edges (d, b) in their dtype; NaN is missing.
 
-    Parameters
-    ----------
-    x : float array (n, d)
-        Values; NaN is missing.
-    edges : float array (d, b)
-        From `quantile_edges` or a discretization, in the dtype of `x`.
+    Bins are column-major, 0 .. b, so that ``x <= edges[j, i]`` exactly when ``bin <= i``; b + 1 is missing.
+    uint8 where b is at most 254.
 
-    Returns
-    -------
-    Bins
-        Column-major bins 0 .. b, so that ``x <= edges[j, i]`` exactly when ``bin <= i``; b + 1 is missing.
-        uint8 where b is at most 254.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from arraylearn.table import bin_table, quantile_edges
     >>> x = np.array([[1.0], [2.0], [np.nan], [4.0]])
@@ -89,29 +77,17 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
 
 
 def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
-    """Cut each column into bins of about equal numbers of rows; the host syncs for a sorted sample.
+    """Cut each column (n, d) into at most `n_bins` bins (2 or more) of about equal numbers of rows.
 
-    Parameters
-    ----------
-    x : float array (n, d)
-        Values; NaN and infinite ones make no edges.
-    n_bins : int
-        At most this many bins per column, at least 2.
+    Return strictly ascending edges (d, n_bins - 1) in the dtype of `x`, padded with inf; the same to the last
+    bit on every backend. NaN and infinite values make no edges. A column with at most `n_bins` distinct
+    values has an edge between any two neighbours. Where one value has more rows than a bin should, the other
+    values share the bins that it saves.
 
-    Returns
-    -------
-    array (d, n_bins - 1)
-        Strictly ascending edges in the dtype of `x`, padded with inf; the same to the last bit on every
-        backend. A column with at most `n_bins` distinct values has an edge between any two neighbours. Where
-        one value has more rows than a bin should, the other values share the bins that it saves.
-
-    Notes
-    -----
-    Of more than 200 000 rows a sample of that size is used: the rows are cut into as many stretches of equal
-    length, and one row of each is drawn with a fixed seed.
-
-    An edge between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding
-    would reach b, it is a. So a is always left of the edge and b right of it.
+    The host syncs for sorted columns. Of more than 200 000 rows a sample of that size is used: the rows are
+    cut into as many stretches of equal length, and one row of each is drawn with a fixed seed. An edge
+    between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding would reach
+    b, it is a. So a is always left of the edge and b right of it.
     """
     columns = sorted_columns(x, most=get_tuning().binning_sample)
 

@@ -152,27 +152,17 @@ def _interval_codes(x: Array, edges: Array) -> Array:
     return xp.permute_dims(xp.where(codes == bins.missing_bin, -1, codes), (1, 0))
 
 
-# ---- edges: the same signature for each method; `labels` are class codes, read by the tree only
+# ---- edges: the same signature for each method
+#
+# x (n, d) holds floats; NaN and infinite ones do not count. Return strictly ascending edges (d, n_bins - 1)
+# in the dtype of `x`, padded with inf, for at most `n_bins` intervals. `labels` (n,) are class codes, read by
+# the tree only.
 
 
 def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None) -> Array:
-    r"""Cut the range of each column into `n_bins` equal parts.
+    r"""Cut the range of each column into `n_bins` equal parts; the host syncs for the range.
 
     .. math:: e_i = a + i (b - a) / n, \quad i = 1 \dots n - 1
-
-    Parameters
-    ----------
-    x : float array (n, d)
-        Values; NaN and infinite ones do not count.
-    n_bins : int
-        Number of intervals.
-    labels : array, optional
-        Not used.
-
-    Returns
-    -------
-    array (d, n_bins - 1)
-        Strictly ascending edges in the dtype of `x`, padded with inf; the host syncs for the range of `x`.
     """
     is_value = xp.isfinite(x)
     low = xp.min(xp.where(is_value, x, math.inf), axis=0)
@@ -196,22 +186,9 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
 
 
 def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None) -> Array:
-    """Cut each column into intervals of about equal numbers of rows.
+    """Cut each column half way between neighbours, into intervals of about equal numbers of rows.
 
-    Parameters
-    ----------
-    x : float array (n, d)
-        Values; NaN and infinite ones do not count.
-    n_bins : int
-        Number of intervals; equal values are never parted, so there may be fewer.
-    labels : array, optional
-        Not used.
-
-    Returns
-    -------
-    array (d, n_bins - 1)
-        Strictly ascending edges half way between neighbours, in the dtype of `x`, padded with inf; the host
-        syncs for the sorted columns.
+    Equal values are never parted, so there may be fewer; the host syncs for the sorted columns.
     """
     columns = sorted_columns(x)
 
@@ -223,27 +200,14 @@ def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | 
 
 
 def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None) -> Array:
-    r"""Cut each column where a tree on that column alone would split by class entropy.
+    r"""Cut each column where a tree on that column alone would split by class entropy; on the host.
 
     A split of N rows of k classes into parts 1 and 2 stands if its gain pays for its description:
 
     .. math::
         G > \frac{\log_2(N - 1)}{N} + \frac{\log_2(3^k - 2) - [k H - k_1 H_1 - k_2 H_2]}{N}
 
-    Parameters
-    ----------
-    x : float array (n, d)
-        Values; NaN and infinite ones do not count.
-    n_bins : int
-        At most this many intervals; the splits that gain most come first.
-    labels : int array (n,)
-        Class codes.
-
-    Returns
-    -------
-    array (d, n_bins - 1)
-        Strictly ascending edges half way between neighbours, in the dtype of `x`, padded with inf; computed
-        on the host.
+    The splits that gain most come first. Edges are half way between neighbours.
     """
     if labels is None:
         raise ValueError("`labels` must hold the class codes for the edges of a tree; got None.")

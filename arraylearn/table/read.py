@@ -128,7 +128,7 @@ def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Ta
 
 
 def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float) -> Array:
-    """Whether a value of (n, d) is infinite, beyond a limit, or NaN where that is bad; no sync."""
+    """Whether a value is infinite, beyond a limit, or NaN where that is bad: a 0-d array, without a sync."""
     xp = place.xp
     if not isinstance(x, np.ndarray):
         is_beyond = xp.abs(x) > limit if math.isfinite(limit) else xp.isinf(x)
