@@ -49,23 +49,11 @@ def run_bench(
     on_result: Callable[[Result], None] | None = None,
     on_case: Callable[[BenchReport], None] | None = None,
 ) -> BenchReport:
-    """Time the cases of some families (default: all) and return a report.
+    """Time the cases of some families of `arraylearn.bench.FAMILIES` (default: all) and return a report.
 
-    Parameters
-    ----------
-    families : sequence of str
-        Of `arraylearn.bench.FAMILIES`.
-    options : BenchOptions
-        Sizes, backends, threads, peers, clock, cases and turns.
-    on_result : callable, optional
-        Called with each result.
-    on_case : callable, optional
-        Called after every case with the report so far, to write it to a file.
-
-    Notes
-    -----
-    An interrupt (Ctrl-C) ends the run; the report holds the finished cases and names the interrupt under
-    `skipped`.
+    `on_result` is called with each result, `on_case` after every case with the report so far, to write it to
+    a file. An interrupt (Ctrl-C) ends the run; the report holds the finished cases and names the interrupt
+    under `skipped`.
     """
     stages = {name: find_stage(name) for name in options.backends}
     cases = [case for case in all_cases(tuple(families)) if options.only in case.name]

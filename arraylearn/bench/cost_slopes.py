@@ -31,7 +31,6 @@ __all__ = [
     "measure_slopes",
     "print_slopes",
     "read_slopes",
-    "save_slopes",
     "slope",
     "slopes_page",
 ]
@@ -76,6 +75,10 @@ class SlopeReport:
     load_before: float | None
     quiet: bool | None
     slopes: list[CostSlope]
+
+    def save(self, path: str | Path) -> None:
+        """Write the figures as JSON."""
+        Path(path).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -215,14 +218,9 @@ def slopes_page(report: SlopeReport) -> str:
 
 
 def read_slopes(paths: Sequence[str | Path]) -> SlopeReport:
-    """Read runs that `save_slopes` wrote, and join them."""
+    """Read runs that `save` wrote, and join them."""
     read = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
     if any((one["machine"], one["backend"]) != (read[0]["machine"], read[0]["backend"]) for one in read):
         raise ValueError("`read`: the runs are of different machines, versions or backends.")
     slopes = [CostSlope(**raw) for one in read for raw in one["slopes"]]
     return SlopeReport(**{**read[0], "slopes": slopes})
-
-
-def save_slopes(report: SlopeReport, path: str | Path) -> None:
-    """Write the figures as JSON."""
-    Path(path).write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")

@@ -60,11 +60,23 @@ def add_commands(commands: Any) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
+    from arraylearn.bench.show import rewrite_section
     from arraylearn.bench.stage import default_backend
 
     _refuse_early(options)
     options.backend = options.backend or [default_backend()]
-    return _growth(options) if options.growth else _compare(options)
+    report, show, page = _growth(options) if options.growth else _compare(options)
+    if options.json is not None:
+        report.save(options.json)
+    show(report)
+    if options.chart is not None:
+        from arraylearn.plot.benchmark import plot_bench, plot_growth
+
+        draw = plot_growth if options.growth else plot_bench
+        draw(report).savefig(options.chart)
+    if options.results is not None:
+        rewrite_section(options.results, page(report), "growth" if options.growth else "bench")
+    return 0
 
 
 def _refuse_early(options: argparse.Namespace) -> None:
@@ -85,28 +97,6 @@ def _refuse_early(options: argparse.Namespace) -> None:
         refuse_without_section(options.results, "growth" if options.growth else "bench")
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from arraylearn.bench.results import BenchReport, join_reports
-    from arraylearn.bench.show import markdown, print_report, rewrite_section
-
-    if options.read is None:
-        report = _run(options)
-    else:
-        report = _read_back(
-            lambda paths: join_reports([BenchReport.read(path) for path in paths]), options.read
-        )
-    if options.json is not None:
-        report.save(options.json)
-    print_report(report)
-    if options.chart is not None:
-        from arraylearn.plot.benchmark import plot_bench
-
-        plot_bench(report).savefig(options.chart)
-    if options.results is not None:
-        rewrite_section(options.results, markdown(report))
-    return 0
-
-
 def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
     """Read earlier runs; any error of the reader means that the file is not one of ours."""
     try:
@@ -118,11 +108,17 @@ def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
         ) from error
 
 
-def _run(options: argparse.Namespace) -> Any:
+def _compare(options: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Return a report of all cases, what prints it, and what makes a page of it."""
     from rich.console import Console
 
     from arraylearn.bench import BenchOptions, run_bench
+    from arraylearn.bench.results import BenchReport, join_reports
+    from arraylearn.bench.show import markdown, print_report
 
+    if options.read is not None:
+        report = _read_back(lambda paths: join_reports(list(map(BenchReport.read, paths))), options.read)
+        return report, print_report, markdown
     chosen = BenchOptions(
         sizes=options.size,
         backends=options.backend,
@@ -133,7 +129,7 @@ def _run(options: argparse.Namespace) -> Any:
         turns=options.turns,
     )
     with Console(stderr=True).status("the first case ...") as status:
-        return run_bench(
+        report = run_bench(
             options.families,
             chosen,
             on_result=lambda result: status.update(
@@ -141,34 +137,21 @@ def _run(options: argparse.Namespace) -> Any:
             ),
             on_case=None if options.json is None else lambda report: report.save(options.json),
         )
+    return report, print_report, markdown
 
 
-def _growth(options: argparse.Namespace) -> int:
-    from arraylearn.bench.cost_slopes import print_slopes, read_slopes, save_slopes, slopes_page
-    from arraylearn.bench.show import rewrite_section
+def _growth(options: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Return the same of how cost grows."""
+    from rich.console import Console
+
+    from arraylearn.bench.cost_slopes import measure_slopes, print_slopes, read_slopes, slopes_page
 
     if len(options.backend) > 1 or len(options.threads) > 1:
         raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
-    found = _measure_slopes(options) if options.read is None else _read_back(read_slopes, options.read)
-    print_slopes(found)
-    if options.results is not None:
-        rewrite_section(options.results, slopes_page(found), "growth")
-    if options.json is not None:
-        save_slopes(found, options.json)
-    if options.chart is not None:
-        from arraylearn.plot.benchmark import plot_growth
-
-        plot_growth(found).savefig(options.chart)
-    return 0
-
-
-def _measure_slopes(options: argparse.Namespace) -> Any:
-    from rich.console import Console
-
-    from arraylearn.bench.cost_slopes import measure_slopes
-
+    if options.read is not None:
+        return _read_back(read_slopes, options.read), print_slopes, slopes_page
     with Console(stderr=True).status("the first learner ...") as status:
-        return measure_slopes(
+        report = measure_slopes(
             options.families,
             backend=options.backend[0],
             n_threads=options.threads[0],
@@ -176,3 +159,4 @@ def _measure_slopes(options: argparse.Namespace) -> Any:
             only=options.only,
             on_learner=lambda name: status.update(f"done: {name} ..."),
         )
+    return report, print_slopes, slopes_page

@@ -69,8 +69,7 @@ def check_full_bayes(fields: Fields) -> None:
 def _check_full_statistics(fields: Fields) -> None:
     fields.part("moments", Moments, _check_full_moments)
     for name in ("third", "fourth"):
-        if fields.take(name, lambda value: True, "") is not None:
-            fields.array(name, "float", "k d d")
+        fields.optional_array(name, "float", "k d d")
 
 
 def _check_full_moments(fields: Fields) -> None:

@@ -56,7 +56,7 @@ def check_one_class(fields: Fields) -> None:
 def check_svdd(fields: Fields) -> None:
     """Check a fitted `SVDD`."""
     _check_unlabelled(fields)
-    fields.number("radius_", "offset_")
+    fields.number("radius_ offset_")
 
 
 def _check_unlabelled(fields: Fields) -> None:
@@ -66,7 +66,7 @@ def _check_unlabelled(fields: Fields) -> None:
     fields.refuse("there must be no pairs", unless=not model.is_pairwise)
     fields.array("support_", "int64", "s", low=0)
     fields.array("dual_coef_", "float", "1 s")
-    fields.number("objective_", "gap_", is_finite=False)
+    fields.number("objective_ gap_", is_finite=False)
     fields.natural("n_iter_")
 
 

@@ -175,14 +175,12 @@ def _check_pruning_report(fields: Fields) -> None:
 
 
 def _check_pruning_step(fields: Fields) -> None:
-    for name in ("depth", "n_cut", "n_raised"):
-        fields.natural(name)
+    fields.natural("depth n_cut n_raised")
     fields.part("size", Size, _check_size)
 
 
 def _check_size(fields: Fields) -> None:
-    fields.natural("n_nodes")
-    fields.natural("n_leaves")
+    fields.natural("n_nodes n_leaves")
     fields.number("errors")
 
 
@@ -191,8 +189,7 @@ def _check_alpha_choice(fields: Fields) -> None:
     n_trees = path.ccp_alphas.shape[0]
     fields.sizes["p"] = n_trees
     fields.array("errors standard_errors", "float64", "p")
-    fields.natural("best", high=n_trees - 1)
-    fields.natural("chosen", high=n_trees - 1)
+    fields.natural("best chosen", high=n_trees - 1)
 
 
 def _check_path(fields: Fields) -> None:
@@ -201,8 +198,7 @@ def _check_path(fields: Fields) -> None:
 
 
 def _check_clouds_report(fields: Fields) -> None:
-    for name in ("n_intervals", "n_survived", "n_searched_rows", "n_rows"):
-        fields.natural(name)
+    fields.natural("n_intervals n_survived n_searched_rows n_rows")
 
 
 # ---- trees over bins

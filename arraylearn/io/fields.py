@@ -92,16 +92,17 @@ class Fields:
 
     # ---- plain values
 
-    def natural(self, name: str, *, low: int = 0, high: int | None = None) -> int:
-        """Return an integer within bounds."""
-        top = math.inf if high is None else high
-        rule = f"an integer from {low} to {top}"
-        value: int = self.take(name, lambda value: type(value) is int and low <= value <= top, rule)
+    def natural(self, names: str, *, low: int = 0, high: int | None = None) -> int:
+        """Return the last of some integers within bounds."""
+        top, value = math.inf if high is None else high, 0
+        for name in names.split():
+            rule = f"an integer from {low} to {top}"
+            value = self.take(name, lambda value: type(value) is int and low <= value <= top, rule)
         return value
 
-    def number(self, *names: str, is_finite: bool = True) -> None:
+    def number(self, names: str, *, is_finite: bool = True) -> None:
         """Check numbers."""
-        for name in names:
+        for name in names.split():
             self.take(name, lambda value: is_number(value, is_finite=is_finite), "a finite number")
 
     def flag(self, name: str) -> None:
@@ -124,7 +125,7 @@ class Fields:
             f"a {kind.__name__} of finite numbers",
         )
         if length is not None:
-            self._bind(name, (len(value),), (length,))
+            self._match(name, (len(value),), (length,))
         return value
 
     def scalar(self, name: str) -> Any:
@@ -168,29 +169,16 @@ class Fields:
         return self.array(name, dtype, shape, low=low, high=high)
 
     def _match(self, name: str, shape: tuple[int, ...], shapes: tuple[str, ...]) -> None:
-        for wanted in shapes[:-1]:
-            letters = wanted.split()
-            fits = [
-                self.sizes.get(letter, size) == size for letter, size in zip(letters, shape, strict=False)
-            ]
-            if len(letters) == len(shape) and all(fits):
-                self._bind(name, shape, tuple(letters))
+        """Check a shape, and note the sizes of letters that are not known yet."""
+        for letters in map(str.split, shapes):
+            # what is not known yet stays a letter
+            wanted = [int(one) if one.isdigit() else self.sizes.get(one, one) for one in letters]
+            pairs = list(zip(wanted, shape, strict=False))
+            if len(wanted) == len(shape) and all(isinstance(one, str) or one == size for one, size in pairs):
+                self.sizes.update({one: size for one, size in pairs if isinstance(one, str)})
                 return
-        self._bind(name, shape, tuple(shapes[-1].split()))
-
-    def _bind(self, name: str, shape: tuple[int, ...], letters: tuple[str, ...]) -> None:
-        wanted = [int(letter) if letter.isdigit() else self.sizes.get(letter) for letter in letters]
-        is_right = len(shape) == len(letters) and all(
-            size is None or size == there for size, there in zip(wanted, shape, strict=True)
-        )
-        if not is_right:
-            expected = ", ".join(
-                letter if size is None else str(size) for letter, size in zip(letters, wanted, strict=True)
-            )
-            raise ValueError(f"{self.owner}.{name} must have shape ({expected}); got {shape}.")
-        self.sizes.update(
-            {letter: size for letter, size in zip(letters, shape, strict=True) if not letter.isdigit()}
-        )
+        expected = ", ".join(map(str, wanted))
+        raise ValueError(f"{self.owner}.{name} must have shape ({expected}); got {shape}.")
 
     def _bound(self, name: str, array: Any, low: float | None, high: float | None, is_finite: bool) -> None:
         if not array.size:

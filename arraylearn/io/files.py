@@ -43,21 +43,11 @@ class Wanted(NamedTuple):
 def read_table_file(
     path: str | os.PathLike[str], *, columns: Collection[str] | None = None, text: Collection[str] = ()
 ) -> Any:
-    """Read a CSV (``.csv``, ``.tsv``, ``.txt``), ARFF or Parquet file into a data frame.
+    """Read a CSV (``.csv``, ``.tsv``, ``.txt``), ARFF or Parquet file, by its ending, into a data frame.
 
-    Parameters
-    ----------
-    path : path-like
-        A file with a header line (CSV) or header section (ARFF); the ending decides.
-    columns : collection of str, optional
-        Read these only, as far as the file has them; the others may be of any type. Default: all.
-    text : collection of str, optional
-        Columns that are text even if everything in them reads as a number.
-
-    Returns
-    -------
-    data frame
-        Of polars, pyarrow or pandas, whichever is installed.
+    A CSV file has a header line. The frame is one of polars, pyarrow or pandas, whichever is installed. Of
+    `columns` only those that the file has are read, and the others may be of any type; default: all. Columns
+    of `text` are text even if everything in them reads as a number.
     """
     place = Path(path)
     readers: dict[str, Callable[[Path, Wanted], Any]] = {

@@ -19,17 +19,9 @@ def refuse_without_matplotlib(argument: str) -> None:
 
 
 def plot_bench(report: Any) -> Any:
-    """Draw a run of ``arraylearn bench``.
+    """Draw a `BenchReport` of ``arraylearn bench`` as a matplotlib figure.
 
-    Parameters
-    ----------
-    report : arraylearn.bench.BenchReport
-        What `arraylearn.bench.run_bench` returned, or an earlier run that was read from its file.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the peers' times over ours with the spread of the turns and the bars, right rows per second.
+    Left the peers' times over ours with the spread of the turns and the bars, right rows per second.
     """
     from matplotlib.figure import Figure  # an extra of the package; no window, no global state
 
@@ -71,17 +63,9 @@ def plot_bench(report: Any) -> Any:
 
 
 def plot_growth(report: Any) -> Any:
-    """Draw how time and memory grow.
+    """Draw how time and memory grow by a `SlopeReport` of ``arraylearn bench --growth``: a matplotlib figure.
 
-    Parameters
-    ----------
-    report : arraylearn.bench.cost_slopes.SlopeReport
-        What `arraylearn.bench.cost_slopes.measure_slopes` returned.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Time (first row of each pair) and memory along rows, columns and classes, on logarithmic axes.
+    Time (first row) and memory along rows, columns and classes, on logarithmic axes.
     """
     from matplotlib.figure import Figure
 

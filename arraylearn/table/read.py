@@ -86,27 +86,12 @@ def open_frame(X: Any) -> Any:
 
 
 def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Table:
-    """Read rows by a schema and bring them to where they are computed with.
+    """Read rows with the columns of a schema, and bring them to where they are computed with.
 
-    Parameters
-    ----------
-    X : array, data frame or list of lists, (n, d)
-        As in `learn_schema`, with the columns of `schema`.
-    schema : Schema
-        From `learn_schema`.
-    place : Place
-        Library and device to compute on. What is there already is not copied.
-    dtype : dtype of the place's library, optional
-        float32 or float64 of the numeric block; by default that of an input of floats (half floats become
-        float32), float64 for other inputs, float32 on a device without float64.
+    What is at `place` already is not copied. The numeric block is in `dtype`, float32 or float64, by default
+    that of an input of floats (half floats become float32), float64 for other inputs, float32 on a device
+    without float64. A category that is not in the domain is missing: code -1.
 
-    Returns
-    -------
-    Table
-        Numeric block and codes. A category that is not in the domain is missing: code -1.
-
-    Examples
-    --------
     >>> from arraylearn.backend.namespace import HOST
     >>> from arraylearn.table import learn_schema, read_table
     >>> schema = learn_schema([["sunny", 20.5], ["rain", 11.0]])

@@ -33,7 +33,7 @@ def test_growth_of_what_is_known(monkeypatch, capsys, tmp_path):
     assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
     assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.01)
     kept, page = tmp_path / "slopes.json", tmp_path / "RESULTS.md"
-    cost_slopes.save_slopes(found, kept)
+    found.save(kept)
     assert cli.main(["bench", "--growth", "--read", str(kept), str(kept), "--results", str(page)]) == 0
     assert capsys.readouterr().out.count("square") == 4
     assert page.read_text().count("| kernels | square |") == 4

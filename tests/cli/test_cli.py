@@ -35,7 +35,9 @@ def test_demo_shows_every_learner(capsys):
 
 def test_demo_names_the_chosen_backend(monkeypatch, capsys):
     seen = []
-    monkeypatch.setattr("arraylearn.selftest.shown_learners.run_demo", lambda backend: seen.append(backend) or [])
+    monkeypatch.setattr(
+        "arraylearn.selftest.shown_learners.run_demo", lambda backend: seen.append(backend) or []
+    )
     assert cli.main(["demo", "--backend", "torch"]) == 0
     assert seen == ["torch"]
     assert "arraylearn on torch" in capsys.readouterr().out
