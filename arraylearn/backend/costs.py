@@ -16,6 +16,12 @@ from arraylearn.backend.namespace import HOST, Place, is_on_gpu
 
 __all__ = ["OperationCounts", "Peak", "count_operations", "measure_peak"]
 
+# operations of torch that wait for the device, and those that multiply matrices
+_SYNCING = (
+    "_local_scalar_dense _linalg_check_errors _linalg_eigh _linalg_svd _unique2 bincount equal is_nonzero "
+    "masked_select nonzero unique_consecutive unique_dim"
+)
+_PRODUCTS = "mm bmm addmm baddbmm mv dot"
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 
@@ -38,16 +44,12 @@ def count_operations(place: Place) -> Iterator[OperationCounts | None]:
     no hook for launches: an allocation from its memory pool, which nearly every operation makes once, stands
     for one.
     """
-    if place.library == "torch":
-        counts = OperationCounts()
-        with _torch_mode(counts):
-            yield counts
-    elif place.library == "cupy":
-        counts = OperationCounts()
-        with _cupy_hooks(counts):
-            yield counts
-    else:
+    counts = OperationCounts()
+    if place.library not in ("torch", "cupy"):
         yield None
+        return
+    with _torch_mode(counts) if place.library == "torch" else _cupy_hooks(counts):
+        yield counts
 
 
 def _torch_mode(counts: OperationCounts) -> Any:
@@ -55,21 +57,8 @@ def _torch_mode(counts: OperationCounts) -> Any:
     dispatch = importlib.import_module("torch.utils._python_dispatch")
     leaves = importlib.import_module("torch.utils._pytree").tree_leaves
     aten = torch.ops.aten
-    syncing = {
-        aten._local_scalar_dense,
-        aten._linalg_check_errors,
-        aten._linalg_eigh,
-        aten._linalg_svd,
-        aten._unique2,
-        aten.bincount,
-        aten.equal,
-        aten.is_nonzero,
-        aten.masked_select,
-        aten.nonzero,
-        aten.unique_consecutive,
-        aten.unique_dim,
-    }
-    products = {aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.mv, aten.dot}
+    syncing = {getattr(aten, name) for name in _SYNCING.split()}
+    products = {getattr(aten, name) for name in _PRODUCTS.split()}
 
     def tensors(tree: Any) -> list[Any]:
         return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.bench.data import Shape, TrainTest, n_new_rows
 
@@ -84,10 +86,8 @@ class TimedCalls(NamedTuple):
 
     def n_rows(self, shape: Shape) -> int:
         """Return how many rows one run processes."""
-        n_queries = self.n_queries(shape)
-        return {"fit": shape.n_rows, "predict": n_queries, "fit + predict": shape.n_rows + n_queries}[
-            self.job
-        ]
+        n_fitted = shape.n_rows if "fit" in self.job else 0
+        return n_fitted + (self.n_queries(shape) if "predict" in self.job else 0)
 
     def start(self, model: Any, X: Any, y: Any, queries: Any) -> Run:
         """Return the call to time; a fit that only prepares a prediction is done here."""
@@ -137,7 +137,7 @@ def learner_case(
 
     def prepare(shape: Shape, n_threads: int) -> Race:
         rows = data(shape)
-        queries = _repeated(rows.X_new, task.n_queries(shape))
+        queries = np.resize(rows.X_new, (task.n_queries(shape), shape.n_columns))  # repeated if need be
 
         def ours(place: Place) -> Run:
             arrays = (from_host(array, place) for array in (rows.X, rows.y, queries))
@@ -151,7 +151,3 @@ def learner_case(
 
     about = f"{name}: {task.job}"
     return Case(family, about, bar, shapes, tuple(learners.peers), prepare, task.n_rows, quality.name)
-
-
-def _repeated(X: Any, n: int) -> Any:
-    return X[[i % X.shape[0] for i in range(n)]] if n != X.shape[0] else X

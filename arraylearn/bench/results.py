@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -86,16 +86,14 @@ def join_reports(reports: Sequence[BenchReport]) -> BenchReport:
         for one in reports
         for result in one.results
     }
-    return BenchReport(
-        first.machine,
-        first.clock,
-        first.began,
-        max((one.load_before for one in reports if one.load_before is not None), default=None),
-        max((one.load_after for one in reports if one.load_after is not None), default=None),
-        None if None in quiet_ones else all(quiet_ones),
-        round(sum(one.seconds for one in reports), 1),
-        list(last.values()),
-        {name: reason for one in reports for name, reason in one.skipped.items()},
+    return replace(
+        first,
+        load_before=max((one.load_before for one in reports if one.load_before is not None), default=None),
+        load_after=max((one.load_after for one in reports if one.load_after is not None), default=None),
+        quiet=None if None in quiet_ones else all(quiet_ones),
+        seconds=round(sum(one.seconds for one in reports), 1),
+        results=list(last.values()),
+        skipped={name: reason for one in reports for name, reason in one.skipped.items()},
     )
 
 

@@ -10,18 +10,18 @@ __all__ = ["add_commands"]
 
 def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
     """Add the commands to the parser's; `backend` holds the option of that name."""
-    demo = commands.add_parser("demo", parents=[backend], help="train and judge every learner")
-    demo.set_defaults(run=_demo)
-    info = commands.add_parser("info", help="list the backends that work here, and why others do not")
-    info.set_defaults(run=_info)
-    warm_up = commands.add_parser(
-        "compile", help="compile the bodies for NumPy now, for all learners, so that no first fit has to"
-    )
-    warm_up.set_defaults(run=_compile)
-    selftest = commands.add_parser(
-        "selftest", parents=[backend], help="compare a backend with NumPy on this machine, kernel by kernel"
-    )
-    selftest.set_defaults(run=_selftest)
+    for name, run, parents, about in (
+        ("demo", _demo, [backend], "train and judge every learner"),
+        ("info", _info, [], "list the backends that work here, and why others do not"),
+        (
+            "compile",
+            _compile,
+            [],
+            "compile the bodies for NumPy now, so that no first fit of a learner has to",
+        ),
+        ("selftest", _selftest, [backend], "compare a backend with NumPy here, kernel by kernel"),
+    ):
+        commands.add_parser(name, parents=parents, help=about).set_defaults(run=run)
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -52,7 +52,12 @@ _FOLDS = 10
 
 def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
     """Add the commands to the parser's; `backend` holds the option of that name."""
-    learner = _learner_option()
+    learner = argparse.ArgumentParser(add_help=False)  # what several commands share
+    target = "what to predict (default: that of the --model, or else the last column)"
+    learner.add_argument("--target", metavar="COLUMN", help=target)
+    learner.add_argument("--learner", choices=LEARNERS, help="default: tree; the command tree: c45")
+    about_set = "parameters of the learner, as in Python"
+    learner.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help=about_set)
 
     def command(
         name: str, about: str, run: Any, *parents: argparse.ArgumentParser
@@ -91,20 +96,6 @@ def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
     tree.add_argument("data", nargs="?", help="rows with their target")
     tree.add_argument("--model", metavar="FILE", help="a fitted tree, instead of rows")
     tree.add_argument("--format", choices=["text", "rpart", "graphviz", "rules"], default="text")
-
-
-def _learner_option() -> argparse.ArgumentParser:
-    parent = argparse.ArgumentParser(add_help=False)
-    parent.add_argument(
-        "--target",
-        metavar="COLUMN",
-        help="what to predict (default: that of the --model, or else the last column)",
-    )
-    parent.add_argument("--learner", choices=LEARNERS, help="default: tree; the command tree: c45")
-    parent.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="parameters of the learner, as in Python"
-    )
-    return parent
 
 
 def _add_force(parser: argparse.ArgumentParser, option: str) -> None:

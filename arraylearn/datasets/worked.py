@@ -50,10 +50,7 @@ def load_drug() -> Dataset:
     ['male', 20.0, 'normal']
     """
     return parse(
-        "drug",
-        "sex age# blood_pressure drug",
-        _DRUG,
-        "12 patients with sex, age and blood pressure, and which of two drugs helped them.",
+        "drug", "sex age# blood_pressure drug", _DRUG, "12 patients, and which of two drugs helped them."
     )
 
 
@@ -83,12 +80,7 @@ def load_tennis() -> Dataset:
     ----------
     .. [1] J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986.
     """
-    return parse(
-        "tennis",
-        _WEATHER,
-        _TENNIS,
-        "14 days with four attributes of the weather, and whether tennis was played.",
-    )
+    return parse("tennis", _WEATHER, _TENNIS, "14 days of weather, and whether tennis was played.")
 
 
 _SOCCER_VALIDATION = """
@@ -106,12 +98,7 @@ def load_soccer() -> Dataset:
     The validation rows serve reduced-error pruning: the grown tree is right on two of them, the tree without
     its wind node on three.
     """
-    soccer = parse(
-        "soccer",
-        _WEATHER,
-        _TENNIS,
-        "14 days with four attributes of the weather, and whether soccer was played; 5 validation days.",
-    )
+    soccer = parse("soccer", _WEATHER, _TENNIS, "14 days of soccer, and 5 validation days.")
     validation = parse("soccer_validation", _WEATHER, _SOCCER_VALIDATION, "The 5 validation days of soccer.")
     return replace(soccer, validation=validation)
 
@@ -142,10 +129,7 @@ def load_electronics() -> Dataset:
     .. [1] J. Han and M. Kamber, "Data mining: concepts and techniques".
     """
     return parse(
-        "electronics",
-        "age income student credit buys",
-        _ELECTRONICS,
-        "14 customers with age group, income, student status and credit rating, and whether they bought.",
+        "electronics", "age income student credit buys", _ELECTRONICS, "14 customers and their choice."
     )
 
 
@@ -173,7 +157,7 @@ def load_hire() -> Dataset:
         "hire",
         "degree experience language visa hire",
         _HIRE,
-        "14 applicants: degree, experience, favourite language, need of a visa, and whether they were hired.",
+        "14 applicants, and whether they were hired.",
         separator=",",
     )
 
@@ -247,10 +231,7 @@ no  yes yes yes N
 def load_mammals() -> Dataset:
     """Load 15 animals: mammals (M) and others (N), by four nominal traits."""
     return parse(
-        "mammals",
-        "gives_birth lays_eggs flies has_legs class",
-        _MAMMALS,
-        "15 animals with four traits; M are mammals, N are not.",
+        "mammals", "gives_birth lays_eggs flies has_legs class", _MAMMALS, "15 animals, mammals or not."
     )
 
 
@@ -296,10 +277,7 @@ def load_loans() -> Dataset:
     .. [1] P.-N. Tan, M. Steinbach and V. Kumar, "Introduction to data mining".
     """
     return parse(
-        "loans",
-        "refund marital_status taxable_income# cheat",
-        _LOANS,
-        "10 tax payers: refund, marital status, taxable income in thousands, and whether they cheated.",
+        "loans", "refund marital_status taxable_income# cheat", _LOANS, "10 tax payers; incomes in thousands."
     )
 
 

@@ -9,7 +9,7 @@ from arraylearn.backend.namespace import Place, from_host
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bench.case import Case, Race, Run, Size, shapes_of
 from arraylearn.bench.data import Shape, TrainTest, machine_rows, normal
-from arraylearn.bench.peers import load_peer
+from arraylearn.bench.peers import load_peer, peer_maker
 from arraylearn.selection import GridSearch, cross_validate, leave_one_out
 from arraylearn.svm import SVC
 from arraylearn.tree import DecisionTreeClassifier
@@ -17,6 +17,7 @@ from arraylearn.tree import DecisionTreeClassifier
 __all__ = ["CASES"]
 
 _DEPTHS = {"max_depth": [2, 3, 4, 5, 6, 8, 10, 12]}
+_TREE = peer_maker("sklearn.tree", "DecisionTreeClassifier", random_state=0)
 _LOOPED = 10  # rows that the loop of a leave-one-out is timed on
 
 
@@ -32,7 +33,7 @@ def _search(ours: Any, peer: Any, data: Any, grid_of: Callable[[Shape], dict[str
 
         def peer_search() -> Run:
             kind = load_peer("sklearn.model_selection", "GridSearchCV")
-            return lambda: kind(peer(), grid, cv=5, refit=False).fit(rows.X, rows.y)
+            return lambda: kind(peer(shape, n_threads), grid, cv=5, refit=False).fit(rows.X, rows.y)
 
         return Race(search, {"libsvm" if ours is SVC else "scikit-learn": peer_search}, _best_score)
 
@@ -41,10 +42,6 @@ def _search(ours: Any, peer: Any, data: Any, grid_of: Callable[[Shape], dict[str
 
 def _prices(shape: Shape) -> dict[str, Any]:
     return {"C": [0.1 * 10 ** (3 * i / 7) for i in range(8)], "gamma": [1.0 / shape.n_columns]}
-
-
-def _peer_tree() -> Any:
-    return load_peer("sklearn.tree", "DecisionTreeClassifier")(random_state=0)
 
 
 def _best_score(search: Any) -> float:
@@ -74,9 +71,8 @@ def _accuracy_of_all(report: Any) -> float:
 def _loop(kind: Any, rows: TrainTest) -> Run:
     splitter = load_peer("sklearn.model_selection", "PredefinedSplit")
     fold = [i if i < _LOOPED else -1 for i in range(rows.X.shape[0])]
-    return lambda: cross_validate(
-        kind(), rows.X, rows.y, cv=splitter(fold), refit=False, progress=False, fast=False
-    )
+    options = {"cv": splitter(fold), "refit": False, "progress": False, "fast": False}
+    return lambda: cross_validate(kind(), rows.X, rows.y, **options)
 
 
 _LEFT_OUT: dict[Size, Shape] = {
@@ -92,7 +88,7 @@ CASES = [
         "machine search",
         shapes_of(500, 2000, 5000, 20),
         ("libsvm",),
-        _search(SVC, lambda: load_peer("sklearn.svm", "SVC")(), machine_rows, _prices),
+        _search(SVC, peer_maker("sklearn.svm", "SVC"), machine_rows, _prices),
         n_rows=lambda shape: 5 * 8 * shape.n_rows,
         quality="best score",
     ),
@@ -102,7 +98,7 @@ CASES = [
         None,
         shapes_of(2000, 10_000, 100_000, 20),
         ("scikit-learn",),
-        _search(DecisionTreeClassifier, _peer_tree, normal, lambda shape: _DEPTHS),
+        _search(DecisionTreeClassifier, _TREE, normal, lambda shape: _DEPTHS),
         n_rows=lambda shape: 5 * 8 * shape.n_rows,
         quality="best score",
     ),
