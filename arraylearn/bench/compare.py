@@ -154,9 +154,5 @@ def _contestant(race: Race, run: Run, turns: list[float], place: Place, n_rows: 
     quality = None if race.judge is None else race.judge(result)
     best = min(turns)
     return Contestant(
-        best,
-        turns,
-        n_rows / best,
-        peak.n_bytes,
-        None if quality is None or math.isnan(quality) else quality,
+        best, turns, n_rows / best, peak.n_bytes, None if quality is None or math.isnan(quality) else quality
     )

@@ -65,13 +65,7 @@ def full_log_density(xp: Namespace, model: Gaussians, x: Array) -> Array:
 
 
 def diagonal_log_density(
-    xp: Namespace,
-    x: Array,
-    mean: Array,
-    var: Array,
-    *,
-    by_product: bool = False,
-    skip_missing: bool = False,
+    xp: Namespace, x: Array, mean: Array, var: Array, *, by_product: bool = False, skip_missing: bool = False
 ) -> Array:
     r"""Log densities (..., n, k) of rows x (..., n, d) under independent normal columns.
 

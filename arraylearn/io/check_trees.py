@@ -242,8 +242,7 @@ def check_boosting(fields: Fields) -> None:
     n_rounds = fields.natural("n_iter_")
     boosted = fields.part("model_", Boosted, _check_boosted)
     fields.refuse(
-        "there must be a tree per round and output",
-        unless=boosted.trees.n_trees == n_rounds * n_outputs,
+        "there must be a tree per round and output", unless=boosted.trees.n_trees == n_rounds * n_outputs
     )
     fields.natural("seed_")
     fields.array("validation_score_", "float64", "s")

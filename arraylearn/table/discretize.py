@@ -49,11 +49,7 @@ class Discretization(NamedTuple):
 
 
 def discretize(
-    X: Any,
-    y: Any = None,
-    *,
-    method: Literal["width", "frequency", "tree"] = "frequency",
-    n_bins: int = 10,
+    X: Any, y: Any = None, *, method: Literal["width", "frequency", "tree"] = "frequency", n_bins: int = 10
 ) -> Discretization:
     """Cut the columns of a numeric table into intervals.
 

@@ -10,12 +10,7 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import Place, from_host
-from arraylearn.table.categories import (
-    distinct_objects,
-    encode_objects,
-    is_missing_object,
-    refuse_objects,
-)
+from arraylearn.table.categories import distinct_objects, encode_objects, is_missing_object, refuse_objects
 from arraylearn.table.schema import Column, Schema
 
 __all__ = ["ObjectSource", "Source", "refuse_text_domain"]

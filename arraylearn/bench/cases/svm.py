@@ -46,10 +46,7 @@ def _fit(name: str, bar: str, shapes: dict[Size, Shape], kind: str, **settings: 
     return learner_case(
         "svm",
         name,
-        Learners(
-            lambda shape: SVC(**settings),
-            {"libsvm": _libsvm(**limited), "onedal": _onedal(**limited)},
-        ),
+        Learners(lambda shape: SVC(**settings), {"libsvm": _libsvm(**limited), "onedal": _onedal(**limited)}),
         bar=bar,
         shapes=shapes,
         data=partial(machine_rows, kind=kind),
