@@ -49,7 +49,6 @@ __all__ = [
     "ArrayEstimator",
     "Batch",
     "Correction",
-    "ModelCache",
     "cast_model",
     "check_same_length",
     "move_model",
@@ -80,24 +79,6 @@ class Correction(NamedTuple):
 
     is_needed: Array  # 0-d bool at the place; the host reads it in the one sync of a prediction
     compute: Callable[[], Array]  # the result for all rows
-
-
-class ModelCache:
-    """Forms of a fitted model that predictions use (moved to a place, cast, packed), each made once.
-
-    A form is kept beside the model it was made from, and made anew for another model: the cache cannot be
-    stale. It is no part of the fitted state: pickles, copies and model files go without it.
-    """
-
-    def __init__(self) -> None:
-        self._forms: dict[Hashable, tuple[Any, Any]] = {}
-
-    def get(self, model: object, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the form of `model` under `key`; `make` makes it where there is none."""
-        kept = self._forms.get(key)
-        if kept is None or kept[0] is not model:
-            kept = self._forms[key] = (model, make())
-        return kept[1]
 
 
 class ArrayEstimator(BaseEstimator):
@@ -214,9 +195,17 @@ class ArrayEstimator(BaseEstimator):
         return self._prepared_at(place, ("model", dtype), move_and_cast)
 
     def _prepared_at(self, place: Place, form: Hashable, make: Callable[[], Any]) -> Any:
-        """Return a form of the fitted model for predictions at a place; `make` is called once per fit."""
-        cache: ModelCache = self.__dict__.setdefault("_cache", ModelCache())
-        return cache.get(self.model_, (form, place.xp, str(place.device)), make)
+        """Return a form of the fitted model for predictions (moved, cast, packed), made once for each place.
+
+        It is kept beside the model it was made from, and made anew for another model: it cannot be stale. It
+        is no part of the fitted state: pickles, copies and model files go without it.
+        """
+        cache = self.__dict__.setdefault("_cache", {})
+        key = (form, place.xp, str(place.device))
+        kept = cache.get(key)
+        if kept is None or kept[0] is not self.model_:
+            kept = cache[key] = (self.model_, make())
+        return kept[1]
 
     def permutation_importance(
         self,
@@ -241,7 +230,7 @@ class ArrayEstimator(BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._cache = ModelCache()
+        self._cache: dict[Any, Any] = {}
 
     if not TYPE_CHECKING:  # for mypy an unknown name stays an error
 
@@ -262,7 +251,7 @@ class ArrayEstimator(BaseEstimator):
     def _fitting(self) -> Iterator[None]:
         """Forget the old fit; a fit that fails leaves the estimator unfitted."""
         self._forget()
-        self._cache = ModelCache()  # here, because predictions must add no attribute
+        self._cache = {}  # here, because predictions must add no attribute
         try:
             yield
         except BaseException:
@@ -273,7 +262,7 @@ class ArrayEstimator(BaseEstimator):
     def _updating(self) -> Iterator[None]:
         """Keep what is known if an update fails."""
         before = dict(self.__dict__)
-        self._cache = ModelCache()
+        self._cache = {}
         try:
             yield
         except BaseException:

@@ -12,7 +12,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.namespace import HOST
-from arraylearn.estimator import ArrayClassifier, ModelCache
+from arraylearn.estimator import ArrayClassifier
 
 PACKAGE = Path(al.__file__).parent
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
@@ -59,17 +59,17 @@ def test_six_files_lead_from_fit_to_arrays(labels):
     }
 
 
-def test_cache_makes_a_form_once_for_each_model():
-    cache, made = ModelCache(), []
+def test_a_form_is_made_once_for_each_model():
+    model, made = al.NaiveBayesClassifier().fit(X, Y), []
 
     def make():
         made.append(object())
         return made[-1]
 
-    first, second = object(), object()
-    assert cache.get(first, "form", make) is cache.get(first, "form", make) is made[0]
-    assert cache.get(first, "other form", make) is made[1]
-    assert cache.get(second, "form", make) is made[2]
+    assert model._prepared_at(HOST, "form", make) is model._prepared_at(HOST, "form", make) is made[0]
+    assert model._prepared_at(HOST, "other form", make) is made[1]
+    model.model_ = model.model_._replace()
+    assert model._prepared_at(HOST, "form", make) is made[2]
     assert len(made) == 3
 
 
@@ -80,7 +80,7 @@ def test_cache_lives_from_fit_to_fit_and_stays_out_of_copies():
     assert model._model_at(HOST, np.float32) is float32
     assert model.fit(X, Y)._model_at(HOST, np.float32) is not float32
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert not twin._cache._forms
+        assert not twin._cache
         np.testing.assert_array_equal(twin.predict_proba(X), model.predict_proba(X))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.cpu.jit import compiled, compiled_part, entry
+from arraylearn.backend.cpu.jit import compiled, entry
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.boosting.log_loss import (
     CELL_BITS,
@@ -133,7 +133,7 @@ def _softmax(
             totals[c] += absolute
 
 
-@compiled_part
+@entry
 def _exponentials(
     values: HostArray,
     slopes: HostArray,

@@ -8,7 +8,6 @@ from arraylearn.gaussian.density import (
     factor_covariances,
     full_log_density,
     is_expansion_safe,
-    is_safe_by_product,
     log_density,
 )
 
@@ -22,7 +21,6 @@ __all__ = [
     "factor_covariances",
     "full_log_density",
     "is_expansion_safe",
-    "is_safe_by_product",
     "log_density",
     "merge_moments",
     "moments",

@@ -23,7 +23,6 @@ __all__ = [
     "factor_covariances",
     "full_log_density",
     "is_expansion_safe",
-    "is_safe_by_product",
     "log_density",
 ]
 
@@ -73,7 +72,7 @@ def diagonal_log_density(
 
     Means and positive variances (..., k, d) have the dtype of `x`. `by_product` expands the squares into
     matrix products, several times faster: the absolute error is then about `amplification` times the machine
-    epsilon; ask `is_safe_by_product` once, when the parameters are known. `skip_missing` leaves NaN out of
+    epsilon; ask `is_expansion_safe` once, when the parameters are known. `skip_missing` leaves NaN out of
     the sum.
     """
     offset = -0.5 * (xp.log(var) + LOG_2PI)
@@ -85,18 +84,10 @@ def amplification(xp: Namespace, mean: Array, var: Array) -> Array:
 
     .. math:: \max_k \sum_j (\mu_{kj} - \bar\mu_j)^2 / \sigma_{kj}^2
 
-    This is the square that has to cancel for a row near its own class mean.
+    This is the square that has to cancel for a row near its own class mean; `is_expansion_safe` judges it.
     """
     center = xp.mean(mean, axis=-2, keepdims=True)
     return xp.max(xp.sum((mean - center) ** 2 / var, axis=-1), axis=-1)
-
-
-def is_safe_by_product(xp: Namespace, mean: Array, var: Array, dtype: Any) -> bool:
-    """Whether `diagonal_log_density` ``by_product`` is accurate in `dtype`, see `is_expansion_safe`.
-
-    The host syncs here, once: ask at the end of a fit, not in a prediction.
-    """
-    return is_expansion_safe(xp, float(to_host(xp.max(amplification(xp, mean, var)))), dtype)
 
 
 def is_expansion_safe(xp: Namespace, amplified: float, dtype: Any) -> bool:

@@ -25,7 +25,7 @@ GENERIC = {
         "segment_sum split_lists steps"
     ),
     "costs": "count_operations measure_peak OperationCounts",
-    "cpu.jit": ("compiled compiled_loosely compiled_part entry Host index inlined Int loops_for part signed"),
+    "cpu.jit": ("compiled compiled_loosely entry Host index inlined Int loops_for part signed"),
     "cpu.prefetch": "prefetch",
     "cpu.wide_words": "choose_words mark_rows WORDS",
     "dispatch": (

@@ -18,7 +18,7 @@ from arraylearn.gaussian import (
     diagonal_log_density,
     factor_covariances,
     full_log_density,
-    is_safe_by_product,
+    is_expansion_safe,
     log_density,
     merge_moments,
     moments,
@@ -306,13 +306,17 @@ def test_gaps_add_nothing(rung, dtype, no_sync, by_product):
     )
 
 
+def is_safe(xp, mean, var, dtype):
+    return is_expansion_safe(xp, float(amplification(xp, mean, var)), dtype)
+
+
 @pytest.mark.parametrize("load", [load_iris, load_digits])
 @pytest.mark.rungs("float64")  # the variance floor of digits is beyond float32
 def test_posteriors_of_gaussian_naive_bayes(rung, load):
     x, y = load(return_X_y=True)
     peer = GaussianNB().fit(x, y)
     on = [rung.from_host(value) for value in (x, peer.theta_, peer.var_)]
-    for by_product in {False, is_safe_by_product(rung.load(), on[1], on[2], on[0].dtype)}:
+    for by_product in {False, is_safe(rung.load(), on[1], on[2], on[0].dtype)}:
         joint = rung.to_host(diagonal_log_density(rung.load(), *on, by_product=by_product))
         joint = joint + np.log(peer.class_prior_)
         posterior = np.exp(joint - joint.max(axis=1, keepdims=True))
@@ -324,16 +328,16 @@ def test_products_are_chosen_where_they_are_safe(rung):
     xp, top = rung.load(), rung.float_dtypes[-1]
     near = rung.from_host([[0.0, 1.0], [1.0, 0.0]], top)
     assert_close(amplification(xp, near, xp.ones_like(near)), 0.5)
-    assert is_safe_by_product(xp, near, xp.ones_like(near), near.dtype)
+    assert is_safe(xp, near, xp.ones_like(near), near.dtype)
     tiny = rung.from_host([[1e-12, 1.0], [1.0, 1e-12]], top)
-    assert not is_safe_by_product(xp, near, tiny, near.dtype)
+    assert not is_safe(xp, near, tiny, near.dtype)
 
 
 @given(st.integers(0, 1000))
 def test_products_agree_with_the_direct_way(seed):
     data = make_classes(seed, n=30)
     var = data["cov"].diagonal(axis1=1, axis2=2)
-    if is_safe_by_product(np, data["mean"], var, np.float64):
+    if is_safe(np, data["mean"], var, np.float64):
         arguments = (np, data["x"], data["mean"], var)
         direct, product = (diagonal_log_density(*arguments, by_product=way) for way in (False, True))
         np.testing.assert_allclose(product, direct, rtol=1e-7, atol=1e-6)

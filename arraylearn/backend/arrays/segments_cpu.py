@@ -55,7 +55,7 @@ def _count(
 
 
 def split_lists(lists: HostArray, branch: HostArray, sizes: Sequence[int]) -> HostArray:
-    """Do what `blocks.split_lists` does."""
+    """Sort lists as the program does."""
     lists = np.ascontiguousarray(lists)
     result = np.empty((lists.shape[0], sum(sizes)), dtype=lists.dtype)
     rows, target = lists.view(np.uint32), result.view(np.uint32)

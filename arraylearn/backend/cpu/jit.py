@@ -33,7 +33,6 @@ __all__ = [
     "Int",
     "compiled",
     "compiled_loosely",
-    "compiled_part",
     "digest_sources",
     "entry",
     "index",
@@ -169,11 +168,6 @@ def loops_for(function: Callable[..., Any]) -> Callable[[Function], Function]:
         return loops
 
     return register
-
-
-def compiled_part(function: Function) -> Function:
-    """Compile as `entry` does a function that is called from Python and from compiled functions."""
-    return _keep(function, _nrt=False)
 
 
 def _keep(function: Function, **options: Any) -> Function:
