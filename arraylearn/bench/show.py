@@ -17,6 +17,7 @@ __all__ = [
     "print_report",
     "refuse_without_section",
     "rewrite_section",
+    "seconds_text",
     "summary_rows",
     "table_rows",
     "text_table",
@@ -157,7 +158,6 @@ def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 _TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
 _TERMINAL_SUMMARY = ("job", "peer / ours", "bar", "goal", "")
-_NUMBERS = ("time", "rows/s", "memory", "quality", "peer / ours", "bar", "goal", "slope")
 
 
 def print_report(report: BenchReport) -> None:
@@ -182,8 +182,8 @@ def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in headings:
-        is_number = heading in _NUMBERS
+    for heading, cells in zip(headings, zip(*rows, strict=True), strict=True):
+        is_number = all(cell[:1].isdigit() or cell == "-" for cell in cells)
         table.add_column(
             heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
         )

@@ -27,16 +27,20 @@ def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
 def _demo(options: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from arraylearn.bench.show import seconds_text, text_table
     from arraylearn.selftest.shown_learners import run_demo
 
+    rows = [
+        (
+            row.learner,
+            row.data,
+            f"{row.accuracy:.1%}",
+            *map(seconds_text, (row.fit_seconds, row.predict_seconds)),
+        )
+        for row in run_demo(options.backend)
+    ]
     headings = ("learner", "data", "accuracy", "fit", "predict")
-    table = _table(f"arraylearn on {options.backend or 'numpy'}", headings, n_left=2)
-    for row in run_demo(options.backend):
-        fit, predict = f"{row.fit_seconds * 1e3:.1f} ms", f"{row.predict_seconds * 1e3:.1f} ms"
-        table.add_row(row.learner, row.data, f"{row.accuracy:.1%}", fit, predict)
-    console = Console()
-    console.print(table)
-    console.print()
+    Console().print(text_table(f"arraylearn on {options.backend or 'numpy'}", headings, rows), "")
     return _info(options)
 
 
@@ -46,15 +50,15 @@ def _info(options: argparse.Namespace) -> int:
     from arraylearn._version import __version__
     from arraylearn.backend import backend_info, get_num_threads
     from arraylearn.backend.dispatch import describe_compiled
+    from arraylearn.bench.show import text_table
 
-    headings = ("backend", "version", "works", "device, or what is missing")
-    table = _table(f"arraylearn {__version__}: backends of this machine", headings)
+    rows = []
     for entry in backend_info():
         note = entry.device if entry.works else f"{entry.reason}. {entry.remedy}."
-        # plain text: a remedy such as arraylearn[torch] must not be read as markup
-        table.add_row(entry.backend, entry.version or "-", "yes" if entry.works else "no", _plain(note or ""))
+        rows.append((entry.backend, entry.version or "-", "yes" if entry.works else "no", note or ""))
+    headings = ("backend", "version", "works", "device, or what is missing")
     console = Console()
-    console.print(table)
+    console.print(text_table(f"arraylearn {__version__}: backends of this machine", headings, rows))
     console.print(f"CPU threads: {get_num_threads()}")
     console.print(f"compiled bodies for NumPy: {describe_compiled()}", markup=False)
     return 0
@@ -83,40 +87,25 @@ def _compile(options: argparse.Namespace) -> int:
 def _selftest(options: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from arraylearn.bench.show import seconds_text, text_table
     from arraylearn.selftest import run_selftest
 
     backend = options.backend or "auto"
-    headings = ("case", "result", "difference", "syncs", "launches", "time")
-    table = _table(f"arraylearn selftest on {backend}, beside NumPy", headings, n_left=2)
     outcomes = list(run_selftest(backend))
-    for outcome in outcomes:
-        counts = outcome.counts
-        table.add_row(
-            outcome.name,
-            "pass" if outcome.passed else _plain(f"FAIL {outcome.message}"),
-            f"{outcome.difference:.1e}",
-            "-" if counts is None else str(counts.syncs),
-            "-" if counts is None else str(counts.launches),
-            f"{outcome.seconds * 1e3:.1f} ms",
+    rows = [
+        (
+            one.name,
+            "pass" if one.passed else f"FAIL {one.message}",
+            f"{one.difference:.1e}",
+            "-" if one.counts is None else str(one.counts.syncs),
+            "-" if one.counts is None else str(one.counts.launches),
+            seconds_text(one.seconds),
         )
-    failed = sum(not outcome.passed for outcome in outcomes)
+        for one in outcomes
+    ]
+    headings = ("case", "result", "difference", "syncs", "launches", "time")
+    failed = sum(not one.passed for one in outcomes)
     console = Console()
-    console.print(table)
+    console.print(text_table(f"arraylearn selftest on {backend}, beside NumPy", headings, rows))
     console.print(f"{len(outcomes) - failed} passed, {failed} failed")
     return 1 if failed else 0
-
-
-def _table(title: str, headings: tuple[str, ...], n_left: int = 4) -> Any:
-    """Return an empty table whose first `n_left` columns hold text, and the others numbers."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i < n_left else "right", overflow="fold")
-    return table
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

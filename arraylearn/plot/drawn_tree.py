@@ -75,23 +75,17 @@ def plot_tree(
 
 def _places(tree: Trees, max_depth: int | None) -> tuple[Any, Any]:
     """Return the horizontal place of each node, leaves side by side, and whether it is drawn."""
-    t, is_leaf = tree.n_nodes, tree.is_leaf
-    is_shown = np.ones(t, dtype=bool) if max_depth is None else tree.depth <= max_depth
-    x = np.zeros(t)
-    stack, order = [0], []
+    is_end, x, n_ends = tree.is_leaf | (tree.depth == max_depth), np.zeros(tree.n_nodes), 0
+    stack, inner = [0], []
     while stack:
         node = stack.pop()
-        order.append(node)
-        if not is_leaf[node] and (max_depth is None or tree.depth[node] < max_depth):
-            first = int(tree.first_child[node])
-            stack += reversed(range(first, first + int(tree.n_branches[node])))
-    n_ends = 0
-    for node in order:
-        if is_leaf[node] or tree.depth[node] == max_depth:
+        if is_end[node]:
             x[node] = n_ends
             n_ends += 1
-    for node in reversed(order):
-        if not is_leaf[node] and tree.depth[node] != max_depth:
-            first = int(tree.first_child[node])
-            x[node] = x[first : first + int(tree.n_branches[node])].mean()
-    return x, is_shown
+        else:
+            children = np.arange(tree.n_branches[node]) + tree.first_child[node]
+            inner.append((node, children))
+            stack += children[::-1].tolist()
+    for node, children in reversed(inner):
+        x[node] = x[children].mean()
+    return x, tree.depth <= (np.inf if max_depth is None else max_depth)
