@@ -19,17 +19,8 @@ __all__ = ["describe_machine", "is_quiet", "load_average", "quiet_text", "thread
 
 _TASKS = Path("/proc/self/task")
 _VERSIONS = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "torch",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "scikit-learn-intelex",
-    "lightgbm",
-    "xgboost",
-    "wittgenstein",
+    "numpy scipy scikit-learn numba torch cupy-cuda12x cupy-cuda13x scikit-learn-intelex lightgbm xgboost "
+    "wittgenstein"
 )
 
 
@@ -51,7 +42,7 @@ def quiet_text(is_known: bool | None) -> str:
 def describe_machine() -> dict[str, Any]:
     """Return processor, system and versions, which are written beside every result."""
     versions = {"python": platform.python_version(), "arraylearn": __version__}
-    for name in _VERSIONS:
+    for name in _VERSIONS.split():
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return {

@@ -18,7 +18,6 @@ __all__ = [
     "refuse_without_section",
     "rewrite_section",
     "seconds_text",
-    "summary_rows",
     "table_rows",
     "text_table",
 ]
@@ -39,7 +38,6 @@ HEADINGS = (
     "peer's quality",
     "peer / ours (spread)",
 )
-SUMMARY_HEADINGS = ("job", "threads", "backend", "size", "peer", "cases", "peer / ours", "bar", "goal", "")
 
 
 def seconds_text(seconds: float) -> str:
@@ -99,25 +97,6 @@ def table_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     return rows
 
 
-def summary_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each bar that the results bear on."""
-    return [
-        (
-            one.job,
-            str(one.threads),
-            one.backend,
-            one.sizes,
-            one.peers,
-            str(one.n_cases),
-            f"{one.mean:.3g}",
-            f"{one.least:.3g}",
-            f"{one.goal:.3g}",
-            one.verdict,
-        )
-        for one in summarize(results)
-    ]
-
-
 def headline(report: BenchReport) -> list[str]:
     """Return lines about the machine, the conditions of the run and what was skipped."""
     machine = report.machine
@@ -146,8 +125,8 @@ def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     return rows
 
 
-def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each bar, in five columns."""
+def bar_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Return a row of text for each bar that the results bear on."""
     rows: list[tuple[str, ...]] = []
     for one in summarize(results):
         where = f"{one.sizes} ({one.n_cases}); {one.backend}, {_threads(one.threads)}"
@@ -157,7 +136,7 @@ def terminal_summary(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 
 _TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
-_TERMINAL_SUMMARY = ("job", "peer / ours", "bar", "goal", "")
+_BAR_HEADINGS = ("job", "peer / ours", "bar", "goal", "")
 
 
 def print_report(report: BenchReport) -> None:
@@ -165,12 +144,12 @@ def print_report(report: BenchReport) -> None:
     from rich.console import Console
 
     console = Console()
-    cases, bars = terminal_rows(report.results), terminal_summary(report.results)
+    cases, bars = terminal_rows(report.results), bar_rows(report.results)
     if cases:
         console.print(text_table("Cases: ours, and each peer beside it", _TERMINAL, cases))
     if bars:
         about = "Bars: the geometric mean of the fastest peer's time / ours"
-        console.print(text_table(about, _TERMINAL_SUMMARY, bars))
+        console.print(text_table(about, _BAR_HEADINGS, bars))
     for text in headline(report):
         console.print(text, markup=False, highlight=False)
 
@@ -195,7 +174,7 @@ def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]
 def markdown(report: BenchReport) -> str:
     """Return the run as a page of Markdown."""
     parts = ["## The last run", *headline(report), ""]
-    parts += ["### Bars", markdown_table(SUMMARY_HEADINGS, summary_rows(report.results)), ""]
+    parts += ["### Bars", markdown_table(_BAR_HEADINGS, bar_rows(report.results)), ""]
     parts += ["### Cases", markdown_table(HEADINGS, table_rows(report.results)), ""]
     return "\n".join(parts)
 
@@ -203,7 +182,7 @@ def markdown(report: BenchReport) -> str:
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in lines)
+    return "\n".join("| " + " | ".join(row).replace("\n ", "<br>") + " |" for row in lines)
 
 
 def _marks(section: str) -> tuple[str, str]:
