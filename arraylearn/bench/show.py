@@ -161,8 +161,8 @@ def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading, cells in zip(headings, zip(*rows, strict=True), strict=True):
-        is_number = all(cell[:1].isdigit() or cell == "-" for cell in cells)
+    for place, heading in enumerate(headings):
+        is_number = all(row[place][:1].isdigit() or row[place] == "-" for row in rows)
         table.add_column(
             heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
         )

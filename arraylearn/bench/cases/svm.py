@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from arraylearn.backend.namespace import to_host
-from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import Shape, TrainTest, machine_rows
+from arraylearn.bench.case import Case, Learners, Quality, TimedCalls, learner_case, shapes_of
+from arraylearn.bench.data import TrainTest, machine_rows
 from arraylearn.bench.peers import peer_maker
 from arraylearn.kernels import gram
 from arraylearn.svm import SVC, OneClassSVM
@@ -40,17 +40,22 @@ def _objective(kernel: str) -> Callable[[TrainTest], Callable[[Any], float]]:
     return judged_on
 
 
-def _fit(name: str, bar: str, shapes: dict[Size, Shape], kind: str, **settings: Any) -> Case:
-    # at most a million pair steps: a peer that stops there looks faster than it is
-    limited = {**settings, "max_iter": 1_000_000} if settings["kernel"] == "linear" else settings
+def _fit(kernel: str, kind: str, n_columns: int, C: float) -> Case:
+    limits: dict[str, Any] = {}
+    settings: dict[str, Any] = {"kernel": kernel, "C": C}
+    name, bar, largest = f"gaussian, {kind}, C = {C:g}", "gaussian machine", 20_000
+    if kernel == "linear":
+        # at most a million pair steps: a peer that stops there looks faster than it is
+        name, bar, largest, limits = f"linear, {kind}", "linear machine", 10_000, {"max_iter": 1_000_000}
+    peers = {"libsvm": _libsvm(**settings, **limits), "onedal": _onedal(**settings, **limits)}
     return learner_case(
         "svm",
         name,
-        Learners(lambda shape: SVC(**settings), {"libsvm": _libsvm(**limited), "onedal": _onedal(**limited)}),
+        Learners(lambda shape: SVC(**settings), peers),
         bar=bar,
-        shapes=shapes,
+        shapes=shapes_of(2000, 5000, largest, n_columns),
         data=partial(machine_rows, kind=kind),
-        quality=Quality("dual objective", _objective(settings["kernel"])),
+        quality=Quality("dual objective", _objective(kernel)),
     )
 
 
@@ -59,34 +64,13 @@ def _inliers(rows: TrainTest) -> Callable[[Any], float]:
 
 
 CASES = [
-    *(
-        _fit(
-            f"gaussian, {kind}, C = {C:g}",
-            "gaussian machine",
-            shapes_of(2000, 5000, 20_000, d),
-            kind,
-            kernel="rbf",
-            C=C,
-        )
-        for kind, d, C in (
-            ("clusters", 20, 0.1),
-            ("clusters", 20, 1.0),
-            ("clusters", 20, 10.0),
-            ("one-hot", 50, 1.0),
-            ("moons", 10, 1.0),
-        )
-    ),
-    *(
-        _fit(
-            f"linear, {kind}",
-            "linear machine",
-            shapes_of(2000, 5000, 10_000, d),
-            kind,
-            kernel="linear",
-            C=1.0,
-        )
-        for kind, d in (("clusters", 20), ("moons", 10))
-    ),
+    _fit("rbf", "clusters", 20, 0.1),
+    _fit("rbf", "clusters", 20, 1.0),
+    _fit("rbf", "clusters", 20, 10.0),
+    _fit("rbf", "one-hot", 50, 1.0),
+    _fit("rbf", "moons", 10, 1.0),
+    _fit("linear", "clusters", 20, 1.0),
+    _fit("linear", "moons", 10, 1.0),
     learner_case(
         "svm",
         "gaussian, decision function",
