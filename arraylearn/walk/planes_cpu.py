@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn.backend.cpu.intrinsics import WORDS, choose_words, mark_rows
 from arraylearn.backend.cpu.jit import Host, entry, part
-from arraylearn.backend.cpu.wide_words import WORDS, choose_words, mark_rows
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.walk.packed import PackedTrees

@@ -25,9 +25,8 @@ GENERIC = {
         "segment_sum split_lists steps"
     ),
     "costs": "count_operations measure_peak OperationCounts",
-    "cpu.jit": ("compiled compiled_loosely entry Host index inlined Int loops_for part signed"),
-    "cpu.prefetch": "prefetch",
-    "cpu.wide_words": "choose_words mark_rows WORDS",
+    "cpu.intrinsics": "choose_words mark_rows prefetch WORDS",
+    "cpu.jit": "compiled compiled_loosely entry Host index inlined Int loops_for part signed",
     "dispatch": (
         "CompiledMode describe_compiled get_compiled get_tuning is_numba_installed is_worth_compiling "
         "native numpy_body use_compiled why_not_compiled"
@@ -51,7 +50,7 @@ GENERIC = {
 
 # Words of learning. Except: what walks trees (to leave), thresholds of all rooms, torch's trees of arguments.
 LEARNING = {"tree", "trees", "forest", "boosting", "gini", "gradient", "gradients", "leaf", "leaves", "prune"}
-EXCEPT = {"native/cupy.py", "native/cupy_walks.py", "cpu/wide_words.py", "dispatch.py", "costs.py"}
+EXCEPT = {"native/cupy.py", "cpu/intrinsics.py", "dispatch.py", "costs.py"}
 
 
 def imported():

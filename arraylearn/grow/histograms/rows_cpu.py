@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from arraylearn.backend.cpu.intrinsics import prefetch
 from arraylearn.backend.cpu.jit import Host, Int, index, part
-from arraylearn.backend.cpu.prefetch import prefetch
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     LOW,

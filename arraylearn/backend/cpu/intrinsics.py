@@ -1,6 +1,7 @@
-"""Operations on many bits at once inside compiled loops, as the processor's vectors have them.
+"""What loops in Python cannot express, for compiled ones: a hint to the processor, operations on many bits.
 
-Written out as loops they would be compiled with tests whether the arrays overlap, at each call, for 8 words.
+Written out as loops, operations on eight words would be compiled with tests whether the arrays overlap, at
+each call.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["WORDS", "choose_words", "mark_rows"]
+__all__ = ["WORDS", "choose_words", "mark_rows", "prefetch"]
 
 # What `choose_words` works on: 512 bits.
 WORDS = 8
@@ -64,3 +66,23 @@ def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, leaf: Any, p
         return context.get_dummy_value()
 
     return types.void(words, word, bit, leaf, place), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for the element at `index` of a contiguous array of one dimension; nothing waits for it.
+
+    Rows of a node ascend with gaps: the processor does not guess where the next one lies, and a loop that
+    adds a row to a histogram is too long for it to look ahead.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(hint, [address, word(0), word(3), word(1)])  # for reading, into all caches, of data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
