@@ -59,7 +59,7 @@ SETTINGS = [
     (al.FullBayesClassifier, {"shrinkage": 1}),
     (
         al.NaiveBayesClassifier,
-        {"laplace": 0.5, "m_estimate": 2, "var_smoothing": 0.25, "smooth_priors": True},
+        {"alpha": 0.5, "m_estimate": 2, "var_smoothing": 0.25, "smooth_priors": True},
     ),
     (al.DecisionTreeClassifier, {"max_depth": 2, "min_samples_leaf": 3, "min_samples_split": 7}),
     (

@@ -33,6 +33,7 @@ __all__ = [
     "full_statistics",
     "joint_log_likelihood",
     "merge_statistics",
+    "regularized",
     "shared_amplification",
 ]
 
@@ -175,6 +176,13 @@ def _pooled_variances(xp: Namespace, moments: Moments) -> Array:
 def _diagonal_matrix(xp: Namespace, values: Array) -> Array:
     eye = xp.eye(values.shape[-1], dtype=values.dtype, device=array_api_compat.device(values))
     return values[..., None, :] * eye
+
+
+def regularized(xp: Namespace, cov: Array, amount: float) -> Array:
+    r"""Move covariances towards the identity, :math:`(1 - r) \Sigma + r I`."""
+    if not amount:
+        return cov
+    return (1.0 - amount) * cov + amount * _diagonal_matrix(xp, xp.ones_like(cov[..., 0]))
 
 
 def _shrunk(xp: Namespace, cov: Array, amount: float | Array) -> Array:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from arraylearn._typing import Array, Namespace
+import numpy as np
+from sklearn.base import clone
+
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.moments import grouped_moments
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import from_host, read_together, to_host
@@ -17,7 +20,7 @@ from arraylearn.bayes.shared_classifier import (
     SingularCovarianceWarning,
     UndefinedVarianceWarning,
 )
-from arraylearn.checks import check_choice, is_number, refuse
+from arraylearn.checks import check_choice, check_number, is_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 
@@ -47,6 +50,12 @@ class FullBayesClassifier(BayesClassifier):
         Move each covariance towards a sphere: :math:`(1 - a) \Sigma + a\,\tfrac{\mathrm{tr} \Sigma}{d} I`
         with :math:`0 \le a \le 1`. "auto" estimates :math:`a` for each class as Ledoit and Wolf do, on
         standardized columns. Not with the diagonal covariance.
+    covariance_estimator : estimator, optional
+        What estimates the covariance of each class from its rows instead: an object whose `fit` sets
+        ``covariance_``, such as those of `sklearn.covariance`. Without `shrinkage`, weights and
+        `partial_fit`, and not with the diagonal covariance.
+    reg_param : float, default 0.0
+        Move each covariance, or variance, towards 1 afterwards: :math:`(1 - r) \Sigma + r I`.
     priors : array-like (k,) or mapping of class to probability, optional
         Class priors; default: the frequencies.
     backend : str, optional
@@ -102,12 +111,16 @@ class FullBayesClassifier(BayesClassifier):
         covariance: Literal["full", "shared", "diagonal"] = "full",
         variance: Literal["unbiased", "ml"] = "unbiased",
         shrinkage: float | Literal["auto"] | None = None,
+        covariance_estimator: Any = None,
+        reg_param: float = 0.0,
         priors: Any = None,
         backend: str | None = None,
     ) -> None:
         self.covariance = covariance
         self.variance = variance
         self.shrinkage = shrinkage
+        self.covariance_estimator = covariance_estimator
+        self.reg_param = reg_param
         self.priors = priors
         self.backend = backend
 
@@ -117,10 +130,18 @@ class FullBayesClassifier(BayesClassifier):
         is_fraction = is_number(self.shrinkage) and 0 <= self.shrinkage <= 1
         if self.shrinkage is not None and self.shrinkage != "auto" and not is_fraction:
             raise refuse("shrinkage", "must be None, 'auto' or a number from 0 to 1", repr(self.shrinkage))
-        if self.shrinkage is not None and self.covariance == "diagonal":
+        check_number("reg_param", self.reg_param, 0, 1)
+        for name in ("shrinkage", "covariance_estimator"):
+            value = getattr(self, name)
+            if value is not None and self.covariance == "diagonal":
+                raise ValueError(
+                    f"`{name}` must be None with covariance='diagonal'; got {value!r}. "
+                    "It is for matrices with correlations."
+                )
+        if self.shrinkage is not None and self.covariance_estimator is not None:
             raise ValueError(
-                f"`shrinkage` must be None with covariance='diagonal'; got {self.shrinkage!r}. "
-                "A matrix without correlations has nothing to shrink."
+                "`shrinkage` must be None with a `covariance_estimator`, which estimates covariances by "
+                f"itself; got {self.shrinkage!r}."
             )
 
     # ---- learning
@@ -129,9 +150,37 @@ class FullBayesClassifier(BayesClassifier):
         xp, x, k = batch.place.xp, batch.table.numeric, self.classes_.shape[0]
         if self.covariance == "diagonal":
             return FullStatistics(grouped_moments(xp, x, classes, k, weights), None, None)
-        return full.full_statistics(xp, x, classes, k, weights, higher=self.shrinkage == "auto")
+        found = full.full_statistics(xp, x, classes, k, weights, higher=self.shrinkage == "auto")
+        if self.covariance_estimator is None:
+            return found
+        if weights is not None:
+            raise ValueError("`sample_weight` must be None with a `covariance_estimator`; got weights.")
+        scatter = self._estimate_scatter(to_host(x), to_host(classes), to_host(found.moments.scatter))
+        moments = found.moments
+        return FullStatistics(
+            moments._replace(scatter=from_host(scatter, batch.place, moments.scatter.dtype)), None, None
+        )
+
+    def _estimate_scatter(self, x: HostArray, classes: HostArray, scatter: HostArray) -> HostArray:
+        """Return the scatters (k, d, d) that stand for the covariances of `covariance_estimator`."""
+        found = np.array(scatter, dtype=np.float64)
+        for c in range(found.shape[0]):
+            rows = x[classes == c]
+            if rows.shape[0] < 2:
+                continue  # what a row alone has is left to the rules of this classifier
+            estimator = clone(self.covariance_estimator).fit(np.astype(rows, np.float64))
+            if not hasattr(estimator, "covariance_"):
+                name = type(estimator).__name__
+                raise refuse("covariance_estimator", "must have `covariance_` after `fit`", name)
+            divisor = rows.shape[0] - (1 if self.variance == "unbiased" else 0)
+            found[c] = divisor * np.asarray(estimator.covariance_)
+        return found
 
     def _merge_statistics(self, xp: Namespace, old: Any, new: Any) -> FullStatistics:
+        if self.covariance_estimator is not None:
+            raise ValueError(
+                "`covariance_estimator` must be None for partial_fit: it needs the rows of all calls at once."
+            )
         return full.merge_statistics(xp, old, new)
 
     def _estimate(self, batch: Batch, statistics: FullStatistics, is_bad: Array) -> FullModel | NaiveModel:
@@ -147,6 +196,8 @@ class FullBayesClassifier(BayesClassifier):
     ) -> NaiveModel:
         xp, moments = batch.place.xp, statistics.moments
         found = naive.column_variances(xp, moments, divisor=self.variance, share=VARIANCE_FLOOR)
+        if self.reg_param:
+            found = found._replace(var=(1.0 - self.reg_param) * found.var + float(self.reg_param))
         is_missed = found.is_undefined[:, 0] & (moments.weight > 0)
         flags, missed, amplified = read_together(
             batch.place, is_bad, is_missed, amplification(xp, found.mean, found.var)
@@ -170,6 +221,7 @@ class FullBayesClassifier(BayesClassifier):
         found = full.estimate_covariances(
             place.xp, statistics, divisor=self.variance, shared=is_shared, shrinkage=shrinkage
         )
+        found = found._replace(cov=full.regularized(place.xp, found.cov, float(self.reg_param)))
         model, is_definite = full.factor_model(place.xp, log_prior, moments.mean, found, None)
         is_missed = found.is_undefined if is_shared else found.is_undefined & (moments.weight > 0)
         flags, missed, definite, amplified = read_together(

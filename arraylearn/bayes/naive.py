@@ -80,9 +80,15 @@ class NaiveModel(NamedTuple):
 class Smoothing(NamedTuple):
     """How probabilities of nominal values are estimated: (count + extra * prior) / (total + extra)."""
 
-    laplace: float  # added to every count: `extra` is this times the number of values, the prior is uniform
-    m: float | None  # the `extra` of the m-estimate, which replaces `laplace`
+    alpha: float  # added to every count: `extra` is this times the number of values, the prior is uniform
+    m: float | None  # the `extra` of the m-estimate, which replaces `alpha`
     prior: Literal["uniform", "marginal"] | Sequence[float]  # of the m-estimate: by rule, or given by cell
+    least_values: tuple[int, ...] | None = None  # that each attribute counts as; None: those it has
+
+    def sizes(self, n_values: Sequence[int]) -> list[float]:
+        """Return how many values each attribute counts as."""
+        least = self.least_values or (1,) * len(n_values)
+        return [float(max(1, n, one)) for n, one in zip(n_values, least, strict=True)]
 
 
 class Variances(NamedTuple):
@@ -259,7 +265,7 @@ def smoothed_shares(
     """
     prior = 1.0 / n_values
     if smoothing.m is None:
-        extra = smoothing.laplace * n_values
+        extra = smoothing.alpha * n_values
     else:
         extra = smoothing.m * xp.ones_like(n_values)
         if given is not None:
@@ -283,7 +289,8 @@ def log_probabilities(xp: Namespace, counts: Array, n_values: Sequence[int], smo
     is_value = [v > 0 for n in n_values for v in range(n + 1)]
     attribute = xp.asarray(attributes, dtype=xp.int64, device=device)
     is_value = xp.asarray(is_value, dtype=xp.bool, device=device)[:, None]
-    sizes = xp.asarray([float(max(1, n_values[j])) for j in attributes], dtype=dtype, device=device)[:, None]
+    by_attribute = smoothing.sizes(n_values)
+    sizes = xp.asarray([by_attribute[j] for j in attributes], dtype=dtype, device=device)[:, None]
     given = None
     if not isinstance(smoothing.prior, str):
         given = xp.asarray(list(smoothing.prior), dtype=dtype, device=device)[:, None]

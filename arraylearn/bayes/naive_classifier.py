@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from arraylearn.bayes.naive import (
     rounding_variances,
 )
 from arraylearn.bayes.shared_classifier import BayesClassifier, UndefinedVarianceWarning
-from arraylearn.checks import check_choice, check_number, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 from arraylearn.table import Schema
@@ -48,7 +49,7 @@ class NaiveBayesClassifier(BayesClassifier):
 
     Parameters
     ----------
-    laplace : float, default 1.0
+    alpha : float, default 1.0
         The Laplace correction :math:`\gamma \ge 0` of nominal attributes with :math:`V_j` values:
         :math:`P(a_j = v \mid c) = (n_{jvc} + \gamma) / (n_{jc} + \gamma V_j)`. 0 is maximum likelihood:
         then a value never seen in a class rules the class out.
@@ -58,6 +59,10 @@ class NaiveBayesClassifier(BayesClassifier):
         The :math:`p_{jv}` of the m-estimate: :math:`1 / V_j`, the frequency of the value over all classes, or
         given: ``{attribute: {value: probability}}`` by column name (``"x0"``, ``"x1"``, ... for arrays).
         Attributes that are not named are uniform.
+    min_categories : int or array-like (d,), optional
+        Least number of values :math:`V_j` that a nominal column counts as, for all or for each column; more
+        than occur where some are known to be missing from the rows. A value that does not occur is left out
+        of the product all the same.
     smooth_priors : bool, default False
         Whether the class priors get the same correction: :math:`(n_c + \gamma) / (n + \gamma k)`, or
         :math:`(n_c + m / k) / (n + m)`.
@@ -103,7 +108,7 @@ class NaiveBayesClassifier(BayesClassifier):
 
     Notes
     -----
-    A row that is impossible in every class (``laplace=0``) gets the prior as its posterior.
+    A row that is impossible in every class (``alpha=0``) gets the prior as its posterior.
 
     `partial_fit` keeps the distinct values of each numeric column (up to 1,024 numbers), so that any number
     of calls ends with the variances of one fit on all rows.
@@ -118,7 +123,7 @@ class NaiveBayesClassifier(BayesClassifier):
     >>> import arraylearn as al
     >>> X = [["male", 20], ["female", 73], ["female", 37], ["male", 33], ["female", 48], ["male", 29]]
     >>> y = ["A", "B", "A", "B", "A", "A"]
-    >>> clf = al.NaiveBayesClassifier(laplace=0).fit(X, y)
+    >>> clf = al.NaiveBayesClassifier(alpha=0).fit(X, y)
     >>> clf.predict([["male", 61], ["female", None]])
     array(['B', 'A'], dtype='<U1')
     >>> print(clf.tables())
@@ -143,9 +148,10 @@ class NaiveBayesClassifier(BayesClassifier):
     def __init__(
         self,
         *,
-        laplace: float = 1.0,
+        alpha: float = 1.0,
         m_estimate: float | None = None,
         value_priors: Literal["uniform", "marginal"] | Mapping[str, Mapping[Any, float]] = "uniform",
+        min_categories: Any = None,
         smooth_priors: bool = False,
         variance: Literal["unbiased", "ml"] = "unbiased",
         var_smoothing: float | None = None,
@@ -153,9 +159,10 @@ class NaiveBayesClassifier(BayesClassifier):
         categorical_features: Any = "from_dtype",
         backend: str | None = None,
     ) -> None:
-        self.laplace = laplace
+        self.alpha = alpha
         self.m_estimate = m_estimate
         self.value_priors = value_priors
+        self.min_categories = min_categories
         self.smooth_priors = smooth_priors
         self.variance = variance
         self.var_smoothing = var_smoothing
@@ -164,7 +171,7 @@ class NaiveBayesClassifier(BayesClassifier):
         self.backend = backend
 
     def _check_parameters(self) -> None:
-        check_number("laplace", self.laplace, 0)
+        check_number("alpha", self.alpha, 0)
         check_number("m_estimate", self.m_estimate, 0, optional=True)
         check_number("var_smoothing", self.var_smoothing, 0, optional=True)
         check_choice("variance", self.variance, ("unbiased", "ml"))
@@ -224,10 +231,26 @@ class NaiveBayesClassifier(BayesClassifier):
         """Return how probabilities of nominal values are estimated."""
         m, prior = self.m_estimate, self.value_priors
         return Smoothing(
-            float(self.laplace),
+            float(self.alpha),
             None if m is None else float(m),
             _priors_by_cell(prior, self.schema_) if isinstance(prior, Mapping) else prior,
+            self._least_values(),
         )
+
+    def _least_values(self) -> tuple[int, ...] | None:
+        """Return the least number of values of each nominal column."""
+        if self.min_categories is None:
+            return None
+        schema, given = self.schema_, self.min_categories
+        if isinstance(given, Integral):
+            given = [given] * schema.n_columns
+        listed = list(given) if np.ndim(given) == 1 else []
+        if len(listed) != schema.n_columns:
+            rule = f"must be an integer, or one for each of {schema.n_columns} columns"
+            raise refuse("min_categories", rule, repr(self.min_categories))
+        for least in listed:
+            check_integer("min_categories", least, 0)
+        return tuple(int(listed[j]) for j in schema.nominal_idx)
 
     def _least_variances(self, batch: Batch, statistics: NaiveStatistics) -> Array | None:
         """Return the least variance (d,) of each column, None for none."""
@@ -240,7 +263,7 @@ class NaiveBayesClassifier(BayesClassifier):
         """Return what is added to the weight of every class."""
         if not self.smooth_priors:
             return 0.0
-        return float(self.laplace if self.m_estimate is None else self.m_estimate / self.classes_.shape[0])
+        return float(self.alpha if self.m_estimate is None else self.m_estimate / self.classes_.shape[0])
 
     def _warn_undefined(self, missed: Any) -> None:
         """Warn of the classes and columns with too few known values for a variance."""
@@ -272,7 +295,7 @@ class NaiveBayesClassifier(BayesClassifier):
         return log_likelihood_terms(batch.place.xp, model, table.numeric, table.codes, order)
 
     def _may_vanish(self) -> bool:
-        weight = self.laplace if self.m_estimate is None else self.m_estimate
+        weight = self.alpha if self.m_estimate is None else self.m_estimate
         return weight == 0 or isinstance(self.value_priors, Mapping)
 
     @property

@@ -81,7 +81,7 @@ def test_shares_of_three_classes(rung):
 
 def test_shares_of_mixed_attributes_in_the_order_of_the_columns():
     X, y = drug_frame()
-    model = al.NaiveBayesClassifier(laplace=0).fit(X, y)
+    model = al.NaiveBayesClassifier(alpha=0).fit(X, y)
     shares = model.explain(X.iloc[:3])
     assert shares[0, 0] == pytest.approx(0.0)  # sex says nothing
     assert shares[2, 2] == -math.inf  # a high blood pressure rules out B
@@ -96,7 +96,7 @@ def test_shares_of_mixed_attributes_in_the_order_of_the_columns():
 
 
 def test_what_no_class_knows_says_nothing():
-    model = al.NaiveBayesClassifier(laplace=0, categorical_features=[0]).fit([[0], [1], [2]], ["a", "b", "c"])
+    model = al.NaiveBayesClassifier(alpha=0, categorical_features=[0]).fit([[0], [1], [2]], ["a", "b", "c"])
     np.testing.assert_array_equal(model.explain([[1], [9]])[1], [[0, 0, 0]])
     np.testing.assert_array_equal(model.explain([[1]])[0], [[-math.inf, 0, -math.inf]])
 
@@ -106,7 +106,7 @@ def test_what_no_class_knows_says_nothing():
 
 def test_printed_like_in_a_text_book():
     X, y = drug_frame()
-    model = al.NaiveBayesClassifier(laplace=0).fit(X, y)
+    model = al.NaiveBayesClassifier(alpha=0).fit(X, y)
     assert str(model.tables()) == TEXT_BOOK
 
 
@@ -115,7 +115,7 @@ def test_tables_as_data_frames(library):
     if library:
         pytest.importorskip(library)
     X, y = drug_frame()
-    frames = al.NaiveBayesClassifier(laplace=0).fit(X, y).tables().to_frames(library)
+    frames = al.NaiveBayesClassifier(alpha=0).fit(X, y).tables().to_frames(library)
     assert set(frames) == {"priors", "nominal", "numeric", "covariance"}
     nominal, numeric = frames["nominal"], frames["numeric"]
     columns = nominal.column_names if library == "pyarrow" else list(nominal.columns)

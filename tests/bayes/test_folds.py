@@ -22,7 +22,7 @@ FULL = [
     {"covariance": "shared", "shrinkage": 0.1, "variance": "ml"},
     {"priors": [0.2, 0.3, 0.5]},
 ]
-NAIVE = [{}, {"m_estimate": 2.0, "value_priors": "marginal"}, {"laplace": 0.0, "smooth_priors": True}]
+NAIVE = [{}, {"m_estimate": 2.0, "value_priors": "marginal"}, {"alpha": 0.0, "smooth_priors": True}]
 
 
 def numbers(n=120, seed=0):
@@ -125,7 +125,7 @@ def test_search_shares_the_statistics(monkeypatch):
         passes.append(batch.table.n_rows)
         return take(self, batch, classes, weights)
 
-    grid = {"laplace": [0.0, 0.5, 1.0, 2.0], "variance": ["unbiased", "ml"]}
+    grid = {"alpha": [0.0, 0.5, 1.0, 2.0], "variance": ["unbiased", "ml"]}
     expected = al.GridSearch(al.NaiveBayesClassifier(), grid, cv=5, fast=False, scoring="neg_log_loss").fit(
         X, y
     )
@@ -164,8 +164,8 @@ def test_bad_input_fails_as_in_the_loop():
     X[5, 0] = np.nan
     with pytest.raises(ValueError, match="contains NaN"):
         al.cross_validate(al.FullBayesClassifier(), X, y)
-    with pytest.raises(ValueError, match="laplace"):
-        al.cross_validate(al.NaiveBayesClassifier(laplace=-1.0), X, y)
+    with pytest.raises(ValueError, match="alpha"):
+        al.cross_validate(al.NaiveBayesClassifier(alpha=-1.0), X, y)
 
 
 def test_scorers_that_look_at_the_model():

@@ -26,11 +26,11 @@ FULL = [
 ]
 NAIVE = [
     {},
-    {"laplace": 0.5, "variance": "ml", "smooth_priors": True},
+    {"alpha": 0.5, "variance": "ml", "smooth_priors": True},
     {"m_estimate": 2.0, "smooth_priors": True},
     {"m_estimate": 2.0, "value_priors": "marginal"},
     {"m_estimate": 3.0, "value_priors": {"b": {"u": 0.5, "v": 0.25, "w": 0.25}}},
-    {"laplace": 0.0},
+    {"alpha": 0.0},
     {"priors": {0: 0.2, 1: 0.3, 2: 0.5}, "var_smoothing": 0.01},
 ]
 

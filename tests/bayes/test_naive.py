@@ -35,7 +35,7 @@ def probabilities(model):
 
 @pytest.mark.parametrize("gamma", [0, 0.5, 1.0, 3])
 def test_laplace(gamma):
-    found = probabilities(al.NaiveBayesClassifier(laplace=gamma).fit(COLOURS, ANSWERS))
+    found = probabilities(al.NaiveBayesClassifier(alpha=gamma).fit(COLOURS, ANSWERS))
     counts = {("red", "no"): 2, ("blue", "no"): 1, ("red", "yes"): 1, ("blue", "yes"): 1, ("green", "yes"): 1}
     for value in ("red", "blue", "green"):
         for label in ("no", "yes"):
@@ -45,7 +45,7 @@ def test_laplace(gamma):
 
 def test_m_estimate_with_uniform_prior_is_laplace():
     m_estimate = al.NaiveBayesClassifier(m_estimate=3).fit(COLOURS, ANSWERS)
-    laplace = al.NaiveBayesClassifier(laplace=1).fit(COLOURS, ANSWERS)
+    laplace = al.NaiveBayesClassifier(alpha=1).fit(COLOURS, ANSWERS)
     assert probabilities(m_estimate) == pytest.approx(probabilities(laplace))
 
 
@@ -63,7 +63,7 @@ def test_priors():
     y[2] = "b"
     fit = {"X": COLOURS, "y": y}
     np.testing.assert_allclose(al.NaiveBayesClassifier().fit(**fit).class_prior_, [2 / 6, 4 / 6])
-    smoothed = al.NaiveBayesClassifier(laplace=2, smooth_priors=True).fit(**fit)
+    smoothed = al.NaiveBayesClassifier(alpha=2, smooth_priors=True).fit(**fit)
     np.testing.assert_allclose(smoothed.class_prior_, [4 / 10, 6 / 10])
     smoothed = al.NaiveBayesClassifier(m_estimate=3, smooth_priors=True).fit(**fit)
     np.testing.assert_allclose(smoothed.class_prior_, [(2 + 1.5) / 9, (4 + 1.5) / 9])
@@ -111,7 +111,7 @@ def test_missing_values_are_left_out(rung, float_dtype_name):
     nan = math.nan
     X = np.array([[0, 1.0], [0, nan], [1, 3.0], [nan, 10.0], [1, 12.0], [1, 17.0]])
     y = [0, 0, 0, 1, 1, 1]
-    model = al.NaiveBayesClassifier(laplace=1, categorical_features=[0])
+    model = al.NaiveBayesClassifier(alpha=1, categorical_features=[0])
     model.fit(rung.from_host(X, float_dtype_name), y)
     table = np.exp(rung.to_host(model.model_.log_table))
     np.testing.assert_allclose(table[1:], [[3 / 5, 1 / 4], [2 / 5, 3 / 4]], rtol=1e-6)
@@ -132,7 +132,7 @@ def test_missing_values_are_left_out(rung, float_dtype_name):
 
 def test_a_row_that_is_impossible_in_every_class_keeps_the_prior(rung):
     X = rung.from_host([[0, 0], [0, 0], [1, 1]], rung.float_dtypes[-1])
-    model = al.NaiveBayesClassifier(laplace=0, categorical_features=[0, 1]).fit(X, [0, 0, 1])
+    model = al.NaiveBayesClassifier(alpha=0, categorical_features=[0, 1]).fit(X, [0, 0, 1])
     query = rung.from_host([[0, 1]], rung.float_dtypes[-1])
     np.testing.assert_allclose(rung.to_host(model.predict_proba(query)), [[2 / 3, 1 / 3]], rtol=1e-6)
     assert rung.to_host(model.predict(query)).tolist() == [0]
@@ -189,8 +189,8 @@ def test_a_class_that_knows_nothing_of_a_column():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"laplace": -1}, r"`laplace` must be a finite number of at least 0; got -1"),
-        ({"laplace": math.nan}, r"`laplace`"),
+        ({"alpha": -1}, r"`alpha` must be a finite number of at least 0; got -1"),
+        ({"alpha": math.nan}, r"`alpha`"),
         ({"m_estimate": -0.5}, r"`m_estimate`"),
         ({"variance": "biased"}, r"`variance` must be 'unbiased' or 'ml'; got 'biased'"),
         (

@@ -6,8 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.covariance import LedoitWolf, ShrunkCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.preprocessing import StandardScaler
 
 import arraylearn as al
 from arraylearn.bayes import SingularCovarianceWarning
@@ -65,7 +68,7 @@ def test_naive_equals_categorical_nb(data, alpha):
     _, X, y = data
     edges = np.quantile(X, [0.2, 0.4, 0.6, 0.8], axis=0)
     codes = (X[:, None, :] > edges[None]).sum(axis=1)
-    ours = al.NaiveBayesClassifier(laplace=alpha, categorical_features=range(X.shape[1])).fit(codes, y)
+    ours = al.NaiveBayesClassifier(alpha=alpha, categorical_features=range(X.shape[1])).fit(codes, y)
     # a category between others that never occurs counts as one there, not here
     present = [np.unique(column) for column in codes.T]
     dense = np.stack([np.searchsorted(p, column) for p, column in zip(present, codes.T, strict=True)], axis=1)
@@ -122,6 +125,83 @@ def test_full_with_shrinkage_equals_qda(data, shrinkage):
     ours.fit(X, y)
     np.testing.assert_allclose(ours.model_.covariance, np.stack(theirs.covariance_), rtol=1e-9, atol=1e-12)
     assert_same_posterior(ours, theirs, X)
+
+
+@pytest.mark.parametrize("reg_param", [1e-4, 0.3, 1.0])
+def test_full_with_reg_param_equals_qda(data, reg_param):
+    _, X, y = data
+    theirs = QuadraticDiscriminantAnalysis(reg_param=reg_param, tol=0).fit(X, y)
+    ours = al.FullBayesClassifier(variance="ml", reg_param=reg_param).fit(X, y)
+    assert_same_posterior(ours, theirs, X)
+
+
+def test_diagonal_with_reg_param():
+    X, y = load_iris().X, load_iris().y
+    ours = al.FullBayesClassifier(covariance="diagonal", variance="ml", reg_param=0.25).fit(X, y)
+    for c in range(3):
+        np.testing.assert_allclose(ours.model_.var[c], 0.75 * X[y == c].var(axis=0) + 0.25, rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [LedoitWolf(), ShrunkCovariance(shrinkage=0.4)], ids=repr)
+def test_full_with_an_estimator_of_covariances_equals_qda(estimator):
+    X, y = load_wine().X, load_wine().y
+    options = {"covariance_estimator": estimator}
+    theirs = QuadraticDiscriminantAnalysis(solver="eigen", store_covariance=True, **options).fit(X, y)
+    for variance in ("ml", "unbiased"):
+        ours = al.FullBayesClassifier(variance=variance, **options).fit(X, y)
+        np.testing.assert_allclose(ours.model_.covariance, np.stack(theirs.covariance_), rtol=1e-9)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+
+
+def test_an_estimator_of_covariances_on_every_rung_and_in_folds(rung):
+    X, y = load_iris().X.astype(np.float32), load_iris().y
+    model = al.FullBayesClassifier(covariance="shared", covariance_estimator=LedoitWolf())
+    found = clone(model).fit(rung.from_host(X), rung.from_host(y))
+    covariance = rung.to_host(found.model_.covariance)[0]
+    each = [LedoitWolf().fit(X[y == c].astype(np.float64)).covariance_ for c in range(3)]
+    np.testing.assert_allclose(covariance, np.mean(each, axis=0), rtol=1e-4, atol=1e-5)
+    folds = [(np.arange(i % 2, 150, 2), np.arange(1 - i % 2, 150, 2)) for i in range(2)]
+    errors = al.cross_validate(model, X, y, cv=folds).errors
+    expected = [1 - clone(model).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]
+    np.testing.assert_allclose(errors, expected)
+
+
+def test_what_an_estimator_of_covariances_does_not_go_with():
+    X, y = load_iris().X, load_iris().y
+    for options, rule in (
+        ({"covariance": "diagonal"}, "`covariance_estimator` must be None with covariance='diagonal'"),
+        ({"shrinkage": 0.1}, "`shrinkage` must be None with a `covariance_estimator`"),
+        ({"covariance_estimator": StandardScaler()}, "`covariance_estimator` must have `covariance_`"),
+        ({"reg_param": 2}, "`reg_param` must be .* up to 1"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            al.FullBayesClassifier(**{"covariance_estimator": LedoitWolf(), **options}).fit(X, y)
+    model = al.FullBayesClassifier(covariance_estimator=LedoitWolf())
+    with pytest.raises(ValueError, match="`sample_weight` must be None with a `covariance_estimator`"):
+        model.fit(X, y, np.ones(150))
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="`covariance_estimator` must be None for partial_fit"):
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("least", [7, [1, 2, 3, 9]])
+def test_min_categories_equal_categorical_nb(least):
+    codes = np.random.default_rng(0).integers(0, [2, 3, 4, 5], (60, 4))
+    y = codes.sum(axis=1) % 3
+    theirs = CategoricalNB(min_categories=np.maximum(least, [2, 3, 4, 5])).fit(codes, y)
+    ours = al.NaiveBayesClassifier(min_categories=least, categorical_features=range(4)).fit(codes, y)
+    np.testing.assert_allclose(ours.predict_proba(codes), theirs.predict_proba(codes), atol=1e-12)
+    left_out = al.leave_one_out(ours, codes, y)
+    one = al.NaiveBayesClassifier(min_categories=least, categorical_features=range(4)).fit(codes[1:], y[1:])
+    assert left_out.predictions[0][0] == one.predict(codes[:1])[0]
+
+
+@pytest.mark.parametrize("least", [-1, 1.5, [1, 2], "some"])
+def test_wrong_min_categories(least):
+    with pytest.raises(ValueError, match="`min_categories` must be an integer"):
+        al.NaiveBayesClassifier(min_categories=least, categorical_features=range(3)).fit(
+            [[0, 0, 0], [1, 1, 1]], [0, 1]
+        )
 
 
 # without shrinkage the matrix of digits is singular: three pixels are always blank

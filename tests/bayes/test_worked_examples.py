@@ -33,7 +33,7 @@ def row(dataset, values, rung, dtype, *cells):
 def test_drug(rung, float_dtype_name):
     drug = load_drug()
     X, values = coded(drug, rung, float_dtype_name)
-    clf = al.NaiveBayesClassifier(laplace=0, categorical_features=drug.categorical_features).fit(X, drug.y)
+    clf = al.NaiveBayesClassifier(alpha=0, categorical_features=drug.categorical_features).fit(X, drug.y)
     table = clf.tables()
     age = dict(zip(table.numeric["class"], table.numeric["mean"], strict=True))
     variance = dict(zip(table.numeric["class"], table.numeric["variance"], strict=True))
@@ -60,7 +60,7 @@ def test_drug(rung, float_dtype_name):
 
 def test_drug_as_a_frame():
     drug = load_drug()
-    clf = al.NaiveBayesClassifier(laplace=0).fit(drug.X, drug.y)
+    clf = al.NaiveBayesClassifier(alpha=0).fit(drug.X, drug.y)
     np.testing.assert_allclose(clf.predict_proba([["male", 61, "normal"]]), [[0.2185, 0.7815]], atol=5e-5)
 
 
@@ -91,7 +91,7 @@ def _host(labels, rung):
 def test_hire(rung, float_dtype_name):
     hire = load_hire()
     X, values = coded(hire, rung, float_dtype_name)
-    clf = al.NaiveBayesClassifier(laplace=0, categorical_features=hire.categorical_features).fit(X, hire.y)
+    clf = al.NaiveBayesClassifier(alpha=0, categorical_features=hire.categorical_features).fit(X, hire.y)
     x = row(hire, values, rung, float_dtype_name, "Masters", "UX Design", "Java", "TRUE")
     joint = rung.load().exp(clf.predict_joint_log_proba(x))
     no, yes = 6 / 14 * 1 / 6 * 2 / 6 * 1 / 6 * 3 / 6, 8 / 14 * 4 / 8 * 2 / 8 * 6 / 8 * 4 / 8
@@ -104,7 +104,7 @@ def test_mammals(rung, float_dtype_name):
     mammals = load_mammals()
     X, values = coded(mammals, rung, float_dtype_name)
     clf = al.NaiveBayesClassifier(
-        laplace=1, smooth_priors=True, categorical_features=mammals.categorical_features
+        alpha=1, smooth_priors=True, categorical_features=mammals.categorical_features
     ).fit(X, mammals.y)
     cases = [
         (("yes", "no", "no", "yes"), [0.1058, 0.00799], 0.9298),

@@ -16,8 +16,8 @@ __all__ = ["float_cases"]
 
 _NAIVE = {
     "default": {},
-    "laplace": {"laplace": 0.5, "smooth_priors": True},
-    "likelihood": {"laplace": 0.0},
+    "laplace": {"alpha": 0.5, "smooth_priors": True},
+    "likelihood": {"alpha": 0.0},
     "m_estimate": {"m_estimate": 2.0, "smooth_priors": True},
     "marginal": {"m_estimate": 3.0, "value_priors": "marginal"},
     "ml": {"variance": "ml", "var_smoothing": 1e-6},

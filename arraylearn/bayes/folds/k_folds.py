@@ -30,6 +30,11 @@ def judge_bayes_folds(
     loop: other folds, and folds whose training rows lack a class or category of the sample.
     """
     for group in _groups(estimator, candidates):
+        if (
+            set_candidate(estimator, candidates[group[0]]).get_params(deep=False).get("covariance_estimator")
+            is not None
+        ):
+            continue
         opened = open_bayes(set_candidate(estimator, candidates[group[0]]), sample)
         if opened is None:
             continue
@@ -104,6 +109,7 @@ def _groups(estimator: Any, candidates: Sequence[Candidate]) -> list[list[int]]:
             values.get("backend"),
             values.get("covariance") == "diagonal",
             values.get("shrinkage") == "auto",
+            values.get("covariance_estimator") is None,
         )
         groups.setdefault(repr(key), []).append(c)
     return list(groups.values())

@@ -18,7 +18,7 @@ from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_
 from arraylearn.bayes.folds.full_without_one import FullRules, full_without_one
 from arraylearn.bayes.folds.k_folds import open_bayes
 from arraylearn.bayes.folds.naive_without_one import NaiveRules, WeightedRows, WithoutOne, naive_without_one
-from arraylearn.bayes.full_classifier import VARIANCE_FLOOR
+from arraylearn.bayes.full_classifier import VARIANCE_FLOOR, FullBayesClassifier
 from arraylearn.bayes.naive import NaiveStatistics, Smoothing
 from arraylearn.bayes.posterior import log_posterior, settle
 from arraylearn.bayes.precision import distinct_values
@@ -36,7 +36,9 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
     a fit of their own. A row needs one if the model without it differs in more than numbers: the last row of
     a category, too few rows for a variance, a covariance that is singular without the row.
     """
-    if getattr(estimator, "shrinkage", None) == "auto" or min(_class_sizes(sample)) < 2:
+    if min(_class_sizes(sample)) < 2 or (
+        isinstance(estimator, FullBayesClassifier) and not _is_updated(estimator)
+    ):
         return None
     opened = open_bayes(clone(estimator), sample)
     if opened is None or (sample.sample_weight is not None and not (sample.sample_weight > 0).all()):
@@ -70,6 +72,13 @@ def leave_out_bayes_rows(estimator: Any, sample: LabelledRows) -> Answers | None
         return None  # the loop shows its progress and can be interrupted
     _fit_without(estimator, sample, to_fit, known)
     return _answers(model, known)
+
+
+def _is_updated(estimator: FullBayesClassifier) -> bool:
+    """Whether there is a formula for a covariance without one row."""
+    return (
+        estimator.shrinkage != "auto" and not estimator.reg_param and estimator.covariance_estimator is None
+    )
 
 
 def _class_sizes(sample: LabelledRows) -> list[int]:

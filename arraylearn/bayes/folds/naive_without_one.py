@@ -196,9 +196,8 @@ def _nominal_part(
     total = xp.stack([xp.sum(counts[a:b, :], axis=0) for a, b in ends])[None, :, :]  # (1, q, k)
     gone = xp.where(is_known, weight[:, None], 0.0)[:, :, None]  # (m, q, 1)
     count, attribute = count - own[:, None, :] * gone, total - own[:, None, :] * gone
-    values = xp.asarray([float(max(1, n)) for n in rules.n_values], dtype=counts.dtype, device=device)[
-        None, :, None
-    ]
+    sizes = rules.smoothing.sizes(rules.n_values)
+    values = xp.asarray(sizes, dtype=counts.dtype, device=device)[None, :, None]
     given = None
     if not isinstance(rules.smoothing.prior, str):
         table = xp.asarray(list(rules.smoothing.prior), dtype=counts.dtype, device=device)
