@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
@@ -32,6 +32,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.random import RandomState
 from arraylearn.backend.selector import choose_place
+from arraylearn.progress import Advance, advance_nothing, show_progress
 from arraylearn.table import (
     Labels,
     Schema,
@@ -94,6 +95,7 @@ class ArrayEstimator(BaseEstimator):
     _accepts_infinity: ClassVar[bool] = False
 
     backend: str | None
+    verbose: Any
     schema_: Schema
     model_: Any
     n_features_in_: int
@@ -244,6 +246,10 @@ class ArrayEstimator(BaseEstimator):
                 )
             # once more, for the error of a property
             return object.__getattribute__(self, name)
+
+    def _progress(self, label: str, total: int | None) -> AbstractContextManager[Advance]:
+        """Return a bar where `verbose` asks for one."""
+        return show_progress(label, total, self.verbose) if self.verbose else nullcontext(advance_nothing)
 
     # ---- all or nothing
 

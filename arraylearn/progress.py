@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Advance", "show_progress"]
+__all__ = ["Advance", "advance_nothing", "show_progress"]
 
 
 class Advance(Protocol):
@@ -26,14 +26,14 @@ def show_progress(
     the end.
     """
     if show is not None and not show:
-        yield _advance_nothing
+        yield advance_nothing
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if show is None and not console.is_terminal:
-        yield _advance_nothing
+        yield advance_nothing
         return
     measured = TextColumn("{task.fields[measured]}")
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), measured, TimeRemainingColumn())
@@ -46,5 +46,5 @@ def show_progress(
         yield advance
 
 
-def _advance_nothing(measured: float | None = None) -> None:
+def advance_nothing(measured: float | None = None) -> None:
     """Stand in for the function of a bar that is not shown."""

@@ -58,6 +58,8 @@ class FullBayesClassifier(BayesClassifier):
         Move each covariance, or variance, towards 1 afterwards: :math:`(1 - r) \Sigma + r I`.
     priors : array-like (k,) or mapping of class to probability, optional
         Class priors; default: the frequencies.
+    verbose : int
+        1: a progress bar, of one step.
     backend : str, optional
         Where to compute, for example ``"cupy"``; default: where the data is.
 
@@ -114,6 +116,7 @@ class FullBayesClassifier(BayesClassifier):
         covariance_estimator: Any = None,
         reg_param: float = 0.0,
         priors: Any = None,
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.covariance = covariance
@@ -122,6 +125,7 @@ class FullBayesClassifier(BayesClassifier):
         self.covariance_estimator = covariance_estimator
         self.reg_param = reg_param
         self.priors = priors
+        self.verbose = verbose
         self.backend = backend
 
     def _check_parameters(self) -> None:

@@ -80,6 +80,8 @@ class NaiveBayesClassifier(BayesClassifier):
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
         none of an array of numbers.
+    verbose : int
+        1: a progress bar, of one step.
     backend : str, optional
         Where to compute, for example ``"cupy"``; default: where the data is.
 
@@ -157,6 +159,7 @@ class NaiveBayesClassifier(BayesClassifier):
         var_smoothing: float | None = None,
         priors: Any = None,
         categorical_features: Any = "from_dtype",
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.alpha = alpha
@@ -168,6 +171,7 @@ class NaiveBayesClassifier(BayesClassifier):
         self.var_smoothing = var_smoothing
         self.priors = priors
         self.categorical_features = categorical_features
+        self.verbose = verbose
         self.backend = backend
 
     def _check_parameters(self) -> None:

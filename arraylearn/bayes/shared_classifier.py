@@ -7,16 +7,16 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import (
     HOST,
     Place,
     accumulator_dtype,
     from_host,
     is_array,
-    locate,
     to_host,
 )
 from arraylearn.bayes.fitted_tables import FittedTables
@@ -99,9 +99,10 @@ class BayesClassifier(ArrayClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        with self._fitting():
+        with self._fitting(), self._progress("counting", 1) as report:
             batch, labels = self._open_fit(X, y)
             self._absorb(batch, labels.codes, sample_weight, known=None)
+            report()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -341,10 +342,11 @@ class BayesClassifier(ArrayClassifier):
         return log_posterior(batch.place.xp, self._joint(batch, model), model.log_prior)
 
     @property
-    def class_prior_(self) -> Array:
+    def class_prior_(self) -> HostArray:
         """Prior probabilities of the classes (k,)."""
         check_is_fitted(self)
-        return locate(self.model_.log_prior).xp.exp(self.model_.log_prior)
+        prior: HostArray = np.exp(to_host(self.model_.log_prior))
+        return prior
 
 
 def _difference(xp: Namespace, terms: Array, other: Array) -> Array:

@@ -21,7 +21,6 @@ from arraylearn.checks import check_flag, check_integer, check_number, refuse
 from arraylearn.estimator import Batch
 from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
 from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
-from arraylearn.progress import show_progress
 from arraylearn.table.binning import apply_binning, learn_binning
 from arraylearn.table.labels import encode_with
 from arraylearn.table.subsets import take_rows
@@ -313,7 +312,7 @@ class GradientBoostingClassifier(StagedClassifier):
         sample = BoostingRows(columns, part.codes, part.weights, part.scores + base.start[:, None])
         holdout = None if held is None else judge_rows(self, held, base.start)
         generators = spawn(generator, self.n_estimators)[n_before:]
-        with show_progress("boosting", len(generators), self.verbose) as report:
+        with self._progress("boosting", len(generators)) as report:
             # without a bar no loss is computed
             found = boost(
                 place, sample, plan, generators, holdout=holdout, report=report if self.verbose else None

@@ -61,6 +61,8 @@ class SequentialCoveringClassifier(RuleClassifier):
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
         none of an array of numbers.
+    verbose : int
+        1: a progress bar of the rules.
     backend : str, optional
         Where to compute, for example ``"cupy"``; default: where the data is.
 
@@ -111,6 +113,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         max_literals: int | None = None,
         max_rules: int | None = None,
         categorical_features: Any = "from_dtype",
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.gain = gain
@@ -120,6 +123,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         self.max_literals = max_literals
         self.max_rules = max_rules
         self.categorical_features = categorical_features
+        self.verbose = verbose
         self.backend = backend
 
     def _check_parameters(self) -> None:
@@ -171,6 +175,7 @@ def learn_covering(
         for conditions, mask in islice(covering, max_rules or candidates.n_rows):
             rules.append((conditions, code))
             is_covered = is_covered | mask
+            rows.report()
     return settle_thresholds(candidates, rules), default_class(rows, is_covered)
 
 

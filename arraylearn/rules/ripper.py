@@ -15,6 +15,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import check_integer, check_number
+from arraylearn.progress import Advance
 from arraylearn.rules.decide import Conflict
 from arraylearn.rules.description_length import Totals, find_needless, least_data_bits, relative_bits
 from arraylearn.rules.find_literal import GAINS
@@ -66,11 +67,15 @@ class RipperClassifier(RuleClassifier):
         A rule does not grow to cover less weight of rows of its class.
     smoothing : float, default 1.0
         The :math:`s` above; 0 is Cohen's :math:`(p - n) / (p + n)`, 1 is what Weka's JRip does.
+    max_literals, max_rules : int, optional
+        Most literals of a rule, and most rules of a class.
     random_state : int, Generator, RandomState or None
         Draws the rows that are held back, on the host: the same for every backend.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
         none of an array of numbers.
+    verbose : int
+        1: a progress bar of the rules.
     backend : str, optional
         Where to compute, for example ``"cupy"``; default: where the data is.
 
@@ -115,16 +120,22 @@ class RipperClassifier(RuleClassifier):
         folds: int = 3,
         min_weight: float = 2.0,
         smoothing: float = 1.0,
+        max_literals: int | None = None,
+        max_rules: int | None = None,
         random_state: Any = None,
         categorical_features: Any = "from_dtype",
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.rounds = rounds
         self.folds = folds
         self.min_weight = min_weight
         self.smoothing = smoothing
+        self.max_literals = max_literals
+        self.max_rules = max_rules
         self.random_state = random_state
         self.categorical_features = categorical_features
+        self.verbose = verbose
         self.backend = backend
 
     def _check_parameters(self) -> None:
@@ -132,9 +143,13 @@ class RipperClassifier(RuleClassifier):
         check_integer("folds", self.folds, 2)
         check_number("min_weight", self.min_weight, 0)
         check_number("smoothing", self.smoothing, 0)
+        check_integer("max_literals", self.max_literals, 1, optional=True)
+        check_integer("max_rules", self.max_rules, 1, optional=True)
 
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
-        settings = RipperSettings(self.rounds, self.folds, self.min_weight, self.smoothing)
+        settings = RipperSettings(
+            self.rounds, self.folds, self.min_weight, self.smoothing, self.max_literals, self.max_rules
+        )
         return learn_ripper(rows, as_generator(self.random_state), settings)
 
 
@@ -148,6 +163,8 @@ class RipperSettings(NamedTuple):
     folds: int = 3  # one of so many parts of the rows is held back for pruning
     min_weight: float = 2.0  # least weight of positive rows that a rule covers
     smoothing: float = 1.0  # of the worth of a rule in pruning; see `choose_length`
+    max_literals: int | None = None  # of a rule
+    max_rules: int | None = None  # of a class
 
 
 class _OneAgainstRest(NamedTuple):
@@ -158,6 +175,7 @@ class _OneAgainstRest(NamedTuple):
     totals: Totals  # their weight, for description lengths
     settings: RipperSettings
     rng: RandomState  # draws the rows that are held back
+    report: Advance  # is called for each rule
 
 
 def learn_ripper(
@@ -193,7 +211,7 @@ def learn_ripper(
             continue
         left = sum(class_weights[other] for other in order[rank:])
         totals = Totals(*counts, class_weights[code] / left, max(1.0, float(candidates.n_conditions)))
-        problem = _OneAgainstRest(candidates, target, totals, settings, rng)
+        problem = _OneAgainstRest(candidates, target, totals, settings, rng, rows.report)
         found = _learn_further(problem, live)
         for _ in range(settings.rounds):
             found = _optimize_rules(problem, live, found)
@@ -224,7 +242,8 @@ def _learn_further(
     found: list[Conditions] = []
     counts, sizes = list(counts), [len(one) for one in rules]
     bits = least = 0.0  # relative to the rules before
-    while live.size and _is_left_over(totals, counts):
+    most = problem.settings.max_rules
+    while live.size and _is_left_over(totals, counts) and (most is None or len(counts) < most):
         at = len(counts)
         growing, is_held = hold_back(problem.candidates, live, order, at, problem.settings.folds)
         rule = _prune(problem, _grow(problem, growing), is_held, on_all_rows=False)
@@ -237,6 +256,7 @@ def _learn_further(
         if _must_stop(taken, bits, least):
             break
         found.append(rule)
+        problem.report()
     return found
 
 
@@ -255,7 +275,9 @@ def _must_stop(counts: Counts, bits: float, least: float) -> bool:
 def _grow(
     problem: _OneAgainstRest, live: LiveRows, start: Conditions = (), counts: Counts | None = None
 ) -> Conditions:
-    growth = RuleGrowth(GAINS["smoothed_foil"], stop=problem.settings.min_weight)
+    growth = RuleGrowth(
+        GAINS["smoothed_foil"], stop=problem.settings.min_weight, max_literals=problem.settings.max_literals
+    )
     return grow_rule(problem.candidates, live, problem.target, growth, start, counts).conditions
 
 

@@ -12,6 +12,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
+from arraylearn.progress import Advance, advance_nothing
 from arraylearn.rules.decide import (
     Conflict,
     Matcher,
@@ -53,6 +54,7 @@ class TrainingRows(NamedTuple):
     codes: Array  # (n,) int64: the class of each row
     weights: Array | None  # (n,); None: every row counts 1
     class_weights: list[float]  # (k,) weight of the rows of each class
+    report: Advance = advance_nothing  # is called for each rule that is found
 
 
 def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
@@ -173,7 +175,8 @@ class RuleClassifier(ArrayClassifier):
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             rows = gather_rows(batch, labels.codes, len(labels.classes), sample_weight)
-            found, default = self._learn(rows, X, y, sample_weight)
+            with self._progress("rules", None) as report:
+                found, default = self._learn(rows._replace(report=report), X, y, sample_weight)
             self._keep(rows, found, default)
         return self
 

@@ -39,6 +39,8 @@ class RuleSetClassifier(RuleClassifier):
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
         none of an array of numbers.
+    verbose : int
+        1: a progress bar of the rules.
     backend : str, optional
         Where to compute, for example ``"cupy"``; default: where the data is.
 
@@ -88,6 +90,7 @@ class RuleSetClassifier(RuleClassifier):
         conflict: Conflict = "first",
         post_prune: bool = True,
         categorical_features: Any = "from_dtype",
+        verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.rules = rules
@@ -95,6 +98,7 @@ class RuleSetClassifier(RuleClassifier):
         self.conflict = conflict
         self.post_prune = post_prune
         self.categorical_features = categorical_features
+        self.verbose = verbose
         self.backend = backend
 
     def _check_parameters(self) -> None:
@@ -109,6 +113,8 @@ class RuleSetClassifier(RuleClassifier):
             default = last if default is None else default
         if default is None:
             default = self._choose_default(rows, found)
+        for _ in found:
+            rows.report()
         return found, default
 
     def _read_tree(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> list[CodedRule]:

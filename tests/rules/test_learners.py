@@ -178,6 +178,31 @@ def test_limits():
     assert right[0] >= 20
 
 
+def test_limits_of_ripper():
+    X, y = concept(noise=0.1)
+    y = y + (X[:, 0] > np.median(X[:, 0])) * (np.arange(len(y)) % 2)
+    free = al.RipperClassifier(random_state=0).fit(X, y)
+    assert max(map(len, free.rules_)) > 1
+    assert len(free.rules_) > 2
+    for rounds in (0, 2):
+        short = al.RipperClassifier(rounds=rounds, max_literals=1, random_state=0).fit(X, y)
+        assert set(map(len, short.rules_)) == {1}
+        few = al.RipperClassifier(rounds=rounds, max_rules=1, random_state=0).fit(X, y)
+        labels = [rule.label for rule in few.rules_]
+        assert len(labels) == len(set(labels)) < len(free.rules_)
+
+
+@pytest.mark.parametrize(
+    "learner", [al.RipperClassifier(), al.SequentialCoveringClassifier(), al.RuleSetClassifier()], ids=repr
+)
+def test_progress(capsys, learner):
+    X, y = concept(60)
+    learner.set_params(verbose=1).fit(X, y)
+    shown = capsys.readouterr().err
+    assert f"{len(learner.rules_)}/?" in shown
+    assert "rules" in shown
+
+
 def test_no_rule_learned():
     X = np.ones((10, 2))
     y = np.array([0] * 4 + [1] * 6)
@@ -205,6 +230,11 @@ def test_no_rule_learned():
         ),
         (al.RipperClassifier(rounds=1.5), "`rounds` must be an integer of at least 0; got 1.5"),
         (al.RipperClassifier(folds=1), "`folds` must be an integer of at least 2; got 1"),
+        (al.RipperClassifier(max_rules=0), "`max_rules` must be an integer of at least 1, or None; got 0"),
+        (
+            al.RipperClassifier(max_literals=0),
+            "`max_literals` must be an integer of at least 1, or None; got 0",
+        ),
         (al.RipperClassifier(smoothing="no"), "`smoothing` must be a finite number of at least 0; got 'no'"),
     ],
 )
