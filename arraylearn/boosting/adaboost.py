@@ -121,7 +121,7 @@ class AdaBoostClassifier(ArrayClassifier):
         X : array-like or data frame (n, d)
             Rows.
         y : array-like (n,)
-            Class labels, of two classes at least.
+            Class labels.
         sample_weight : array-like (n,), optional
             Weights of the rows in the first round, not all zero.
 
@@ -140,10 +140,6 @@ class AdaBoostClassifier(ArrayClassifier):
             )
         with self._fitting():
             _, labels = self._open_fit(X, y)
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
-                )
             weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
             if weights is None:
                 weights = np.ones(labels.codes.shape[0], dtype=np.float64)
@@ -167,7 +163,7 @@ class AdaBoostClassifier(ArrayClassifier):
             is_wrong = to_host(estimator.predict(X)) != codes
             error = float(np.sum(weights * factors * is_wrong) / np.sum(weights * factors))
             report(error)
-            if error >= 1 - 1 / n_classes:
+            if error >= 1 - 1 / max(n_classes, 2):
                 if not estimators:
                     name = type(estimator).__name__
                     raise ValueError(
@@ -268,12 +264,13 @@ class AdaBoostClassifier(ArrayClassifier):
     def _probabilities(self, votes: Array) -> Array:
         """Turn votes into probabilities: the softmax of what SAMME minimizes the exponential loss of."""
         xp, n_classes = locate(votes).xp, len(self.classes_)
-        decision = (votes - (1 - votes) / (n_classes - 1)) / (n_classes - 1)
+        n_others = max(n_classes - 1, 1)
+        decision = (votes - (1 - votes) / n_others) / n_others
         power = xp.exp(decision - xp.max(decision, axis=1, keepdims=True))
         return power / xp.sum(power, axis=1, keepdims=True)
 
     def _decision(self, votes: Array) -> Array:
-        decision = votes - (1 - votes) / (len(self.classes_) - 1)
+        decision = votes - (1 - votes) / max(len(self.classes_) - 1, 1)
         return decision[:, 1] - decision[:, 0] if decision.shape[1] == 2 else decision
 
     def predict(self, X: Any) -> Array:

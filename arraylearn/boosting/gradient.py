@@ -221,7 +221,7 @@ class GradientBoostingClassifier(StagedClassifier):
         X : array-like or data frame (n, d)
             Rows; NaN, None and null are missing values.
         y : array-like (n,)
-            Class labels, of two classes at least.
+            Class labels.
         sample_weight : array-like (n,), optional
             Weights, not all zero.
         X_val, y_val, sample_weight_val : optional
@@ -239,10 +239,6 @@ class GradientBoostingClassifier(StagedClassifier):
             batch, labels = self._reopen_fit(X, y) if is_further else self._open_fit(X, y)
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
-            if n_classes < 2:
-                raise ValueError(
-                    f"`y` must hold at least two classes; got one class: {self.classes_.tolist()[0]!r}."
-                )
             weights = self._weigh(sample_weight, labels, place)
             base = self._model_at(place) if is_further else self._begin(batch, X, y, sample_weight)
             part, heaviest = self._lay_out(base, batch, X, labels.codes, weights)
@@ -252,7 +248,7 @@ class GradientBoostingClassifier(StagedClassifier):
             elif self.early_stopping:
                 part, held = self._hold_out(part, batch, X, labels.codes, generator)
             if base.start is None:
-                start = start_scores(place, part.codes, part.weights, n_classes)
+                start = start_scores(place, part.codes, part.weights, max(n_classes, 2))
                 base = base._replace(start=from_host(start, place, place.xp.int32))
             self._boost(base, part, held, self._plan(int(part.bins.shape[0]), heaviest), generator)
         return self
@@ -263,7 +259,7 @@ class GradientBoostingClassifier(StagedClassifier):
         is_seed = isinstance(self.random_state, Integral)
         seed = self.random_state if is_seed else as_generator(self.random_state).integers(2**63 - 1)
         self.seed_, self.n_iter_ = int(seed), 0  # type: ignore[arg-type]
-        self.n_trees_per_iteration_ = k = 1 if n_classes == 2 else n_classes
+        self.n_trees_per_iteration_ = k = 1 if n_classes <= 2 else n_classes
         self.validation_score_ = np.zeros(0)
         if not (self.init is None or isinstance(self.init, str)):
             self.init_ = fit_init(self.init, X, y, sample_weight)

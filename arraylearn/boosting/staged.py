@@ -95,7 +95,10 @@ class StagedClassifier(ArrayClassifier):
         return self._deliver_labels(codes, batch)
 
     def _probabilities(self, scores: Array, batch: Batch) -> Array:
-        return self._deliver(probabilities(batch.place.xp, scores, batch.float_dtype), batch)
+        found = probabilities(batch.place.xp, scores, batch.float_dtype)
+        if len(self.classes_) == 1:
+            found = batch.place.xp.ones_like(found[:, :1])
+        return self._deliver(found, batch)
 
     def _odds(self, scores: Array, batch: Batch) -> Array:
         xp = batch.place.xp

@@ -69,7 +69,7 @@ def share_rows(codes: HostArray, n_classes: int, share: float, generator: Any) -
         n_held = round(share * rows.shape[0])
         is_held[rows[: max(n_held, 1) if rows.shape[0] > 1 else 0]] = True
     present = set(codes[is_held].tolist())
-    if len(present) < 2:
+    if len(present) < min(n_classes, 2):
         raise ValueError(
             "The validation part must hold at least two classes; of "
             f"{codes.shape[0]} rows it got {len(present)} of {n_classes} classes. "

@@ -73,8 +73,8 @@ def gram(
     kernel : str, Kernel or callable
         See `as_kernel`. "precomputed" returns `X`.
     gamma : float, array (...), "scale" or "auto", optional
-        :math:`\gamma`; see `resolve_gamma`. Default: 1 for the polynomial and sigmoid kernel, "auto" for the
-        gaussian one.
+        :math:`\gamma`; see `resolve_gamma`. Default: "scale", as in `SVC`; "auto" is the default of
+        scikit-learn's `pairwise_kernels`, whose `coef0` is 1.
     width : float, optional
         :math:`w = 1 / \gamma` of the gaussian kernel, instead of `gamma`.
     degree : int
@@ -95,7 +95,7 @@ def gram(
     Examples
     --------
     >>> import arraylearn as al
-    >>> al.kernels.gram([[0.0, 0.0], [1.0, 2.0]], kernel="poly", degree=2, coef0=1.0)
+    >>> al.kernels.gram([[0.0, 0.0], [1.0, 2.0]], kernel="poly", gamma=1.0, degree=2, coef0=1.0)
     array([[ 1.,  1.],
            [ 1., 36.]])
     >>> al.kernels.gram([[0.0], [2.0]], width=4.0).round(4)
@@ -112,7 +112,8 @@ def gram(
             raise refuse("width", "is for the gaussian kernel, and instead of `gamma`", width)
         kernel = Gaussian(width=width)
     if gamma is None:
-        gamma = "auto" if kernel in ("rbf", "gaussian") else 1.0
+        has_none = not isinstance(kernel, str) or kernel in ("linear", "precomputed")
+        gamma = 1.0 if has_none else "scale"
     factor = resolve_gamma(place.xp, x, gamma)
     chosen = as_kernel(kernel, gamma=factor, degree=degree, coef0=coef0)
     return move(chosen.gram(place.xp, x, z), home)

@@ -46,7 +46,7 @@ def test_gram_equals_scikit_learn(rung, dtype, no_sync):
             {"kernel": "poly", "gamma": 0.5, "coef0": 1.0},
         ),
         (pairwise.rbf_kernel(x, z, gamma=0.7), {"kernel": "rbf", "gamma": 0.7}),
-        (pairwise.rbf_kernel(x, z), {}),
+        (pairwise.rbf_kernel(x, z), {"gamma": "auto"}),
         (
             pairwise.sigmoid_kernel(x, z, gamma=0.2, coef0=0.1),
             {"kernel": "sigmoid", "gamma": 0.2, "coef0": 0.1},
@@ -56,6 +56,14 @@ def test_gram_equals_scikit_learn(rung, dtype, no_sync):
         with no_sync():
             found = gram(*ours, **options)
         assert_close(found, expected, dtype=dtype, rtol=1e-4 if "32" in str(dtype) else None)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+def test_defaults_are_those_of_the_classifier(rung, dtype, kernel):
+    x = 3.0 * rows(0, 12, 3)
+    found = gram(rung.from_host(x, dtype), kernel=kernel)
+    learned = al.SVC(kernel=kernel).fit(x, np.arange(12) % 2).kernel_
+    assert_close(found, learned.gram(np, x), dtype=dtype, rtol=1e-4, atol=1e-5)
 
 
 def phi(x):
@@ -69,10 +77,10 @@ def test_quadratic_kernels_are_inner_products_of_features(rung):
     x = rows(0, 6, 2)
     dtype = rung.float_dtypes[-1]
     on = rung.from_host(x, dtype)
-    inhomogeneous = gram(on, kernel="polynomial", degree=2, coef0=1.0)
+    inhomogeneous = gram(on, kernel="polynomial", gamma=1.0, degree=2, coef0=1.0)
     assert_close(inhomogeneous, phi(x) @ phi(x).T, dtype=dtype, rtol=1e-5, atol=1e-6)
     features = np.stack([x[:, 0] ** 2, np.sqrt(2) * x[:, 0] * x[:, 1], x[:, 1] ** 2], axis=1)
-    homogeneous = gram(on, kernel="polynomial", degree=2)
+    homogeneous = gram(on, kernel="polynomial", gamma=1.0, degree=2)
     assert_close(homogeneous, features @ features.T, dtype=dtype, rtol=1e-5, atol=1e-6)
 
 
@@ -87,7 +95,8 @@ def test_width_is_one_over_gamma(rung, dtype):
 @pytest.mark.parametrize("n", [5, 300])
 def test_integer_powers(rung, dtype, degree, n):
     x, z = rows(0, n, 4), rows(1, 6, 4)
-    found = gram(rung.from_host(x, dtype), rung.from_host(z, dtype), "poly", degree=degree, coef0=-0.5)
+    options = {"gamma": 1.0, "degree": degree, "coef0": -0.5}
+    found = gram(rung.from_host(x, dtype), rung.from_host(z, dtype), "poly", **options)
     tight = "64" in str(dtype)
     expected = (x @ z.T - 0.5) ** degree
     assert_close(found, expected, dtype=dtype, rtol=1e-9 if tight else 2e-3, atol=1e-9 if tight else 2e-3)
