@@ -15,6 +15,9 @@ from arraylearn.grow.split import SplitCandidates, SplitRule, judge
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
+# Categories of a column that may take either side: of more than two classes all sets are tried up to this.
+_MOST_FREE = 8
+
 
 def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
     """Group columns of similar width: (width, columns). There are few groups however many columns."""
@@ -62,12 +65,10 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner
 
 def _node_chunks(rows: Rows, level: Level, rule: SplitRule, width: int, n_columns: int) -> Iterator[slice]:
     """Cut the nodes so that their tables of counts fit the budget."""
-    orders = _n_orders(rows.n_classes) if rule.nominal == "binary" else 1
-    return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * orders)
-
-
-def _n_orders(n_classes: int) -> int:
-    return 1 if n_classes <= 2 else n_classes
+    tried = 1
+    if rule.nominal == "binary" and rows.n_classes > 2:
+        tried = rows.n_classes + (2**width // (width + 1) if width <= _MOST_FREE + 1 else 0)
+    return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * tried)
 
 
 def _judge_nodes(
@@ -124,7 +125,7 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
     """Find the best cut of the categories into two sets, the categories ordered by the share of a class.
 
     For two classes the best of all cuts is among them (Breiman et al., 1984); for more, the shares of every
-    class are tried in turn.
+    class are tried in turn, and of few categories all sets besides.
 
     Returns gain and score (d, k), and branches (d, k, v + 1).
     """
@@ -133,29 +134,54 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
         counts = xp.where(is_missing[:, None], 0.0, counts)
     weight = xp.sum(counts, axis=-1)  # (d, k, v)
     is_present = weight > 0
-    n_classes = counts.shape[-1]
-    classes = counts[..., 1:2] if n_classes == 2 else counts
-    share = xp.where(is_present[..., None], classes / xp.where(is_present, weight, 1.0)[..., None], 2.0)
-    share = xp.permute_dims(share, (0, 1, 3, 2))  # (d, k, o, v)
-    order = xp.argsort(share, axis=-1, stable=True)
-    shape = (*order.shape, n_classes)
+    order = _orders(xp, counts, weight, is_present)
+    shape = (*order.shape, counts.shape[-1])
     ordered = xp.take_along_axis(
         xp.broadcast_to(counts[:, :, None, :, :], shape), xp.broadcast_to(order[..., None], shape), axis=3
     )
-    left = xp.cumulative_sum(ordered, axis=3)
-    right = left[..., -1:, :] - left
+    left = xp.reshape(xp.cumulative_sum(ordered, axis=3), (*weight.shape[:2], -1, counts.shape[-1]))
+    n_ordered, subsets = left.shape[2], _all_subsets(xp, rule, counts)
+    if subsets is not None:
+        left = xp.concat((left, xp.matmul(xp.astype(subsets, counts.dtype), counts)), axis=2)
+    right = xp.sum(counts, axis=2)[:, :, None, :] - left
     is_cut = (xp.sum(left, axis=-1) >= rule.enough) & (xp.sum(right, axis=-1) >= rule.enough)
     scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
     scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
-    flat = xp.reshape(scores, (*scores.shape[:2], -1))
-    best = xp.argmax(flat, axis=-1)  # (d, k)
+    best = xp.argmax(scores, axis=-1)  # (d, k); of equals a cut of an order
     width = counts.shape[2]
-    which, cut = best // width, best % width
+    which, cut = best % n_ordered // width, best % width
     pick = xp.broadcast_to(which[..., None, None], (*which.shape, 1, width))
     rank = xp.take_along_axis(xp.argsort(order, axis=-1, stable=True), pick, axis=2)[:, :, 0, :]
     goes_right = rank > cut[..., None]
+    if subsets is not None:
+        number = xp.where(best < n_ordered, 0, best - n_ordered)
+        chosen = xp.reshape(xp.take(subsets, xp.reshape(number, (-1,)), axis=0), weight.shape)
+        goes_right = xp.where((best < n_ordered)[..., None], goes_right, ~chosen)
     branches = xp.where(is_present, xp.astype(goes_right, xp.int32), -1)
     kept = xp.where((is_present & ~goes_right)[..., None], counts, 0.0)
     sides = xp.stack((xp.sum(kept, axis=2), xp.sum(counts, axis=2) - xp.sum(kept, axis=2)), axis=-2)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, weight.shape[:2]))
     return gain, score, branches
+
+
+def _orders(xp: Namespace, counts: Array, weight: Array, is_present: Array) -> Array:
+    """Order the categories by the share of each class, the second alone of two: (d, k, o, v)."""
+    classes = counts[..., 1:2] if counts.shape[-1] == 2 else counts
+    share = xp.where(is_present[..., None], classes / xp.where(is_present, weight, 1.0)[..., None], 2.0)
+    return xp.argsort(xp.permute_dims(share, (0, 1, 3, 2)), axis=-1, stable=True)
+
+
+def _all_subsets(xp: Namespace, rule: SplitRule, counts: Array) -> Array | None:
+    """Return all sets of categories, up to exchanging both sides: (m, v) bool; None where there are many.
+
+    The last entry that may hold rows is in none of them.
+    """
+    width = counts.shape[2]
+    n_free = width - 1 if rule.missing == "direction" else width - 2
+    if counts.shape[-1] <= 2 or n_free > _MOST_FREE:
+        return None
+    device = array_api_compat.device(counts)
+    number = xp.arange(2**n_free, dtype=xp.int64, device=device)
+    entry = xp.arange(width, dtype=xp.int64, device=device)
+    is_in = (number[:, None] // 2 ** xp.where(entry < n_free, entry, 0)) % 2 == 1
+    return is_in & (entry < n_free)
