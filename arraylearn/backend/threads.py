@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ __all__ = [
     "even_portions",
     "free_threads",
     "get_num_threads",
+    "limited_threads",
     "map_apart",
     "one_thread_per_product",
     "parallel_blocks",
@@ -67,6 +69,11 @@ def set_num_threads(n: int | None) -> None:
 
 def get_num_threads() -> int:
     """Return how many CPU threads the NumPy bodies use."""
+    limit = getattr(_inside, "limit", None)
+    return _all_threads() if limit is None else int(limit)
+
+
+def _all_threads() -> int:
     if _num_threads is not None:
         return _num_threads
     stated = os.environ.get("ARRAYLEARN_NUM_THREADS", "")
@@ -76,6 +83,25 @@ def get_num_threads() -> int:
 def free_threads() -> int:
     """Return how many threads may share the caller's work, itself included: one inside a worker."""
     return 1 if getattr(_inside, "worker", False) else get_num_threads()
+
+
+@contextmanager
+def limited_threads(n_jobs: Any) -> Iterator[None]:
+    """Let the calling thread share its work among `n_jobs` threads in the block: -1 all, -2 all but one, ...
+
+    None: as many as before.
+    """
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"`n_jobs` must be None, a positive number of threads, or -1 for all of them; got {n_jobs!r}."
+        )
+    before = getattr(_inside, "limit", None)
+    if n_jobs is not None:
+        _inside.limit = max(1, _all_threads() + 1 + int(n_jobs) if n_jobs < 0 else int(n_jobs))
+    try:
+        yield
+    finally:
+        _inside.limit = before
 
 
 @contextmanager
@@ -123,6 +149,9 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     work = list(items)
     if len(work) < 2 or free_threads() == 1:
         return [function(item) for item in work]
+    if getattr(_inside, "limit", None) is not None:
+        with ThreadPoolExecutor(get_num_threads(), "arraylearn", initializer=_mark_worker) as pool:
+            return list(pool.map(function, work))
     return list(_executor().map(function, work))
 
 
@@ -199,7 +228,7 @@ def _executor() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(get_num_threads(), "arraylearn", initializer=_mark_worker)
+            _pool = ThreadPoolExecutor(_all_threads(), "arraylearn", initializer=_mark_worker)
         return _pool
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from arraylearn.backend.random import RandomState
 from arraylearn.forest.random_forest import RandomForestClassifier
+from arraylearn.measures.count_measures import Measure
 
 __all__ = ["ExtraTreesClassifier"]
 
@@ -19,36 +20,20 @@ class ExtraTreesClassifier(RandomForestClassifier):
 
     Parameters
     ----------
-    n_estimators : int
-        Number of trees. Tree i is the same however many there are, on every backend.
-    max_features : int, float, {"sqrt", "log2"}, optional
-        Number or share of the columns that each node looks at; None for all.
-    max_depth : int, optional
-        Greatest depth of a leaf.
-    min_samples_split : int
-        A node of fewer rows is a leaf.
-    min_samples_leaf : int
-        Least number of rows on each side of a cut.
     bootstrap : bool
-        Whether each tree has a sample of n rows drawn with replacement; otherwise all rows.
-    oob_score : bool
-        Whether to judge every row by the trees that did not see it; needs `bootstrap`.
+        Whether each tree has a sample of the rows drawn with replacement; by default all rows.
+    n_estimators, criterion, max_features, max_bins, max_depth, min_samples_split, min_samples_leaf
+        As for `RandomForestClassifier`.
+    min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha, max_samples, oob_score
+        As for `RandomForestClassifier`.
     class_weight : dict, "balanced", optional
         Weights of the classes; without `bootstrap` whole numbers only.
-    warm_start : bool
-        Whether a further `fit`, on the same data with a larger `n_estimators`, adds trees to those there are.
-    random_state : int, Generator, optional
-        Seed of the seeds of the trees.
-    categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut.
-    verbose : int
-        1: a progress bar with the time left.
-    backend : str, optional
-        Where to compute: "numpy", "torch", "torch:cuda:0", "cupy"; by default where the data is.
+    warm_start, random_state, categorical_features, n_jobs, verbose, backend
+        As for `RandomForestClassifier`.
 
     Attributes
     ----------
-    classes_, n_trees_, oob_score_, oob_decision_function_
+    classes_, n_classes_, n_trees_, estimators_, feature_importances_, oob_score_, oob_decision_function_
         As for `RandomForestClassifier`.
 
     References
@@ -69,33 +54,49 @@ class ExtraTreesClassifier(RandomForestClassifier):
 
     def __init__(
         self,
-        *,
         n_estimators: int = 100,
+        *,
+        criterion: str | Measure = "gini",
         max_features: int | float | str | None = "sqrt",
+        max_bins: int = 4094,
         max_depth: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
         bootstrap: bool = False,
-        oob_score: bool = False,
+        max_samples: int | float | None = None,
+        oob_score: bool | Callable[..., float] = False,
         class_weight: Mapping[Any, float] | str | None = None,
         warm_start: bool = False,
         random_state: RandomState = None,
         categorical_features: Any = "from_dtype",
+        n_jobs: int | None = None,
         verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         super().__init__(
             n_estimators=n_estimators,
+            criterion=criterion,
             max_features=max_features,
+            max_bins=max_bins,
             max_depth=max_depth,
             min_samples_split=min_samples_split,
             min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
             bootstrap=bootstrap,
+            max_samples=max_samples,
             oob_score=oob_score,
             class_weight=class_weight,
             warm_start=warm_start,
             random_state=random_state,
             categorical_features=categorical_features,
+            n_jobs=n_jobs,
             verbose=verbose,
             backend=backend,
         )

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
-from arraylearn.backend.threads import get_num_threads, map_apart
-from arraylearn.checks import check_integer, count_features
-from arraylearn.estimator import ArrayClassifier, Batch
+from arraylearn.backend.threads import get_num_threads, limited_threads, map_apart
+from arraylearn.checks import check_flag, check_integer, check_rows, count_features, share_of
 from arraylearn.forest.bags import draw_bags, draw_columns
-from arraylearn.forest.grove import Grove, join_grove, pack_groves, share_sums
+from arraylearn.forest.fitted_forest import FittedForest
+from arraylearn.forest.grove import Forest, Grove, join_grove, share_sums
+from arraylearn.forest.members import cut_back
+from arraylearn.forest.out_of_bag import judge_out_of_bag
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Limits, Trees
+from arraylearn.measures.count_measures import Measure
 from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.walk.leaves import find_leaves, sum_leaves
-from arraylearn.walk.packed import PackedTrees
+from arraylearn.tree.settings import check_criterion, check_limits
 
-__all__ = ["Forest", "RandomForestClassifier"]
+__all__ = ["RandomForestClassifier"]
 
-# Bins of a column: with fewer, full-grown trees lose accuracy.
-_MAX_BINS = 4_094
-# Trees of a batch of the out-of-bag estimate.
-_TREES_JUDGED = 16
-
-
-class Forest(NamedTuple):
-    """A fitted forest."""
-
-    binning: Binning
-    groves: tuple[Grove, ...]
+# What a compiled body takes, less the bin of missing values.
+_MOST_BINS = 4_094
+# A share of the rows may be off by this much.
+ROUNDING = 1e-9
 
 
-class RandomForestClassifier(ArrayClassifier):
+class RandomForestClassifier(FittedForest):
     r"""Random forest: trees on bootstrap samples, each node looking at some columns drawn at random.
 
     A node takes the cut that maximizes :math:`\sum_c l_c^2 / l + \sum_c r_c^2 / r` (the Gini gain) among its
@@ -53,26 +48,38 @@ class RandomForestClassifier(ArrayClassifier):
     ----------
     n_estimators : int
         Number of trees. Tree i is the same however many there are, on every backend.
+    criterion : str or callable
+        As for `DecisionTreeClassifier`. All but "gini" are computed level by level, by the array program.
     max_features : int, float, {"sqrt", "log2"}, optional
         Number or share of the columns that each node looks at; None for all.
+    max_bins : int
+        Number of bins per numeric column at most, up to 4094: full-grown trees lose accuracy with fewer.
     max_depth : int, optional
         Greatest depth of a leaf.
-    min_samples_split : int
-        A node of fewer drawn rows is a leaf.
-    min_samples_leaf : int
-        Least number of drawn rows on each side of a cut.
+    min_samples_split : int or float
+        A node of fewer drawn rows is a leaf; a float is a share of all rows, up to 1.0.
+    min_samples_leaf : int or float
+        Least number of drawn rows on each side of a cut; a float is a share of all rows, up to 1.0.
+    min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha
+        As for `DecisionTreeClassifier`, in each tree. Trees grow out, and are cut back to the last three.
     bootstrap : bool
-        Whether each tree has a sample of n rows drawn with replacement; otherwise all rows.
-    oob_score : bool
-        Whether to judge every row by the trees that did not see it.
+        Whether each tree has a sample of the rows drawn with replacement; otherwise all rows.
+    max_samples : int or float, optional
+        Rows that are drawn for each tree with `bootstrap`: a number, or a share of all rows; None: n.
+    oob_score : bool or callable
+        Whether to judge every row by the trees that did not see it; a function ``(y, predicted) -> float``
+        takes the place of the accuracy.
     class_weight : dict, "balanced", optional
         Weights of the classes: rows are drawn the more often, in proportion.
     warm_start : bool
         Whether a further `fit`, on the same data with a larger `n_estimators`, adds trees to those there are.
     random_state : int, Generator, optional
-        Seed of the seeds of the trees.
+        Seed of the seeds of the trees. The columns that a node looks at depend on it, the number of the tree
+        and the way to the node alone: not on rows, labels, other trees, threads or backend.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut.
+    n_jobs : int, optional
+        Threads of the CPU: a number, or -1 for all; None: `set_num_threads`. They change no result.
     verbose : int
         1: a progress bar with the time left.
     backend : str, optional
@@ -82,17 +89,22 @@ class RandomForestClassifier(ArrayClassifier):
     ----------
     classes_ : array (c,)
         The class labels.
+    n_classes_ : int
+        Their number.
     n_trees_ : int
         Number of trees.
+    estimators_ : list of DecisionTreeClassifier
+        The trees one by one, over values; they know the classes as 0, 1, ... Made on first access.
+    feature_importances_ : array (d,)
+        Mean over the trees of the share of each column in the decrease of the impurity.
     oob_score_ : float
-        Accuracy on the rows out of bag, if `oob_score`.
+        Accuracy, or the score of `oob_score`, on the rows out of bag.
     oob_decision_function_ : array (n, c)
         Class shares of each row by the trees that did not see it; NaN where all did.
 
     Notes
     -----
     Missing values are larger than all others: a cut may keep them apart, or with the largest values.
-    Numbers are cut at up to 4094 quantiles.
 
     References
     ----------
@@ -113,32 +125,48 @@ class RandomForestClassifier(ArrayClassifier):
 
     def __init__(
         self,
-        *,
         n_estimators: int = 100,
+        *,
+        criterion: str | Measure = "gini",
         max_features: int | float | str | None = "sqrt",
+        max_bins: int = 4094,
         max_depth: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float = 0.0,
         bootstrap: bool = True,
-        oob_score: bool = False,
+        max_samples: int | float | None = None,
+        oob_score: bool | Callable[..., float] = False,
         class_weight: Mapping[Any, float] | str | None = None,
         warm_start: bool = False,
         random_state: RandomState = None,
         categorical_features: Any = "from_dtype",
+        n_jobs: int | None = None,
         verbose: int = 0,
         backend: str | None = None,
     ) -> None:
         self.n_estimators = n_estimators
+        self.criterion = criterion
         self.max_features = max_features
+        self.max_bins = max_bins
         self.max_depth = max_depth
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.ccp_alpha = ccp_alpha
         self.bootstrap = bootstrap
+        self.max_samples = max_samples
         self.oob_score = oob_score
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.random_state = random_state
         self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
         self.verbose = verbose
         self.backend = backend
 
@@ -164,13 +192,19 @@ class RandomForestClassifier(ArrayClassifier):
         """
         self._check_settings()
         if self.warm_start and hasattr(self, "model_"):
-            with self._updating():
+            with self._updating(), limited_threads(self.n_jobs):
                 return self._grow(X, y, sample_weight, self.model_)
-        with self._fitting():
+        with self._fitting(), limited_threads(self.n_jobs):
             return self._grow(X, y, sample_weight, None)
 
     def _grow(self, X: Any, y: Any, sample_weight: Any, old: Forest | None) -> Self:
+        known = None if old is None else (self.schema_, self.classes_.tolist())
         batch, labels = self._open_fit(X, y)
+        if known is not None and known != (self.schema_, self.classes_.tolist()):
+            raise ValueError(
+                "`X` and `y` must have the columns, categories and classes of the fit before, whose trees "
+                "stay with warm_start=True; got others. Set warm_start=False to start again."
+            )
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
         weights = self._weigh(sample_weight, labels, HOST)
@@ -180,11 +214,16 @@ class RandomForestClassifier(ArrayClassifier):
                 "drawn in proportion to them; got False."
             )
         if old is None:
-            binning = learn_binning(place, table, _MAX_BINS)
+            binning = learn_binning(place, table, self.max_bins)
             binning = order_categories(place, binning, table, labels.codes)
             old = Forest(binning, ())
             self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
             self.n_trees_ = 0
+        elif self.n_estimators == self.n_trees_:
+            warn_caller(
+                f"`warm_start` found the {self.n_trees_} trees that `n_estimators` asks for, and grows none.",
+                UserWarning,
+            )
         groves = old.groves
         if self.n_estimators > self.n_trees_:
             bins = apply_binning(place.xp, old.binning, table)
@@ -206,11 +245,13 @@ class RandomForestClassifier(ArrayClassifier):
         plan = DrawnPlan(
             binning.n_bins,
             len(self.classes_),
-            Limits(self.max_depth, self.min_samples_split, self.min_samples_leaf),
+            self._limits(n, weights),
             draw_columns(d, min(count_features(self.max_features, d) or d, d)),
             place_bins(place, binning) if self._draws_cuts else None,
+            self._rule().measure,
         )
-        weight = n if weights is None or self.bootstrap else int(np.sum(weights))
+        n_draws = self._n_draws(n)
+        weight = n_draws or (n if weights is None else int(np.sum(weights)))
         body = choose_body(place, n * d * len(generators), plan, weight)
         is_compiled = not isinstance(body, str)
         program = grow_trees if isinstance(body, str) else body
@@ -218,8 +259,11 @@ class RandomForestClassifier(ArrayClassifier):
             bins = np.asfortranarray(bins)
 
         def grow(batch: slice) -> Trees:
-            bags = draw_bags(generators[batch], n, weights, self.bootstrap)
+            bags = draw_bags(generators[batch], n, weights, n_draws)
             trees = program(place, bins, labels.codes, bags, plan)
+            trees = cut_back(
+                trees, self._rule(), self.min_impurity_decrease, self.max_leaf_nodes, self.ccp_alpha
+            )
             for _ in range(batch.start, batch.stop):
                 report()
             return share_sums(trees)
@@ -228,93 +272,62 @@ class RandomForestClassifier(ArrayClassifier):
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
         return join_grove(place, parts, binning.n_bins, d)
 
-    def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
-        """Predict each row by the trees whose bags it is not in; keep shares and accuracy."""
-        n, n_classes = labels.codes.shape[0], len(self.classes_)
-        sums = np.zeros((n, n_classes), dtype=np.int64)
-        generators, n_bins = spawn(self.seed_, self.n_trees_), self.model_.binning.n_bins
-        for grove in self.model_.groves:
-            packed, shares_at = pack_groves(place.xp, [grove], self.n_features_in_, n_bins)
-            shares, n_trees = to_host(shares_at), grove.trees.n_trees
-            own, generators = generators[:n_trees], generators[n_trees:]
-            for batch in row_chunks(n_trees, 32 * n, most=_TREES_JUDGED):
-                bags = draw_bags(own[batch], n, weights, self.bootstrap)
-                some = packed._replace(roots=packed.roots[batch])
-                leaves = to_host(find_leaves(place.xp, bins, some))
-                ends = np.cumulative_sum(bags.sizes).tolist()
-                for leaf, start, end in zip(leaves, [0, *ends], ends, strict=False):
-                    is_out = np.ones(n, dtype=bool)
-                    is_out[bags.rows[start:end]] = False
-                    sums[is_out] += shares[leaf[is_out]]
-        total = np.sum(sums, axis=1)
-        is_judged = total > 0
-        if not bool(np.any(is_judged)):
-            raise ValueError(
-                "`oob_score` must have rows that are out of some bag; every row is in all of them. "
-                "Grow more trees, or draw the bags with bootstrap=True."
-            )
-        if not bool(np.all(is_judged)):
-            warn_caller(
-                f"{int(np.sum(~is_judged))} of {n} rows are in every bag and have no out-of-bag estimate; "
-                "grow more trees.",
-                UserWarning,
-            )
-        shares = sums / np.where(is_judged, total, 1)[:, None]
-        hits = np.argmax(sums, axis=1)[is_judged] == labels.codes[is_judged]
-        self.oob_score_ = float(hits.mean())
-        self.oob_decision_function_ = np.where(is_judged[:, None], shares, np.nan)
+    def _limits(self, n: int, weights: Any) -> Limits:
+        """Return the limits of a tree in drawn rows."""
+        drawn = self._n_draws(n) or (n if weights is None else float(np.sum(weights)))
+        least = max(share_of(self.min_samples_leaf, n), self.min_weight_fraction_leaf * drawn)
+        return Limits(
+            self.max_depth,
+            max(2, math.ceil(share_of(self.min_samples_split, n) - ROUNDING)),
+            max(1, math.ceil(least - ROUNDING)),
+        )
 
-    @property
-    def feature_importances_(self) -> Any:
-        """Share of each column in the decrease of the impurity, on the host."""
-        gains = sum(np.asarray(grove.gains) for grove in self.model_.groves)
-        by_column = np.zeros(self.n_features_in_, dtype=np.float64)
-        by_column[[*self.schema_.numeric_idx, *self.schema_.nominal_idx]] = gains
-        total = float(by_column.sum())
-        return by_column / total if total > 0 else by_column
+    def _n_draws(self, n: int) -> int | None:
+        """Return how many rows are drawn for each tree; None where it has all of them."""
+        if not self.bootstrap:
+            return None
+        return n if self.max_samples is None else max(1, int(share_of(self.max_samples, n)))
+
+    def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
+        """Predict each row by the trees whose bags it is not in; keep shares and score."""
+        model: Forest = self.model_
+        generators = spawn(self.seed_, self.n_trees_)
+        shares = judge_out_of_bag(
+            place, bins, model.groves, model.binning.n_bins, generators, weights, self._n_draws(bins.shape[1])
+        )
+        is_judged = ~np.isnan(shares[:, 0])
+        truth, predicted = labels.codes[is_judged], np.argmax(shares[is_judged], axis=1)
+        if callable(self.oob_score):
+            self.oob_score_ = float(self.oob_score(*(self.classes_[codes] for codes in (truth, predicted))))
+        else:
+            self.oob_score_ = float((predicted == truth).mean())
+        self.oob_decision_function_ = shares
 
     def _check_settings(self) -> None:
         check_integer("n_estimators", self.n_estimators, 1)
-        check_integer("max_depth", self.max_depth, 1, optional=True)
-        check_integer("min_samples_split", self.min_samples_split, 2)
-        check_integer("min_samples_leaf", self.min_samples_leaf, 1)
+        check_criterion(self.criterion)
+        check_integer("max_bins", self.max_bins, 2, _MOST_BINS)
+        check_limits(self)
         count_features(self.max_features, 1)
+        if self.max_samples is not None:
+            check_rows("max_samples", self.max_samples, 1)
+            if not self.bootstrap:
+                raise ValueError(
+                    "`max_samples` must be None where `bootstrap` is False: every tree has all rows; "
+                    f"got {self.max_samples!r}."
+                )
+        if not callable(self.oob_score):
+            check_flag("oob_score", self.oob_score)
+        if self.oob_score and not self.bootstrap:
+            raise ValueError(
+                "`oob_score` must be False where `bootstrap` is False: no row is out of a bag; got "
+                f"{self.oob_score!r}. Set bootstrap=True."
+            )
         if self.warm_start and self.n_estimators < getattr(self, "n_trees_", 0):
             raise ValueError(
                 f"`n_estimators` must be at least the {self.n_trees_} trees there are already; "
                 f"got {self.n_estimators}. Set warm_start=False to start again."
             )
-
-    # ---- prediction
-
-    def _shares(self, X: Any) -> tuple[Array, Batch]:
-        batch = self._open(X)
-        model: Forest = self._model_at(batch.place)
-        bins = apply_binning(batch.place.xp, model.binning, batch.table)
-        sums = sum_leaves(batch.place.xp, bins, *self._packed_at(batch.place))
-        return batch.place.xp.permute_dims(sums, (1, 0)), batch
-
-    def _packed_at(self, place: Place) -> tuple[PackedTrees, Array]:
-        """Return the trees in the form of predictions, and the class shares of their nodes."""
-
-        def pack() -> tuple[PackedTrees, Array]:
-            model: Forest = self._model_at(place)
-            return pack_groves(place.xp, model.groves, self.n_features_in_, model.binning.n_bins)
-
-        packed: tuple[PackedTrees, Array] = self._prepared_at(place, "packed", pack)
-        return packed
-
-    def predict(self, X: Any) -> Array:
-        """Predict the class labels (n,) of rows."""
-        shares, batch = self._shares(X)
-        return self._deliver_labels(batch.place.xp.argmax(shares, axis=1), batch)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Predict the probabilities (n, c) of the classes, in the order of `classes_`."""
-        shares, batch = self._shares(X)
-        xp = batch.place.xp
-        shares = xp.astype(shares, batch.float_dtype)
-        return self._deliver(shares / xp.sum(shares, axis=1, keepdims=True), batch)
 
 
 def _share(place: Place, n_trees: int, n_rows: int, is_compiled: bool) -> list[slice]:

@@ -9,8 +9,7 @@ import numpy as np
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
-from arraylearn.forest.grove import Grove
-from arraylearn.forest.random_forest import Forest
+from arraylearn.forest.grove import Forest, Grove
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC, Surrogates, Trees
 from arraylearn.io.check_table import check_classifier
@@ -225,6 +224,7 @@ def _check_groves(fields: Fields) -> None:
 def _check_grove(fields: Fields) -> None:
     fields.part("trees", Trees, _check_forest_trees)
     fields.array("gains", "float64", "d")
+    fields.array("weight", "float32", "m", low=0)
 
 
 def _check_forest_trees(fields: Fields) -> None:

@@ -17,8 +17,7 @@ from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
 from arraylearn.forest import ExtraTreesClassifier, RandomForestClassifier
-from arraylearn.forest.grove import Grove
-from arraylearn.forest.random_forest import Forest
+from arraylearn.forest.grove import Forest, Grove
 from arraylearn.grow.histograms.clouds import CloudsReport
 from arraylearn.grow.trees import Surrogates, Trees
 from arraylearn.io.check_bayes import check_full_bayes, check_naive_bayes

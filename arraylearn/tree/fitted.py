@@ -20,7 +20,7 @@ from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.predict import Walker, leaves_of, make_walker, shares_of
 from arraylearn.walk.spread import find_missing, has_missing
 
-__all__ = ["FittedTree"]
+__all__ = ["FittedTree", "path_to"]
 
 
 class FittedTree(ArrayClassifier):
@@ -137,23 +137,7 @@ class FittedTree(ArrayClassifier):
         scipy.sparse.csr_array (n, nodes)
             True for the nodes on the way to the leaf of `apply`; on the host.
         """
-        from scipy.sparse import csr_array
-
-        batch = self._open(X)
-        tree = tree_on_host(self.model_)
-        node = to_host(self._deliver(*self._leaves(batch)))
-        parents, rows, nodes = tree.parent, [], []
-        row = np.arange(node.shape[0])
-        while row.shape[0]:
-            rows.append(row)
-            nodes.append(node)
-            above = parents[node]
-            row, node = row[above >= 0], above[above >= 0]
-        row, node = np.concat(rows), np.concat(nodes)
-        shape = (batch.table.n_rows, tree.n_nodes)
-        path = csr_array((np.ones(row.shape[0], dtype=np.bool), (row, node)), shape=shape)
-        path.sort_indices()
-        return path
+        return path_to(self.tree_, to_host(self.apply(X)))
 
     def _walker_at(self, place: Place) -> Walker:
         """Return the tree in the form of predictions."""
@@ -201,3 +185,21 @@ class FittedTree(ArrayClassifier):
         spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
         shares = xp.take(walker.probability, leaves, axis=0)
         return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
+
+
+def path_to(tree: Trees, leaf: Any) -> Any:
+    """Return the nodes on the way to the leaf (n,) of each row: a sparse array (n, nodes), on the host."""
+    from scipy.sparse import csr_array
+
+    parents, rows, nodes = tree.parent, [], []
+    row, node = np.arange(leaf.shape[0]), leaf
+    while row.shape[0]:
+        rows.append(row)
+        nodes.append(node)
+        above = parents[node]
+        row, node = row[above >= 0], above[above >= 0]
+    row, node = np.concat(rows), np.concat(nodes)
+    shape = (leaf.shape[0], tree.n_nodes)
+    path = csr_array((np.ones(row.shape[0], dtype=np.bool), (row, node)), shape=shape)
+    path.sort_indices()
+    return path

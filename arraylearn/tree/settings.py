@@ -11,7 +11,7 @@ from arraylearn.tree.pruning.apply import PRUNINGS, Pruning
 from arraylearn.tree.pruning.cost_complexity import CostComplexity
 from arraylearn.tree.pruning.reduced_error import ReducedError
 
-__all__ = ["check_criterion", "check_nominal", "check_settings"]
+__all__ = ["check_criterion", "check_limits", "check_nominal", "check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
@@ -46,8 +46,6 @@ def _check_growth(estimator: Any) -> None:
     check_criterion(criterion)
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
-    check_integer("max_depth", estimator.max_depth, 1, optional=True)
-    check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
     check_integer("max_bins", estimator.max_bins, 2, _MOST_BINS)
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
@@ -56,6 +54,13 @@ def _check_growth(estimator: Any) -> None:
             raise refuse("criterion", "must be 'gini' for the CLOUDS splitters", repr(criterion))
         if estimator.missing == "direction":
             raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")
+    check_limits(estimator)
+
+
+def check_limits(estimator: Any) -> None:
+    """Raise for a limit that a tree, or those of a forest, cannot grow by."""
+    check_integer("max_depth", estimator.max_depth, 1, optional=True)
+    check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
     check_rows("min_samples_split", estimator.min_samples_split, 2)
     check_rows("min_samples_leaf", estimator.min_samples_leaf, 1)
     check_number("min_weight_fraction_leaf", estimator.min_weight_fraction_leaf, 0, 0.5)

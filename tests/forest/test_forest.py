@@ -7,6 +7,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier as PeerExtra
 from sklearn.ensemble import RandomForestClassifier as Peer
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
 
 import arraylearn as al
 from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
@@ -164,8 +165,13 @@ def test_warm_start_adds_trees():
     np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))
     np.testing.assert_array_equal(grown.oob_decision_function_, whole.oob_decision_function_)
     np.testing.assert_allclose(grown.feature_importances_, whole.feature_importances_)
-    grown.fit(X, y)  # nothing is missing
+    with pytest.warns(UserWarning, match="found the 5 trees that `n_estimators` asks for"):
+        grown.fit(X, y)
     assert grown.n_trees_ == 5
+    for rows, labels in ((X[:, 1:], y), (X, y + 1), (nominal_frame(300)[0], y)):
+        with pytest.raises(ValueError, match="must have the columns, categories and classes"):
+            grown.set_params(n_estimators=6).fit(rows, labels)
+    np.testing.assert_array_equal(grown.predict_proba(X), whole.predict_proba(X))
     with pytest.raises(ValueError, match="at least the 5 trees there are already; got 3"):
         grown.set_params(n_estimators=3).fit(X, y)
 
@@ -264,7 +270,7 @@ def test_out_of_bag_by_hand():
     sums = np.zeros((60, 2))
     (grove,) = model.model_.groves
     for t, generator in enumerate(spawn(model.seed_, 4)):
-        bag = draw_bags([generator], 60, None, True)
+        bag = draw_bags([generator], 60, None, 60)
         alone = small()
         alone.__dict__.update(model.__dict__)
         trees = grove.trees._replace(roots=grove.trees.roots[t : t + 1])
@@ -285,7 +291,12 @@ def test_out_of_bag():
     is_known = ~np.isnan(model.oob_decision_function_[:, 0])
     assert 0.25 < is_known.mean() < 0.5
     with pytest.raises(ValueError, match="every row is in all of them"):
+        small(n_estimators=1, oob_score=True, max_samples=3).fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="`oob_score` must be False where `bootstrap` is False"):
         small(bootstrap=False, oob_score=True).fit(X, y)
+    judged = small(n_estimators=30, oob_score=lambda truth, found: 10 + accuracy_score(truth, found))
+    plain = small(n_estimators=30, oob_score=True).fit(X, y)
+    assert judged.fit(X, y).oob_score_ == 10 + plain.oob_score_
 
 
 def test_progress(capsys):
@@ -303,6 +314,12 @@ def test_progress(capsys):
         ("max_depth", 0, "at least 1"),
         ("min_samples_split", 1, "at least 2"),
         ("min_samples_leaf", 0, "at least 1"),
+        ("min_samples_leaf", 1.5, "a share of all rows"),
+        ("max_samples", 0, "at least 1"),
+        ("max_leaf_nodes", 1, "at least 2"),
+        ("criterion", "gin", "'gini'"),
+        ("max_bins", 5000, "4094"),
+        ("n_jobs", 0, "-1 for all"),
     ],
 )
 def test_bad_parameters(name, value, rule):

@@ -16,7 +16,9 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import block_index, block_max, first_in_block, histogram, scatter
 from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.formulas import NO_GAIN, draw_position, gini_of_two, gini_squares, group_bits
+from arraylearn.measures.count_measures import Measure
 
 __all__ = ["CutRules", "Draws", "best_cuts"]
 
@@ -32,10 +34,11 @@ class CutRules(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random numbers from which the cut of each column follows."""
+    """Random numbers from which the cut of each column follows, and what a cut is judged by."""
 
-    numbers: Array  # (k, f) int64 of range(2**32): one for each column of each node
-    positions: Array  # (d * n_bins,) int64: where bins lie, ascending through all columns
+    numbers: Array | None  # (k, f) int64 of range(2**32): one for each column of each node; None: all cuts
+    positions: Array | None  # (d * n_bins,) int64: where bins lie, ascending through all columns
+    judge: Measure | None = None  # of class weights (..., branch, class); None: the Gini gain
 
 
 class _Blocks(NamedTuple):
@@ -46,6 +49,7 @@ class _Blocks(NamedTuple):
     start: Array  # (k,) int64
     node: Array  # (m,) int64: the node of each row
     counts: Array  # (k, c) int64
+    judge: Measure | None = None  # as in `Draws`
 
 
 def best_cuts(
@@ -84,8 +88,9 @@ def best_cuts(
     rules : CutRules
         How entries are packed, and what is allowed.
     draws : Draws, optional
-        Each column offers one cut only: between the positions of the least and the greatest bin of the node,
-        ``low`` and ``high``, the last bin whose position is at most ``low + ((high - low) * number >> 32)``.
+        What cuts are judged by. Where there are numbers, each column offers one cut only: between the
+        positions of the least and the greatest bin of the node, ``low`` and ``high``, the last bin whose
+        position is at most ``low + ((high - low) * number >> 32)``.
 
     Returns
     -------
@@ -101,11 +106,12 @@ def best_cuts(
     device = array_api_compat.device(entries)
     m, (k, f) = entries.shape[0], features.shape
     size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
-    nodes = _Blocks(entries, size, xp.cumulative_sum(size) - size, block_index(xp, size, m), counts)
+    judge = None if draws is None else draws.judge
+    nodes = _Blocks(entries, size, xp.cumulative_sum(size) - size, block_index(xp, size, m), counts, judge)
     widths = xp.asarray([_group_bits(rows, rules) for rows in sizes], dtype=xp.int64, device=device)
     found = []
-    for some in row_chunks(f, 240 * m):
-        if draws is None:
+    for some in row_chunks(f, 240 * m * (1 if judge is None else counts.shape[1])):
+        if draws is None or draws.numbers is None:
             found.append(_cut_columns(xp, bins, nodes, features[:, some], rules, widths))
         else:
             part = draws._replace(numbers=draws.numbers[:, some])
@@ -184,6 +190,12 @@ def _score_positions(xp: Namespace, code: Array, weight: Array, nodes: _Blocks, 
         return xp.cumulative_sum(values, axis=-1) - before
 
     n_left = run(weight, n)
+    if nodes.judge is not None:
+        of_class = [
+            run(xp.where(code == c, weight, xp.zeros_like(weight)), counts[:, c]) for c in range(n_classes)
+        ]
+        left = xp.stack(of_class, axis=-1)
+        return _judge(xp, nodes.judge, left, xp.take(counts, nodes.node, axis=0), min_side)
     if n_classes <= 2:
         last = counts[:, -1]
         held = run(xp.where(code == n_classes - 1, weight, xp.zeros_like(weight)), last)
@@ -239,8 +251,20 @@ def _score_squares(
     return xp.where(is_allowed, scores, xp.zeros_like(scores))
 
 
+def _judge(xp: Namespace, judge: Measure, left: Array, total: Array, min_side: int) -> Array:
+    """Score cuts by a measure of the class weights of both sides; 0 where a side is too light."""
+    sides = xp.stack((left, xp.broadcast_to(total, left.shape) - left), axis=-2)
+    is_allowed = xp.all(xp.sum(sides, axis=-1) >= min_side, axis=-1)
+    dtype = accumulator_dtype(Place(xp, array_api_compat.device(left)))
+    scores = xp.astype(judge(xp, xp.astype(sides, dtype)), xp.float32)
+    scores = xp.where(scores > 0, scores, xp.zeros_like(scores)) + NO_GAIN
+    return xp.where(is_allowed, scores, xp.zeros_like(scores))
+
+
 def _draw_cuts(xp: Namespace, features: Array, low: Array, high: Array, draws: Draws, n_bins: int) -> Array:
     """Return the cuts (f, k) that `best_cuts` describes, between the bins `low` and `high` (f, k)."""
+    assert draws.numbers is not None
+    assert draws.positions is not None
     first = xp.permute_dims(features, (1, 0)) * n_bins
     ends = [
         xp.reshape(xp.take(draws.positions, xp.reshape(first + part, (-1,)), axis=0), low.shape)
@@ -267,7 +291,9 @@ def _score_draws(
     cell = xp.broadcast_to(nodes.node * n_classes + code, columns.shape)
     left = xp.reshape(histogram(xp, cell, k * n_classes, weight), (f, k, n_classes))
     n_left, n = xp.sum(left, axis=-1), xp.sum(counts, axis=1)
-    if n_classes <= 2:
+    if nodes.judge is not None:
+        scores = _judge(xp, nodes.judge, left, counts, rules.min_side)
+    elif n_classes <= 2:
         scores = _score_pairs(xp, (n_left, left[..., -1]), (n, counts[:, -1]), rules.min_side)
     else:
         squares = [xp.sum(side * side, axis=-1) for side in (left, counts - left)]

@@ -21,8 +21,9 @@ from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.finder import Finder, NodeChoice
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Level, Roots, Rows
-from arraylearn.grow.split import SplitRule
+from arraylearn.grow.split import SplitRule, prepare_rule
 from arraylearn.grow.trees import LEAF, Limits, Trees
+from arraylearn.measures.count_measures import Measure
 
 __all__ = ["Bags", "DrawnPlan", "PackedRows", "choose_body", "grow_trees", "pack_rows", "with_gains"]
 
@@ -43,6 +44,7 @@ class DrawnPlan(NamedTuple):
     limits: Limits
     columns: Any  # (draws, f) int64 on the host: a node looks at the columns of one draw, by its seed
     positions: Array | None = None  # (d * n_bins,) where bins lie, if a column offers one cut: see `Draws`
+    criterion: str | Measure = "gini"
 
 
 class Bags(NamedTuple):
@@ -85,6 +87,8 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
         return f"more than {_MOST_BINS:,} bins or {_MOST_CLASSES:,} classes"
     if weight >= _MOST_WEIGHT:
         return "weights of 2**31 or more in all"
+    if plan.criterion != "gini":
+        return "a criterion other than the Gini gain"
     from arraylearn.grow.drawn_columns import drawn_cpu
 
     return drawn_cpu.grow_trees
@@ -109,7 +113,7 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     Returns
     -------
     Trees
-        With class weights as sums; `low` is the last bin that goes left, `gain` the decrease of the Gini
+        With class weights as sums; `threshold` is the last bin that goes left, `gain` the decrease of the
         impurity times the weight.
     """
     packed = pack_rows(codes, bags, plan)
@@ -119,7 +123,7 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     held = codes[bags.rows], bags.weights, bags.rows
     entries = Entries(*(from_host(part, place, xp.int64) for part in held))
     trees = grow(finder, Roots(lists, entries, packed.sums, bags.sizes)).finish_trees()
-    return with_gains(trees._replace(default_branch=None))
+    return with_gains(trees._replace(default_branch=None), finder.rule)
 
 
 def pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> PackedRows:
@@ -139,10 +143,13 @@ def pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> PackedRows:
     return PackedRows(entries, sums, rules)
 
 
-def with_gains(trees: Trees) -> Trees:
-    """Give each node the decrease of the Gini impurity times the weight."""
+def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
+    """Give each node the decrease of the impurity times the weight; by default of the Gini impurity."""
     total = np.einsum("ij->i", trees.sums)  # five times as fast as `np.sum` of short lines
-    impurity = total - np.vecdot(trees.sums, trees.sums) / total
+    if rule is None or rule.measure == "gini":
+        impurity = total - np.vecdot(trees.sums, trees.sums) / total
+    else:
+        impurity = total * rule.impurity(HOST.xp, np.astype(trees.sums, np.float64))
     inner = np.nonzero(trees.first_child != LEAF)[0]
     below = trees.first_child[inner]
     gain = np.zeros(total.shape[0], dtype=np.float64)
@@ -158,7 +165,11 @@ class _DrawnFinder(Finder):
         no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
         ends = (n,) * plan.n_classes
         table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False)
-        super().__init__(place, table, SplitRule(nominal="binary", missing="known_fraction"), plan.limits)
+        rule = SplitRule(plan.criterion, nominal="binary", missing="known_fraction")
+        if plan.criterion != "gini":
+            heaviest = rows.sums[np.argmax(np.sum(rows.sums, axis=1))]
+            rule = prepare_rule(place, rule, heaviest, is_integral=True)
+        super().__init__(place, table, rule, plan.limits)
         self.seeds, self.plan, self.rules = bags.seeds, plan, rows.rules
         self.packed = from_host(rows.entries, place)
 
@@ -186,12 +197,14 @@ class _DrawnFinder(Finder):
 
     def _cut_among(self, level: Level, columns: Any) -> NodeChoice:
         """Find the cuts of nodes, each among columns (k, f) of its own."""
-        xp, place, draws = self.place.xp, self.place, None
+        xp, place = self.place.xp, self.place
+        draws = None if self.plan.criterion == "gini" else Draws(None, None, self.rule.judge)
         if self.plan.positions is not None:
             # by the seed of the node and the column, whichever other columns are looked at
             seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
-            draws = Draws(from_host(numbers, place), self.plan.positions)
+            judge = None if draws is None else draws.judge
+            draws = Draws(from_host(numbers, place), self.plan.positions, judge)
         score, column, cut = best_cuts(
             xp,
             self.rows.columns,
