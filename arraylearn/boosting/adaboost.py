@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.namespace import HOST, from_host, locate, move, to_host
+from arraylearn.backend.namespace import HOST, from_host, is_array, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
@@ -299,6 +299,17 @@ class AdaBoostClassifier(ArrayClassifier):
         """Yield the probabilities (n, c) after each round."""
         for votes, batch in self._staged_votes(X):
             yield self._deliver(self._probabilities(votes), batch)
+
+    def staged_decision_function(self, X: Any) -> Iterator[Array]:
+        """Yield what `decision_function` returns, after each round."""
+        for votes, batch in self._staged_votes(X):
+            yield self._deliver(self._decision(votes), batch)
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Yield the accuracy after each round."""
+        truth = to_host(y) if is_array(y) else np.asarray(y)
+        for predicted in self.staged_predict(X):
+            yield float(np.average(to_host(predicted) == truth, weights=sample_weight))
 
 
 # A share of all weight that every row has.

@@ -72,6 +72,12 @@ def test_stages_end_at_the_whole():
     assert len(labels) == len(shares) == len(model.estimators_)
     np.testing.assert_array_equal(labels[-1], model.predict(X))
     np.testing.assert_array_equal(shares[-1], model.predict_proba(X))
+    decisions, scores = list(model.staged_decision_function(X)), list(model.staged_score(X, y))
+    np.testing.assert_array_equal(decisions[-1], model.decision_function(X))
+    assert scores == [(found == y).mean() for found in labels]
+    weight = np.arange(200.0)
+    *_, weighted = model.staged_score(X, y, weight)
+    assert weighted == pytest.approx(model.score(X, y, weight))
 
 
 def test_a_perfect_round_is_the_last():
