@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from arraylearn.rules import RuleSetClassifier as RuleSetClassifier
     from arraylearn.rules import SequentialCoveringClassifier as SequentialCoveringClassifier
     from arraylearn.selection import GridSearch as GridSearch
-    from arraylearn.selection import cross_validate as cross_validate
+    from arraylearn.selection import evaluate as evaluate
     from arraylearn.selection import leave_one_out as leave_one_out
     from arraylearn.selection import resample as resample
     from arraylearn.svm import SVC as SVC
@@ -91,7 +91,7 @@ _NAMES = {
     "forest": ("ExtraTreesClassifier", "RandomForestClassifier"),
     "io": ("load", "save"),
     "rules": ("RipperClassifier", "RuleSetClassifier", "SequentialCoveringClassifier"),
-    "selection": ("GridSearch", "cross_validate", "leave_one_out", "resample"),
+    "selection": ("GridSearch", "evaluate", "leave_one_out", "resample"),
     "svm": ("SVC", "SVDD", "OneClassSVM"),
     "tree": ("DecisionTreeClassifier", "c45", "cart", "id3"),
 }

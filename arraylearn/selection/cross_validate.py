@@ -20,10 +20,10 @@ from arraylearn.selection.splitting import make_folds
 from arraylearn.selection.trials import Trial, TrialPlan, run_trials
 from arraylearn.selection.validation_report import Report
 
-__all__ = ["cross_validate", "leave_one_out"]
+__all__ = ["evaluate", "leave_one_out"]
 
 
-def cross_validate(
+def evaluate(
     estimator: Any,
     X: Any,
     y: Any,
@@ -38,6 +38,8 @@ def cross_validate(
     progress: bool | None = None,
 ) -> Report:
     r"""Judge a classifier by cross-validation, then fit it on all rows.
+
+    More than scikit-learn's ``cross_validate``, which returns times and scores alone.
 
     .. math:: \bar s = \frac1k \sum_f s_f, \qquad
               \text{s.e.} = \sqrt{\frac{1}{k (k - 1)} \sum_f (s_f - \bar s)^2}
@@ -80,7 +82,7 @@ def cross_validate(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
-    >>> report = al.cross_validate(GaussianNB(), X, y, cv=5)
+    >>> report = al.evaluate(GaussianNB(), X, y, cv=5)
     >>> round(report.error, 4), round(report.error_standard_error, 4)
     (0.0467, 0.0133)
     >>> report.confusion
@@ -150,13 +152,13 @@ def leave_one_out(
     Parameters
     ----------
     estimator, X, y, scoring, sample_weight, refit, fast, progress
-        As in `cross_validate`. A metric other than the accuracy is taken once, over the predictions for
+        As in `evaluate`. A metric other than the accuracy is taken once, over the predictions for
         all rows.
 
     Returns
     -------
     Report
-        As of `cross_validate`. After Ctrl-C it holds the rows done so far.
+        As of `evaluate`. After Ctrl-C it holds the rows done so far.
 
     Examples
     --------

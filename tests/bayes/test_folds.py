@@ -109,8 +109,8 @@ def test_the_report_equals_that_of_the_loop(rung):
         al.FullBayesClassifier(),
         al.FullBayesClassifier(covariance="shared"),
     ):
-        fast = al.cross_validate(estimator, A, b, cv=4, scoring=["accuracy", "neg_log_loss"])
-        loop = al.cross_validate(estimator, A, b, cv=4, scoring=["accuracy", "neg_log_loss"], fast=False)
+        fast = al.evaluate(estimator, A, b, cv=4, scoring=["accuracy", "neg_log_loss"])
+        loop = al.evaluate(estimator, A, b, cv=4, scoring=["accuracy", "neg_log_loss"], fast=False)
         np.testing.assert_array_equal(fast.confusion, loop.confusion)
         rtol = 1e-4 if name == "float32" else 1e-10
         np.testing.assert_allclose(fast.scores["neg_log_loss"], loop.scores["neg_log_loss"], rtol=rtol)
@@ -147,15 +147,15 @@ def test_a_category_that_only_the_test_rows_have_goes_through_the_loop():
     folds = make_folds(sample, al.NaiveBayesClassifier(), KFold(4))
     found = [f for _, f, _ in judge_bayes_folds(al.NaiveBayesClassifier(), [{}], sample, folds)]
     assert found == [1, 2, 3]
-    fast = al.cross_validate(al.NaiveBayesClassifier(), X, y, cv=KFold(4), scoring="neg_log_loss")
-    loop = al.cross_validate(al.NaiveBayesClassifier(), X, y, cv=KFold(4), scoring="neg_log_loss", fast=False)
+    fast = al.evaluate(al.NaiveBayesClassifier(), X, y, cv=KFold(4), scoring="neg_log_loss")
+    loop = al.evaluate(al.NaiveBayesClassifier(), X, y, cv=KFold(4), scoring="neg_log_loss", fast=False)
     np.testing.assert_allclose(fast.scores["score"], loop.scores["score"], rtol=1e-10)
 
 
 def test_a_class_that_only_the_test_rows_have():
     X, y = numbers(60)
     y = np.sort(y)
-    report = al.cross_validate(al.FullBayesClassifier(), X, y, cv=GroupKFold(3), groups=y)
+    report = al.evaluate(al.FullBayesClassifier(), X, y, cv=GroupKFold(3), groups=y)
     assert report.error == 1.0
 
 
@@ -163,15 +163,13 @@ def test_bad_input_fails_as_in_the_loop():
     X, y = numbers(60)
     X[5, 0] = np.nan
     with pytest.raises(ValueError, match="contains NaN"):
-        al.cross_validate(al.FullBayesClassifier(), X, y)
+        al.evaluate(al.FullBayesClassifier(), X, y)
     with pytest.raises(ValueError, match="alpha"):
-        al.cross_validate(al.NaiveBayesClassifier(alpha=-1.0), X, y)
+        al.evaluate(al.NaiveBayesClassifier(alpha=-1.0), X, y)
 
 
 def test_scorers_that_look_at_the_model():
     X, y = numbers(60)
     scoring = {"mean": lambda model, X, y: float(model.model_.mean[0, 0])}
-    fast, loop = (
-        al.cross_validate(al.FullBayesClassifier(), X, y, scoring=scoring, fast=f) for f in (True, False)
-    )
+    fast, loop = (al.evaluate(al.FullBayesClassifier(), X, y, scoring=scoring, fast=f) for f in (True, False))
     np.testing.assert_allclose(fast.scores["mean"], loop.scores["mean"], rtol=1e-12)

@@ -72,7 +72,7 @@ def _few(rows: Rows, n_classes: int) -> int:
 
 def _judge(estimator: Any, rows: Rows) -> Any:
     model = _with_nominal(estimator, rows)
-    return al.cross_validate(model, rows.X, rows.y, cv=_few(rows, 2), progress=False)
+    return al.evaluate(model, rows.X, rows.y, cv=_few(rows, 2), progress=False)
 
 
 def _with_nominal(estimator: Any, rows: Rows) -> Any:

@@ -129,7 +129,7 @@ def test_arff_declared_values_keep_their_order(library, tmp_path):
         assert encode_labels(labels).classes.tolist() == ["yes", "no"]
     assert encode_labels(y).codes.tolist() == [1, 0, 1, 0]
     assert al.DecisionTreeClassifier(min_samples_leaf=4).fit(X, y).predict(X).tolist() == ["yes"] * 4
-    assert al.cross_validate(al.NaiveBayesClassifier(), X, y, cv=2).classes.tolist() == ["yes", "no"]
+    assert al.evaluate(al.NaiveBayesClassifier(), X, y, cv=2).classes.tolist() == ["yes", "no"]
 
 
 def test_labels_of_a_frame_are_sorted():

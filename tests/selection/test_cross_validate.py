@@ -26,7 +26,7 @@ X, Y = load_iris(return_X_y=True)
 
 
 def test_numbers_are_those_of_scikit_learn():
-    report = al.cross_validate(GaussianNB(), X, Y, cv=StratifiedKFold(5))
+    report = al.evaluate(GaussianNB(), X, Y, cv=StratifiedKFold(5))
     scores = cross_val_score(GaussianNB(), X, Y, cv=5)
     np.testing.assert_allclose(report.scores["score"], scores)
     np.testing.assert_allclose(report.errors, 1 - scores)
@@ -40,7 +40,7 @@ def test_numbers_are_those_of_scikit_learn():
 
 def test_many_metrics():
     scoring = ["accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"]
-    report = al.cross_validate(GaussianNB(), X, Y, cv=4, scoring=scoring)
+    report = al.evaluate(GaussianNB(), X, Y, cv=4, scoring=scoring)
     expected = sklearn_cross_validate(GaussianNB(), X, Y, cv=4, scoring=scoring)
     for name in scoring:
         np.testing.assert_allclose(report.scores[name], expected[f"test_{name}"])
@@ -48,7 +48,7 @@ def test_many_metrics():
         "recall": make_scorer(recall_score, average="macro"),
         "odd": lambda model, X, y: model.theta_[0, 0],
     }
-    report = al.cross_validate(GaussianNB(), X, Y, cv=4, scoring=named)
+    report = al.evaluate(GaussianNB(), X, Y, cv=4, scoring=named)
     expected = sklearn_cross_validate(GaussianNB(), X, Y, cv=4, scoring=named)
     for name in named:
         np.testing.assert_allclose(report.scores[name], expected[f"test_{name}"])
@@ -56,13 +56,13 @@ def test_many_metrics():
 
 def test_grouped_and_repeated_folds():
     groups = np.arange(150) % 7
-    report = al.cross_validate(GaussianNB(), X, Y, cv=GroupKFold(7), groups=groups)
+    report = al.evaluate(GaussianNB(), X, Y, cv=GroupKFold(7), groups=groups)
     np.testing.assert_allclose(
         report.scores["score"], cross_val_score(GaussianNB(), X, Y, cv=GroupKFold(7), groups=groups)
     )
     assert all(np.unique(groups[rows]).size == 1 for rows in report.test_rows)
     repeated = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    report = al.cross_validate(GaussianNB(), X, Y, cv=repeated)
+    report = al.evaluate(GaussianNB(), X, Y, cv=repeated)
     assert report.confusion.sum() == 300
     assert len(report.errors) == 6
 
@@ -87,7 +87,7 @@ def test_folds_as_masks(estimator, kind):
     numbers = [tuple(made(rows) for rows in fold) for fold in folds]
     expected = cross_val_predict(estimator, X, Y, cv=folds)
     for cv in (masks, numbers, [(masks[0][0], folds[0][1]), *folds[1:]]):
-        report = al.cross_validate(estimator, X, Y, cv=cv)
+        report = al.evaluate(estimator, X, Y, cv=cv)
         found = np.empty_like(Y)
         found[np.concatenate(report.test_rows)] = np.concatenate(report.predictions)
         np.testing.assert_array_equal(found, expected)
@@ -98,7 +98,7 @@ def test_folds_as_masks(estimator, kind):
 def test_folds_that_overlap_and_repeat_rows(estimator):
     draws = np.random.default_rng(0)
     folds = [(draws.integers(0, 150, 120), draws.integers(0, 150, 60)) for _ in range(3)]
-    report = al.cross_validate(estimator, X, Y, cv=folds)
+    report = al.evaluate(estimator, X, Y, cv=folds)
     np.testing.assert_array_equal(report.scores["score"], cross_val_score(estimator, X, Y, cv=folds))
 
 
@@ -123,16 +123,16 @@ def test_folds_that_are_none(wrong, got, estimator):
     message = f"`cv` must choose rows by their numbers, 0 to 149, or by boolean masks of 150 .* got {got}"
     folds = [(~IS_FIRST, IS_FIRST), wrong]
     with pytest.raises(ValueError, match=message):
-        al.cross_validate(estimator, X, Y, cv=folds)
+        al.evaluate(estimator, X, Y, cv=folds)
     with pytest.raises(ValueError, match=message):
         al.GridSearch(estimator, {}, cv=folds).fit(X, Y)
 
 
 def test_folds_come_in_pairs():
     with pytest.raises(ValueError, match=r"`cv` must yield pairs .*; got 3 part\(s\) in fold 0"):
-        al.cross_validate(GaussianNB(), X, Y, cv=[([0, 1], [2], [3])])
+        al.evaluate(GaussianNB(), X, Y, cv=[([0, 1], [2], [3])])
     with pytest.raises(ValueError, match=r"`cv` must yield pairs .*; got 1 part\(s\) in fold 0"):
-        al.cross_validate(GaussianNB(), X, Y, cv=[3])
+        al.evaluate(GaussianNB(), X, Y, cv=[3])
 
 
 def test_labels_pipelines_frames_weights_and_processes():
@@ -140,12 +140,12 @@ def test_labels_pipelines_frames_weights_and_processes():
     names = np.array(["setosa", "versicolor", "virginica"])[Y]
     model = make_pipeline(StandardScaler(), GaussianNB())
     expected = cross_val_score(model, frame, names, cv=5)
-    np.testing.assert_allclose(al.cross_validate(model, frame, pd.Series(names)).scores["score"], expected)
+    np.testing.assert_allclose(al.evaluate(model, frame, pd.Series(names)).scores["score"], expected)
     np.testing.assert_allclose(
-        al.cross_validate(model, X.tolist(), names.tolist(), n_jobs=2).scores["score"], expected
+        al.evaluate(model, X.tolist(), names.tolist(), n_jobs=2).scores["score"], expected
     )
     weight = np.linspace(0.1, 2, 150)
-    found = al.cross_validate(GaussianNB(), X, Y, sample_weight=weight)
+    found = al.evaluate(GaussianNB(), X, Y, sample_weight=weight)
     expected = cross_val_score(GaussianNB(), X, Y, cv=5, params={"sample_weight": weight})
     np.testing.assert_allclose(found.scores["score"], expected)
 
@@ -157,16 +157,14 @@ def test_leave_one_out():
     np.testing.assert_array_equal(np.concatenate(report.predictions), predicted)
     np.testing.assert_array_equal(report.errors, predicted != Y[few])
     np.testing.assert_array_equal(report.confusion, confusion_matrix(Y[few], predicted))
-    pooled = al.cross_validate(
-        GaussianNB(), X[few], Y[few], cv=LeaveOneOut(), scoring=["accuracy", "roc_auc_ovr"]
-    )
+    pooled = al.evaluate(GaussianNB(), X[few], Y[few], cv=LeaveOneOut(), scoring=["accuracy", "roc_auc_ovr"])
     assert pooled.mean["accuracy"] == pytest.approx(1 - report.error)
     assert 0.9 < pooled.mean["roc_auc_ovr"] <= 1
     assert "mean ± s.e." in str(report)
 
 
 def test_prints_as_a_table_and_makes_frames():
-    report = al.cross_validate(GaussianNB(), X, Y, cv=3, scoring=["accuracy", "f1_macro"])
+    report = al.evaluate(GaussianNB(), X, Y, cv=3, scoring=["accuracy", "f1_macro"])
     text = str(report)
     assert "GaussianNB: 3 folds" in text
     assert "f1_macro" in text
@@ -191,7 +189,7 @@ class Interrupting(GaussianNB):
         return super().fit(X, y)
 
 
-@pytest.mark.parametrize("judge", [al.cross_validate, al.leave_one_out])
+@pytest.mark.parametrize("judge", [al.evaluate, al.leave_one_out])
 def test_interrupted(judge):
     Interrupting.left = 2
     with pytest.warns(UserWarning, match="Interrupted: the report holds 2 of"):
@@ -208,15 +206,15 @@ def test_interrupted(judge):
 
 def test_refuses():
     with pytest.raises(ValueError, match="as many rows"):
-        al.cross_validate(GaussianNB(), X, Y[:-1])
+        al.evaluate(GaussianNB(), X, Y[:-1])
     with pytest.raises(ValueError, match="`scoring` must be"):
-        al.cross_validate(GaussianNB(), X, Y, scoring=[])
+        al.evaluate(GaussianNB(), X, Y, scoring=[])
     with pytest.raises(ValueError, match="one number per row"):
-        al.cross_validate(GaussianNB(), X, Y, sample_weight=[1.0])
+        al.evaluate(GaussianNB(), X, Y, sample_weight=[1.0])
 
 
 def test_progress_can_be_shown(capsys):
-    al.cross_validate(GaussianNB(), X, Y, progress=True)
+    al.evaluate(GaussianNB(), X, Y, progress=True)
     assert "5/5" in capsys.readouterr().err
 
 
@@ -224,10 +222,10 @@ def test_arrays_of_every_rung(rung):
     """Rows stay where they are; labels and metrics come to the host."""
     A, b = make_classification(80, n_features=4, random_state=0)
     name = rung.float_dtypes[-1]
-    report = al.cross_validate(
+    report = al.evaluate(
         MeanOfRung(), rung.from_host(A, name), rung.from_host(b), cv=4, scoring=["accuracy", "roc_auc"]
     )
-    expected = al.cross_validate(MeanOfRung(), A, b, cv=4, scoring=["accuracy", "roc_auc"])
+    expected = al.evaluate(MeanOfRung(), A, b, cv=4, scoring=["accuracy", "roc_auc"])
     np.testing.assert_allclose(report.scores["roc_auc"], expected.scores["roc_auc"], rtol=1e-5)
     np.testing.assert_array_equal(report.confusion, expected.confusion)
 

@@ -126,7 +126,7 @@ def test_weights_groups_processes_and_nesting():
     expected = GridSearchCV(GaussianNB(), grid).fit(X, Y, sample_weight=weight)
     assert_same_results(found.cv_results_, expected.cv_results_)
     np.testing.assert_allclose(found.best_estimator_.theta_, expected.best_estimator_.theta_)
-    nested = al.cross_validate(al.GridSearch(GaussianNB(), grid, scoring="f1_macro"), X, Y, cv=3)
+    nested = al.evaluate(al.GridSearch(GaussianNB(), grid, scoring="f1_macro"), X, Y, cv=3)
     expected = cross_val_score(GridSearchCV(GaussianNB(), grid, scoring="f1_macro"), X, Y, cv=3)
     np.testing.assert_allclose(nested.scores["score"], expected)
 

@@ -43,7 +43,7 @@ def test_grid_search_is_ours(estimator, grid):
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=1 / 150 + 1e-9
     )
     drawn = RandomizedSearchCV(estimator, grid, n_iter=2, cv=2, random_state=0).fit(X, Y)
-    again = al.cross_validate(drawn.best_estimator_, X, Y, cv=2)
+    again = al.evaluate(drawn.best_estimator_, X, Y, cv=2)
     assert drawn.best_score_ == pytest.approx(1 - again.error, abs=1 / 150 + 1e-9)
 
 
@@ -51,7 +51,7 @@ def test_grid_search_is_ours(estimator, grid):
 def test_pipelines(estimator, grid):
     model = Pipeline([("scale", StandardScaler()), ("model", estimator)])
     scores = cross_val_score(model, X, Y, cv=3)
-    np.testing.assert_allclose(al.cross_validate(model, X, Y, cv=3).scores["score"], scores, atol=1 / 50)
+    np.testing.assert_allclose(al.evaluate(model, X, Y, cv=3).scores["score"], scores, atol=1 / 50)
     inner = {f"model__{name}": values for name, values in grid.items()}
     ours, theirs = (kind(model, inner, cv=3).fit(X, Y) for kind in (al.GridSearch, GridSearchCV))
     assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1 / 150 + 1e-9)
@@ -60,7 +60,7 @@ def test_pipelines(estimator, grid):
 @every
 def test_predictions_and_calibration(estimator, grid):
     predicted = cross_val_predict(estimator, X, Y, cv=3)
-    report = al.cross_validate(estimator, X, Y, cv=3, refit=False)
+    report = al.evaluate(estimator, X, Y, cv=3, refit=False)
     mine = np.empty_like(predicted)
     for rows, labels in zip(report.test_rows, report.predictions, strict=True):
         mine[rows] = labels

@@ -304,7 +304,7 @@ def test_only_training_rows_are_resampled():
     Recorder.sizes.clear()
     scores = cross_val_score(model, X, y, cv=StratifiedKFold(4))
     assert Recorder.sizes == [2 * int((y[train] == 0).sum()) for train, _ in StratifiedKFold(4).split(X, y)]
-    report = al.cross_validate(model, X, y, cv=StratifiedKFold(4))
+    report = al.evaluate(model, X, y, cv=StratifiedKFold(4))
     np.testing.assert_allclose(report.scores["score"], scores)
     assert report.confusion.sum() == 200
 

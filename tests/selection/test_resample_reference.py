@@ -85,7 +85,7 @@ def test_our_samplers_in_their_pipeline():
     X, y = skewed()
     model = pipeline.make_pipeline(al.resample.SMOTE(random_state=0), al.FullBayesClassifier())
     alone = al.resample.ResampledClassifier(al.FullBayesClassifier(), al.resample.SMOTE(random_state=0))
-    found, expected = (al.cross_validate(m, X, y, cv=3, refit=False) for m in (model, alone))
+    found, expected = (al.evaluate(m, X, y, cv=3, refit=False) for m in (model, alone))
     np.testing.assert_array_equal(found.confusion, expected.confusion)
 
 

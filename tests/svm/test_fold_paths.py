@@ -192,8 +192,8 @@ def test_what_is_left_to_the_loop(caplog):
 def test_the_precomputed_kernel_is_cut_both_ways():
     X, y = rows(80)
     matrix = X @ X.T
-    expected = al.cross_validate(al.SVC(kernel="linear"), X, y, cv=4)
-    found = al.cross_validate(al.SVC(kernel="precomputed"), matrix, y, cv=4)
+    expected = al.evaluate(al.SVC(kernel="linear"), X, y, cv=4)
+    found = al.evaluate(al.SVC(kernel="precomputed"), matrix, y, cv=4)
     np.testing.assert_array_equal(found.confusion, expected.confusion)
 
 

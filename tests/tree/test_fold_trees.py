@@ -124,7 +124,7 @@ def test_folds_in_another_order_sort_for_themselves():
     X = np.random.default_rng(0).normal(size=(400, 3))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     splits = ShuffleSplit(3, test_size=0.3, random_state=0)
-    fast, loop = (al.cross_validate(al.DecisionTreeClassifier(), X, y, cv=splits, fast=f) for f in (1, 0))
+    fast, loop = (al.evaluate(al.DecisionTreeClassifier(), X, y, cv=splits, fast=f) for f in (1, 0))
     np.testing.assert_array_equal(np.concatenate(fast.predictions), np.concatenate(loop.predictions))
 
 

@@ -10,7 +10,7 @@ from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bench.case import Case, Race, Run, Size, shapes_of
 from arraylearn.bench.data import Shape, TrainTest, machine_rows, normal
 from arraylearn.bench.peers import load_peer, peer_maker
-from arraylearn.selection import GridSearch, cross_validate, leave_one_out
+from arraylearn.selection import GridSearch, evaluate, leave_one_out
 from arraylearn.svm import SVC
 from arraylearn.tree import DecisionTreeClassifier
 
@@ -72,7 +72,7 @@ def _loop(kind: Any, rows: TrainTest) -> Run:
     splitter = load_peer("sklearn.model_selection", "PredefinedSplit")
     fold = [i if i < _LOOPED else -1 for i in range(rows.X.shape[0])]
     options = {"cv": splitter(fold), "refit": False, "progress": False, "fast": False}
-    return lambda: cross_validate(kind(), rows.X, rows.y, **options)
+    return lambda: evaluate(kind(), rows.X, rows.y, **options)
 
 
 _LEFT_OUT: dict[Size, Shape] = {
