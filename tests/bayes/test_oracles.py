@@ -161,7 +161,7 @@ def test_an_estimator_of_covariances_on_every_rung_and_in_folds(rung):
     each = [LedoitWolf().fit(X[y == c].astype(np.float64)).covariance_ for c in range(3)]
     np.testing.assert_allclose(covariance, np.mean(each, axis=0), rtol=1e-4, atol=1e-5)
     folds = [(np.arange(i % 2, 150, 2), np.arange(1 - i % 2, 150, 2)) for i in range(2)]
-    errors = al.cross_validate(model, X, y, cv=folds).errors
+    errors = al.evaluate(model, X, y, cv=folds).errors
     expected = [1 - clone(model).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]
     np.testing.assert_allclose(errors, expected)
 

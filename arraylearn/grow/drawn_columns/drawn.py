@@ -25,7 +25,15 @@ from arraylearn.grow.split import SplitRule, prepare_rule
 from arraylearn.grow.trees import LEAF, Limits, Trees
 from arraylearn.measures.count_measures import Measure
 
-__all__ = ["Bags", "DrawnPlan", "PackedRows", "choose_body", "grow_trees", "pack_rows", "with_gains"]
+__all__ = [
+    "Bags",
+    "DrawnPlan",
+    "choose_body",
+    "grow_trees",
+    "least_rows_of_groups",
+    "sum_classes",
+    "with_gains",
+]
 
 # From this many rows per class on, a node looks at groups of bins.
 _LARGE_PER_CLASS = 512
@@ -54,14 +62,6 @@ class Bags(NamedTuple):
     weights: Any  # (m,) int64: how often each was drawn
     sizes: Any  # (t,) int64
     seeds: Any  # (t,) uint64
-
-
-class PackedRows(NamedTuple):
-    """The rows of several trees, on the host, each row one integer."""
-
-    entries: Any  # (m,) int64: row, weight and class
-    sums: Any  # (t, c) int64: class weights of each tree
-    rules: CutRules
 
 
 GrowTrees = Callable[[Place, Array, Any, Bags, DrawnPlan], Trees]
@@ -116,31 +116,38 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
         With class weights as sums; `threshold` is the last bin that goes left, `gain` the decrease of the
         impurity times the weight.
     """
-    packed = pack_rows(codes, bags, plan)
-    finder = _DrawnFinder(place, bins, bags, plan, packed)
+    finder = _DrawnFinder(place, bins, codes, bags, plan)
     xp, m = place.xp, bags.rows.shape[0]
     lists = xp.arange(m, dtype=xp.int32, device=place.device)[None, :]
     held = codes[bags.rows], bags.weights, bags.rows
     entries = Entries(*(from_host(part, place, xp.int64) for part in held))
-    trees = grow(finder, Roots(lists, entries, packed.sums, bags.sizes)).finish_trees()
+    sums = sum_classes(codes, bags, plan.n_classes)
+    trees = grow(finder, Roots(lists, entries, sums, bags.sizes)).finish_trees()
     return with_gains(trees._replace(default_branch=None), finder.rule)
 
 
-def pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> PackedRows:
-    """Pack row, weight and class of each row of each tree, and sum the class weights."""
-    n_trees, n_classes = bags.sizes.shape[0], plan.n_classes
-    code = codes[bags.rows]
+def sum_classes(codes: Any, bags: Bags, n_classes: int) -> Any:
+    """Return the class weights (t, c) of each tree."""
+    n_trees = bags.sizes.shape[0]
     cell = np.repeat(np.arange(0, n_trees * n_classes, n_classes), bags.sizes)
-    cell += code
-    sums = histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
-    class_bits = max(1, (n_classes - 1).bit_length())
+    cell += codes[bags.rows]
+    return histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+
+
+def least_rows_of_groups(n_classes: int) -> int:
+    """Return from how many rows on a node looks at groups of bins."""
+    return _LARGE_PER_CLASS * n_classes
+
+
+def _pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> tuple[Any, CutRules]:
+    """Pack row, weight and class of each row of each tree into one integer; also return what that means."""
+    class_bits = max(1, (plan.n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
     entries = bags.rows << payload_bits
     entries += bags.weights << class_bits
-    entries += code
-    large = _LARGE_PER_CLASS * n_classes
-    rules = CutRules(plan.n_bins, class_bits, payload_bits, int(plan.limits.min_samples_leaf), large)
-    return PackedRows(entries, sums, rules)
+    entries += codes[bags.rows]
+    least, large = int(plan.limits.min_samples_leaf), least_rows_of_groups(plan.n_classes)
+    return entries, CutRules(plan.n_bins, class_bits, payload_bits, least, large)
 
 
 def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
@@ -160,18 +167,18 @@ def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
 class _DrawnFinder(Finder):
     """Finds the cuts of nodes among drawn columns."""
 
-    def __init__(self, place: Place, bins: Array, bags: Bags, plan: DrawnPlan, rows: PackedRows) -> None:
+    def __init__(self, place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPlan) -> None:
         xp, (d, n) = place.xp, bins.shape
         no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
         ends = (n,) * plan.n_classes
         table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False)
         rule = SplitRule(plan.criterion, nominal="binary", missing="known_fraction")
         if plan.criterion != "gini":
-            heaviest = rows.sums[np.argmax(np.sum(rows.sums, axis=1))]
-            rule = prepare_rule(place, rule, heaviest, is_integral=True)
+            sums = sum_classes(codes, bags, plan.n_classes)
+            rule = prepare_rule(place, rule, sums[np.argmax(np.sum(sums, axis=1))], is_integral=True)
         super().__init__(place, table, rule, plan.limits)
-        self.seeds, self.plan, self.rules = bags.seeds, plan, rows.rules
-        self.packed = from_host(rows.entries, place)
+        entries, self.rules = _pack_rows(codes, bags, plan)
+        self.seeds, self.plan, self.packed = bags.seeds, plan, from_host(entries, place)
 
     def choose(self, level: Level) -> NodeChoice:
         """Find the best cut of each node in the columns that it draws."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, part
+from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_two_by_chi2
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
@@ -47,7 +47,7 @@ _newton_gain = part(formulas.newton_gain)
 _unpack = part(formulas.unpack)
 
 
-@part
+@inlined
 def may_split(
     plan: GrowthPlan, newton: Newton | None, here: Host | None, sums: Host, size: Int, depth: Int
 ) -> Any:
@@ -399,7 +399,7 @@ def _newton_side(
     return gradient, hessian, value, _newton_gain(gradient, hessian + ridge, value)
 
 
-@part
+@inlined
 def judge(
     plan: GrowthPlan, nodes: NodeSlots, newton: Newton | None, job: Host, feature: Int, left: Int, gain: Any
 ) -> Any:
@@ -429,7 +429,7 @@ def judge(
 @part
 def pass_bounds(plan: GrowthPlan, newton: Newton, nodes: NodeSlots, node: Int, child: Int) -> None:
     """Bound the children: a cut along a column with a trend keeps the sides apart at their middle."""
-    low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[FEATURE, node]]
+    low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[node, FEATURE]]
     _, _, left_value, _ = _newton_side(plan, newton, nodes.sums[child, 0], low, high)
     _, _, right_value, _ = _newton_side(plan, newton, nodes.sums[child + 1, 0], low, high)
     middle = (left_value + right_value) / 2

@@ -1,4 +1,4 @@
-"""Trees grown on histograms of all columns, in compiled loops: single trees and boosted ones.
+"""Trees grown in compiled loops: single and boosted ones on histograms of all columns, those of forests.
 
 A tree grows depth first, the smaller child first: its rows stay in the cache, and few tables are in use. See
 `loop_cpu` for what happens to a node, `slices_cpu` for several threads.
@@ -15,6 +15,7 @@ from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map
 from arraylearn.grow.criteria import Criterion
+from arraylearn.grow.drawn_columns.drawn_cut_cpu import find_drawn_cut
 from arraylearn.grow.formulas import GINI, GRADIENT_BITS
 from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
 from arraylearn.grow.histograms.class_cut_cpu import find_class_cut
@@ -43,6 +44,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NODE,
     NONE,
     NUMBER,
+    SEED,
     SIZE,
     START,
     STOP,
@@ -50,7 +52,8 @@ from arraylearn.grow.histograms.records_cpu import (
     TASK,
     TREE,
     Buffers,
-    CutScores,
+    CutSearch,
+    DrawnColumns,
     GrowthPlan,
     GrowthScratch,
     Newton,
@@ -63,7 +66,17 @@ from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
 
-__all__ = ["Buffers", "grow_class_tree", "grow_newton_tree", "make_buffers"]
+__all__ = [
+    "Buffers",
+    "grow_class_tree",
+    "grow_newton_tree",
+    "grow_tree",
+    "make_buffers",
+    "make_nodes",
+    "make_rows",
+    "make_scratch",
+    "read_tree",
+]
 
 # Numbers of all tables of a thread: beyond that fewer are kept, and more is counted.
 _MOST_CELLS = 1 << 24
@@ -90,33 +103,40 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     tables = np.empty((n_threads * per_thread, n_cells), dtype=np.int64)
     most = max(n_bins, plan.small) + _SPARE_ROWS
     flat = cells.reshape(-1)
-    rows, gathered = (_make_rows(flat, bins, n_rows) for _ in range(2))
-    slots = 2 * n_rows + 1
-    nodes = NodeSlots(
-        np.empty((SIZE + 1, slots), dtype=np.int32),
-        np.empty(slots, dtype=np.float32),
-        np.empty((slots, n_words), dtype=np.int64),
-        np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
-        np.empty((slots if plan.n_numeric < d else 1, n_bins), dtype=np.uint8),
-        np.empty((5, slots), dtype=np.int32),
-    )
-    scratch = [_make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
+    rows, gathered = (make_rows(flat, bins, n_rows) for _ in range(2))
+    nodes = make_nodes(n_rows, n_words, plan)
+    scratch = [make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
     return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=np.int64))
 
 
-def _make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
+def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:
+    """Make slots for the nodes of a tree."""
+    slots = 2 * n_rows + 1
+    return NodeSlots(
+        np.empty((slots, SIZE + 1), dtype=np.int32),
+        np.empty(slots, dtype=np.float32),
+        np.empty((slots, n_words), dtype=np.int64),
+        np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
+        np.empty((slots if plan.n_numeric < plan.is_used.shape[0] else 1, plan.n_bins), dtype=np.uint8),
+        np.empty((5, slots), dtype=np.int32),
+    )
+
+
+def make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
+    """Make the order of up to `n_rows` rows; `cells` and `bins` hold the same."""
     m = n_rows + _SPARE_ROWS
     order, spare = np.zeros((2, m), dtype=np.uint32)  # entries to spare are read, and must be rows
     carry, spare_carry = np.zeros((2, m), dtype=np.int64)
     return RowOrder(cells, bins, order, carry, spare, spare_carry)
 
 
-def _make_scratch(
+def make_scratch(
     tables: Host, thread: int, per_thread: int, most: int, n_words: int, plan: GrowthPlan
 ) -> GrowthScratch:
+    """Make the buffers of a thread: so many tables are its own, and up to `most` cuts are scored at once."""
     scores = np.empty(most)
     stack, jobs, cuts = (
-        np.empty((n, 6), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
+        np.empty((n, LEFT + 1), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
     )
     return GrowthScratch(
         tables,
@@ -141,21 +161,23 @@ def _make_scratch(
     )
 
 
-def _grow_tree(
-    buffers: Buffers, plan: GrowthPlan, scores: CutScores, ids: Host, loads: Host, sums: Host
-) -> tuple[Trees, Host]:
-    """Grow a tree on the rows `ids` (m,), of which each carries ``loads[id]``; `sums` (w,) are those of all.
+def grow_tree(
+    buffers: Buffers, plan: GrowthPlan, search: CutSearch, ids: Host, loads: Host, sums: Host, seed: int = 0
+) -> tuple[int, Host]:
+    """Grow a tree on the rows `ids` (m,); `sums` (w,) are those of all.
 
-    Return the tree and the row ids in the order of its nodes, which the next tree overwrites.
+    Each row carries ``loads[id]``; where there are as many loads as rows, they are in the order of `ids`.
+    Return the number of its nodes, for `read_tree`, and the row ids in their order; the next tree overwrites both.
     """
     m, nodes, n_threads = ids.shape[0], buffers.nodes, len(buffers.scratch)
     nodes.sums[0], nodes.bounds[0] = sums, (-np.inf, np.inf)
-    nodes.gain[0], nodes.ints[:, 0] = 0, (NONE, NONE, NONE, NONE, 0, 0, m)
+    nodes.gain[0], nodes.ints[0] = 0, (NONE, NONE, NONE, NONE, 0, 0, m)
 
     def run(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, job: Any, task: int) -> int:
         scratch.job[:TASK], scratch.job[TASK] = job, task
-        pairs = scratch.scores if scores.newton is None and scratch.here is None else None
-        return int(_grow(rows, plan, nodes, scratch, *scores, scratch.here, pairs))
+        tables = scratch.tables if search.drawn is None else None
+        pairs = tables if search.newton is None and scratch.here is None else None
+        return int(_grow(rows, plan, nodes, scratch, *search, scratch.here, tables, pairs))
 
     rows, order = buffers.rows, buffers.rows.order
     if n_threads == 1:
@@ -164,13 +186,18 @@ def _grow_tree(
         portions = [(m * t // n_threads, m * (t + 1) // n_threads) for t in range(n_threads)]
         parallel_map(lambda part: _lay_out(rows, ids, loads, *part), portions)
     if n_threads == 1 or plan.max_leaves:
-        n_nodes = run(rows, plan, buffers.scratch[0], (0, 0, m, 0, NONE, 0), TREE)
+        n_nodes = run(rows, plan, buffers.scratch[0], (0, 0, m, 0, NONE, seed, 0), TREE)
     else:
         order, plan = buffers.gathered.order, plan._replace(largest=m // (_SHARE_OF_A_JOB * n_threads))
-        n_nodes = grow_in_slices(buffers, plan, scores.newton, m, run)
+        n_nodes = grow_in_slices(buffers, plan, search.newton, m, run)
+    return n_nodes, order[:m]
+
+
+def read_tree(nodes: NodeSlots, plan: GrowthPlan, n_nodes: int) -> Trees:
+    """Copy a tree that has grown, its nodes in the order of `Trees`."""
     where, first_child, depth = nodes.places[:3, :n_nodes]
-    ints = nodes.ints.take(where, axis=1)
-    trees = Trees(
+    ints = np.ascontiguousarray(nodes.ints.take(where, axis=0).T)
+    return Trees(
         roots=np.zeros(1, dtype=np.int64),
         feature=ints[FEATURE],
         threshold=ints[LOW],
@@ -184,14 +211,13 @@ def _grow_tree(
         bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
         sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
     )
-    return trees, order[:m]
 
 
 def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> None:
     """Begin with the rows `ids` and what they carry, at some positions."""
     own = ids[first:stop]
     rows.order[first:stop] = own
-    if ids.shape == loads.shape:  # all rows, as they ascend
+    if ids.shape == loads.shape:
         rows.carry[first:stop] = loads[first:stop]
     else:
         loads.take(own, out=rows.carry[first:stop], mode="clip")
@@ -235,7 +261,8 @@ def grow_class_tree(
     logs = None
     if criterion.number != GINI:
         logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
-    trees = _grow_tree(buffers, plan, CutScores(None, logs), np.arange(n), loads, sums)[0]
+    n_nodes, _ = grow_tree(buffers, plan, CutSearch(None, logs, None), np.arange(n), loads, sums)
+    trees = read_tree(buffers.nodes, plan, n_nodes)
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
@@ -299,8 +326,8 @@ def grow_newton_tree(
     buffers = columns.buffers.get((m, get_num_threads()), lambda: make_buffers(columns.bins, m, 1, plan))
     packed = gradients.packed
     total = packed.sum() if m == n else packed.take(rows).sum()
-    nodes, order = _grow_tree(buffers, plan, CutScores(newton, None), rows, packed, total)
-    return NewtonTree(nodes, order, unit)
+    n_nodes, order = grow_tree(buffers, plan, CutSearch(newton, None, None), rows, packed, total)
+    return NewtonTree(read_tree(buffers.nodes, plan, n_nodes), order, unit)
 
 
 # ---- the loop
@@ -324,13 +351,15 @@ def _grow(
     scratch: GrowthScratch,
     newton: Newton | None,
     logs: Host | None,
+    drawn: DrawnColumns | None,
     here: Host | None,
+    tables: Host | None,
     pairs: Host | None,
 ) -> Int:
     """Do the task of the job; return how many jobs are handed back, or the number of nodes.
 
-    One of `newton`, `here` and `pairs` is not None: cuts are searched by Newton's gain, by class vectors, or
-    by pairs of class weights. Each guards its own code: only "is not None" leaves code out.
+    What is None leaves out the code that it guards, by "is not None" alone: `tables` are those of `scratch` if
+    columns are not drawn, `pairs` the same if cuts are searched by pairs of class weights.
 
     With CUT the node gets its cut, its left sums stay in ``side[1]``, its rows stay where they are, and 1 is
     returned if it has one.
@@ -344,7 +373,7 @@ def _grow(
     if is_growing and may_split(
         plan, newton, here, nodes.sums[job[NODE]], job[STOP] - job[FIRST], job[DEPTH]
     ):
-        write_job(stack, 0, job[NODE], job[FIRST], job[STOP], job[DEPTH], job[TABLE])
+        write_job(stack[0], job[NODE], job[FIRST], job[STOP], job[DEPTH], job[TABLE], job[SEED])
         heights[0] = 1
     elif task == GROW:
         free_table(free, n_free, job[TABLE])
@@ -353,17 +382,21 @@ def _grow(
             heights[0] -= 1
             for i in range(LEFT):
                 job[i] = stack[heights[0], i]
-            if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
-                job[TABLE] = take_table(free, n_free)
-                count(rows, plan, job[FIRST], job[STOP], scratch.tables[job[TABLE]], here)
+            if drawn is not None:
+                feature, low, high, gain, goes_right = find_drawn_cut(rows, plan, nodes, scratch, drawn, here)
+            if tables is not None:
+                if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
+                    job[TABLE] = take_table(free, n_free)
+                    count(rows, plan, job[FIRST], job[STOP], tables[job[TABLE]], here)
+                if here is not None:
+                    found = find_class_cut(rows, plan, nodes, scratch, logs, here)
+                    feature, low, high, gain, goes_right = found
             if newton is not None:
                 feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
             if pairs is not None:
                 feature, low, high, gain, goes_right = find_pair_cut(
                     rows, plan, nodes, scratch, newton, logs, False, False
                 )
-            if here is not None:
-                feature, low, high, gain, goes_right = find_class_cut(rows, plan, nodes, scratch, logs, here)
             gained = -1.0
             if low != NONE:
                 gained = judge(plan, nodes, newton, job, feature, side[1, 0], gain)
@@ -373,8 +406,8 @@ def _grow(
                 free_table(free, n_free, job[TABLE])
                 continue
             node = job[NODE]
-            ints[FEATURE, node], ints[LOW, node], ints[HIGH, node] = feature, low, high
-            ints[MISSING_RIGHT, node], nodes.gain[node] = goes_right, gain
+            ints[node, FEATURE], ints[node, LOW], ints[node, HIGH] = feature, low, high
+            ints[node, MISSING_RIGHT], nodes.gain[node] = goes_right, gain
             if task == CUT:
                 return np.int64(1)
             if plan.max_leaves > 0:
@@ -392,10 +425,10 @@ def _grow(
                 break
             side[1, 0] = job[LEFT]
             n_leaves += 1
-        split_node(rows, plan, nodes, scratch, newton, here)
+        split_node(rows, plan, nodes, scratch, newton, drawn, here, tables)
     for i in range(n_cuts):  # those that were not chosen are leaves
         if cut_gains[i] > 0:
             node = cuts[i, NODE]
-            begin_leaf(ints, nodes.gain, node, ints[START, node], ints[SIZE, node])
+            begin_leaf(ints, nodes.gain, node, ints[node, START], ints[node, SIZE])
             free_table(free, n_free, cuts[i, TABLE])
-    return heights[1] if task < TREE else number_nodes(1, ints[CHILD], nodes.places)
+    return heights[1] if task < TREE else number_nodes(1, ints[:, CHILD], nodes.places)

@@ -8,9 +8,9 @@ A node has a table of sums by column and bin. Its smaller child is counted, the 
 
 A row carries one integer. Two families share the code: a *pair* (two classes, or hessian and gradient) is one
 packed integer per cell, ``(first << 32) + second``, kept as running sums over the bins; *class vectors* have
-one count per cell and class. Three arguments name what is grown, and are None where they have no meaning:
-`newton` for Newton's gain, `logs` for the other criteria than Gini's, `here` for class vectors. None is a
-type of its own: what it excludes is not compiled.
+one count per cell and class. Four arguments name what is grown, and are None where they have no meaning:
+`newton` for Newton's gain, `logs` for the other criteria than Gini's, `drawn` for columns that are drawn in
+each node, `here` for class vectors. None is a type of its own: what it excludes is not compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, part
+from arraylearn.backend.cpu.jit import Host, Int, inlined, part
+from arraylearn.grow.drawn_columns.drawn_cut_cpu import mix
 from arraylearn.grow.histograms.best_cut_cpu import may_split, pass_bounds
 from arraylearn.grow.histograms.records_cpu import (
     CHILD,
@@ -33,10 +34,12 @@ from arraylearn.grow.histograms.records_cpu import (
     NEWTON_BOUNDED,
     NODE,
     NONE,
+    SEED,
     SIZE,
     START,
     STOP,
     TABLE,
+    DrawnColumns,
     GrowthPlan,
     GrowthScratch,
     Newton,
@@ -64,23 +67,18 @@ def free_table(free: Host, n_free: Host, table: Int) -> None:
 
 
 @part
-def write_job(jobs: Host, n: Int, node: Int, first: Int, stop: Int, depth: Int, table: Int) -> None:
-    """Write a node behind `n` others."""
-    jobs[n, NODE], jobs[n, FIRST], jobs[n, STOP], jobs[n, DEPTH], jobs[n, TABLE] = (
-        node,
-        first,
-        stop,
-        depth,
-        table,
-    )
+def write_job(job: Host, node: Int, first: Int, stop: Int, depth: Int, table: Int, seed: Int) -> None:
+    """Write what is known of a node that waits."""
+    job[NODE], job[FIRST], job[STOP] = node, first, stop
+    job[DEPTH], job[TABLE], job[SEED] = depth, table, seed
 
 
 @part
 def begin_leaf(ints: Host, gain: Host, node: Int, first: Int, size: Int) -> None:
     """Begin a node as a leaf."""
-    ints[FEATURE, node], ints[CHILD, node], gain[node] = NONE, NONE, 0
-    ints[LOW, node], ints[HIGH, node], ints[MISSING_RIGHT, node] = NONE, NONE, 0
-    ints[START, node], ints[SIZE, node] = first, size
+    ints[node, FEATURE], ints[node, CHILD], gain[node] = NONE, NONE, 0
+    ints[node, LOW], ints[node, HIGH], ints[node, MISSING_RIGHT] = NONE, NONE, 0
+    ints[node, START], ints[node, SIZE] = first, size
 
 
 @part
@@ -98,19 +96,21 @@ def take_best(cuts: Host, gains: Host, n_cuts: Int, job: Host) -> Any:
     return True
 
 
-@part
+@inlined
 def split_node(
     rows: RowOrder,
     plan: GrowthPlan,
     nodes: NodeSlots,
     scratch: GrowthScratch,
     newton: Newton | None,
+    drawn: DrawnColumns | None,
     here: Host | None,
+    tables: Host | None,
 ) -> None:
     """Split a node that has a cut, and write its children to the stack, or to the jobs."""
     job, side, sums, heights = scratch.job, scratch.side, nodes.sums, scratch.heights
     node, first, stop, table, below = job[NODE], job[FIRST], job[STOP], job[TABLE], job[DEPTH] + 1
-    size, n_words, tables = stop - first, nodes.sums.shape[1], scratch.tables
+    size, n_words = stop - first, nodes.sums.shape[1]
     for c in range(n_words):
         side[0, c] = sums[node, c] - side[1, c]
     is_open = scratch.is_open
@@ -120,7 +120,7 @@ def split_node(
     if is_open[0] or is_open[1] or (plan.keeps_rows and below != plan.max_depth):
         n_left = divide(rows, plan, nodes, node, first, stop)
         child = 2 * (first + n_left) - 1
-    nodes.ints[CHILD, node] = child
+    nodes.ints[node, CHILD] = child
     for right in range(2):
         for c in range(n_words):
             sums[child + right, c] = side[1 - right, c]
@@ -135,18 +135,19 @@ def split_node(
     n_small, large = size - n_left if small else n_left, 1 - small
     own_table = scratch.own_table
     own_table[0], own_table[1] = NONE, NONE
-    if table != NONE and is_open[large] and size - n_small > plan.small and scratch.n_free[0] > 0:
-        own_table[small], own_table[large] = take_table(scratch.free, scratch.n_free), table
-        begin = middle if small else first
-        counted, rest = tables[own_table[small]], tables[table]
-        count(rows, plan, begin, begin + n_small, counted, here)
-        for i in range(rest.shape[0]):
-            rest[i] -= counted[i]
-        if not is_open[small] or n_small <= plan.small:
-            free_table(scratch.free, scratch.n_free, own_table[small])
-            own_table[small] = NONE
-    else:
-        free_table(scratch.free, scratch.n_free, table)
+    if tables is not None:
+        if table != NONE and is_open[large] and size - n_small > plan.small and scratch.n_free[0] > 0:
+            own_table[small], own_table[large] = take_table(scratch.free, scratch.n_free), table
+            begin = middle if small else first
+            counted, rest = tables[own_table[small]], tables[table]
+            count(rows, plan, begin, begin + n_small, counted, here)
+            for i in range(rest.shape[0]):
+                rest[i] -= counted[i]
+            if not is_open[small] or n_small <= plan.small:
+                free_table(scratch.free, scratch.n_free, own_table[small])
+                own_table[small] = NONE
+        else:
+            free_table(scratch.free, scratch.n_free, table)
     # what is written last is looked at first: the smaller one, or, where gains are compared, the left one
     last = 0 if plan.max_leaves > 0 else small
     for turn in range(2):
@@ -154,12 +155,15 @@ def split_node(
         if not is_open[right]:
             continue
         begin, end = middle if right else first, stop if right else middle
+        seed = np.int64(0)
+        if drawn is not None:
+            seed = np.int64(mix(np.uint64(job[SEED]) + np.uint64(1 + right)))
         if plan.largest < size:
             if scratch.n_free[0] == 0:  # one must be left
                 free_table(scratch.free, scratch.n_free, own_table[right])
                 own_table[right] = NONE
-            write_job(scratch.jobs, heights[1], child + right, begin, end, below, own_table[right])
+            write_job(scratch.jobs[heights[1]], child + right, begin, end, below, own_table[right], seed)
             heights[1] += 1
         else:
-            write_job(scratch.stack, heights[0], child + right, begin, end, below, own_table[right])
+            write_job(scratch.stack[heights[0]], child + right, begin, end, below, own_table[right], seed)
             heights[0] += 1

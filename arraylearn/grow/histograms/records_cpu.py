@@ -25,6 +25,7 @@ __all__ = [
     "NODE",
     "NONE",
     "NUMBER",
+    "SEED",
     "SIZE",
     "START",
     "STOP",
@@ -33,7 +34,8 @@ __all__ = [
     "TREE",
     "Buffers",
     "ColumnSums",
-    "CutScores",
+    "CutSearch",
+    "DrawnColumns",
     "GrowthPlan",
     "GrowthScratch",
     "Newton",
@@ -41,10 +43,10 @@ __all__ = [
     "RowOrder",
 ]
 
-# Lines of `NodeSlots.ints`.
+# Columns of `NodeSlots.ints`.
 FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
 # Columns of `GrowthScratch.stack`, `jobs` and `cuts`; cuts have the left sum, too, and the job the task.
-NODE, FIRST, STOP, DEPTH, TABLE, LEFT, TASK = range(7)
+NODE, FIRST, STOP, DEPTH, TABLE, SEED, LEFT, TASK = range(8)
 NONE = -1
 # What is done with a job: its cut is searched; all below it is grown, and numbered afterwards, or only that.
 CUT, GROW, TREE, NUMBER = range(4)
@@ -100,13 +102,13 @@ class GrowthPlan(NamedTuple):
 
 
 class NodeSlots(NamedTuple):
-    """NodeSlots in slots, the root in slot 0.
+    """Nodes in slots, the root in slot 0.
 
     The children of a node whose right rows begin at position p are in 2 p - 1 and 2 p, those of a node whose
     rows, from p on, were not divided in 2 p + 1 and 2 p + 2: no two threads write to one slot.
     """
 
-    ints: Host  # (7, s) int32
+    ints: Host  # (s, 7) int32
     gain: Host  # (s,) float32
     sums: Host  # (s, w) int64
     bounds: Host  # (s, 2) float64: least and greatest value, for NEWTON_BOUNDED
@@ -120,9 +122,9 @@ class GrowthScratch(NamedTuple):
     tables: Host  # (t, d * n_bins * w) int64
     free: Host  # (t,) int64: the tables that this thread may take
     n_free: Host  # (1,) int64: how many they are
-    stack: Host  # (s, 6) int64: nodes to look at
-    jobs: Host  # (s, 6) int64: nodes that are handed back
-    cuts: Host  # (2 max_leaves, 6) int64: cuts that may be made
+    stack: Host  # (s, 7) int64: nodes to look at
+    jobs: Host  # (s, 7) int64: nodes that are handed back
+    cuts: Host  # (2 max_leaves, 7) int64: cuts that may be made
     cut_gains: Host  # (2 max_leaves,) float64: what they gain; 0 where it was made
     scores: Host  # (b,) float64
     bits: Host  # the same memory as int64, which orders numbers that are not negative
@@ -131,7 +133,7 @@ class GrowthScratch(NamedTuple):
     ratios: Host  # (b,) float32
     sets: Host  # (2, n_bins) uint8: bins of a nominal column that go right, with missing values right or left
     heights: Host  # (2,) int64: how many nodes are on the stack, and how many jobs
-    job: Host  # (7,) int64: the node that is worked on, and the task
+    job: Host  # (8,) int64: the node that is worked on, and the task
     side: Host  # (2, w) int64: sums of the right side of a cut, and of the left one
     is_open: Host  # (2,) bool: whether the children may be split
     own_table: Host  # (2,) int64: their tables
@@ -152,11 +154,31 @@ class ColumnSums(NamedTuple):
     high: Any
 
 
-class CutScores(NamedTuple):
-    """By what cuts are scored; None is a type of its own: its code is not compiled."""
+class DrawnColumns(NamedTuple):
+    """The columns that nodes look at where they are drawn, and buffers for nodes of up to m rows.
+
+    Nodes of s rows or fewer are put in order.
+    """
+
+    columns: Host  # (draws, f) int32: a node looks at the columns of one draw, by its seed
+    every: Host  # (1, d) int32: all columns
+    positions: Host  # (d * n_bins,) int64: where bins lie, if cuts are drawn, too; else empty
+    large: int  # nodes of so many rows look at groups of bins
+    found: Host  # (8, m + 8) int32: the bins of the rows in some columns
+    ints: Host  # (6, s + 8) int32
+    wide: Host  # (3, groups) int64
+    scores: Host  # (s + 8,) float32
+    bits: Host  # the same memory as int32: the same order, as no score is negative
+    digits: Host  # (2, 64) int32
+    cells: Host  # (groups * w,) int64
+
+
+class CutSearch(NamedTuple):
+    """What cuts are searched by; None is a type of its own: its code is not compiled."""
 
     newton: Newton | None
     logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
+    drawn: DrawnColumns | None
 
 
 class Buffers(NamedTuple):

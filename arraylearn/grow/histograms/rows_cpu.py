@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn.backend.cpu.intrinsics import prefetch
-from arraylearn.backend.cpu.jit import Host, Int, index, part
+from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     LOW,
@@ -66,10 +66,10 @@ def count(rows: RowOrder, plan: GrowthPlan, first: Int, stop: Int, table: Host, 
                 table[i] = total
 
 
-@part
+@inlined
 def divide(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Int, first: Int, stop: Int) -> Int:
     """Put the left rows of a node that has a cut before the right ones; return how many go left."""
-    feature, cut = nodes.ints[FEATURE, node], nodes.ints[LOW, node]
+    feature, cut = nodes.ints[node, FEATURE], nodes.ints[node, LOW]
     column, order, carry = rows.bins[feature], rows.order, rows.carry
     spare_order, spare_carry = rows.spare_order, rows.spare_carry
     left, right = index(first), index(first)
@@ -87,7 +87,7 @@ def divide(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Int, first:
     else:
         # the bins that go right are one run: up to that of missing values, or with it
         begin = np.int64(cut + 1)
-        run = np.uint64(plan.n_bins - 1 - begin + nodes.ints[MISSING_RIGHT, node])
+        run = np.uint64(plan.n_bins - 1 - begin + nodes.ints[node, MISSING_RIGHT])
         for i in range(index(first), index(stop)):
             row, load = order[i], carry[i]
             side = index(np.uint64(np.int64(column[row]) - begin) < run)

@@ -28,6 +28,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NODE,
     NONE,
     NUMBER,
+    TASK,
     Buffers,
     GrowthPlan,
     GrowthScratch,
@@ -58,7 +59,7 @@ class _Sliced(NamedTuple):
 
     @property
     def job(self) -> tuple[int, ...]:
-        return self.node, self.first, self.first + self.size, self.depth, self.table, 0
+        return self.node, self.first, self.first + self.size, self.depth, self.table, 0, 0
 
 
 def grow_in_slices(buffers: Buffers, plan: GrowthPlan, newton: Newton | None, m: int, run: Run) -> int:
@@ -81,7 +82,7 @@ def grow_in_slices(buffers: Buffers, plan: GrowthPlan, newton: Newton | None, m:
             jobs.append(node)
     jobs.sort(key=lambda job: -job.size)
     run_jobs([partial(_run_sliced, buffers, plan, run, job) for job in jobs], n_threads)
-    return run(buffers.gathered, plan, scratch, (NONE,) * 6, NUMBER)
+    return run(buffers.gathered, plan, scratch, (NONE,) * TASK, NUMBER)
 
 
 def _take_table(scratch: GrowthScratch) -> int:
@@ -120,13 +121,13 @@ def _split_sliced(
     tables[table] -= tables[small]
     middle = first + sum(n_left)
     child = 2 * middle - 1
-    nodes.ints[CHILD, node] = child
+    nodes.ints[node, CHILD] = child
     both = []
     for side, (own, begin, sums) in enumerate(((child, first, left), (child + 1, middle, right))):
         halves = [(a + n, b) if side else (a, a + n) for (a, b), n in zip(bounds, n_left, strict=True)]
         own_table = small if counts_left == (side == 0) else table
         both.append(_Sliced(own, begin, depth + 1, own_table, halves))
-        nodes.ints[:, own] = NONE, NONE, NONE, NONE, 0, begin, both[-1].size
+        nodes.ints[own] = NONE, NONE, NONE, NONE, 0, begin, both[-1].size
         nodes.gain[own], nodes.sums[own] = 0, sums
     if newton is not None and plan.criterion == NEWTON_BOUNDED:
         _pass_bounds(plan, newton, nodes, node, child)
