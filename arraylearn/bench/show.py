@@ -154,7 +154,7 @@ def print_report(report: BenchReport) -> None:
         console.print(text, markup=False, highlight=False)
 
 
-def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+def text_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     """Return a table for the terminal; rows that end with a missed bar are bold."""
     from rich import box
     from rich.markup import escape
@@ -164,7 +164,7 @@ def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]
     for place, heading in enumerate(headings):
         is_number = all(row[place][:1].isdigit() or row[place] == "-" for row in rows)
         table.add_column(
-            heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
+            escape(heading), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
         )
     for row in rows:
         table.add_row(*map(escape, row), style="bold" if row[-1] == "MISSED" else None)

@@ -358,22 +358,17 @@ def _write(file: Any, header: list[str], rows: list[list[Any]]) -> None:
 
 def _print_confusion(model: Any, y: Any, found: Any) -> None:
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
     from sklearn.metrics import confusion_matrix
 
+    from arraylearn.bench.show import text_table
+
     known = model.classes_.tolist()
-    classes = [*known, *sorted(set(y.tolist()) - set(known), key=str)]
-    counts = confusion_matrix(y.astype(str), found.astype(str), labels=[str(label) for label in classes])
-    table = Table()
-    table.add_column("")
-    for label in classes:
-        table.add_column(escape(str(label)), justify="right")
-    for label, row in zip(classes, counts.tolist(), strict=True):
-        table.add_row(escape(str(label)), *map(str, row))
+    classes = list(map(str, [*known, *sorted(set(y.tolist()) - set(known), key=str)]))
+    counts = confusion_matrix(y.astype(str), found.astype(str), labels=classes)
+    rows = [(label, *map(str, row)) for label, row in zip(classes, counts.tolist(), strict=True)]
     console = Console()
     # not the table's title, which is broken to the width of the table
     title = f"{type(model).__name__}, {len(y)} rows: true classes down, answers across"
     console.print(title, highlight=False)
-    console.print(table)
+    console.print(text_table(None, ["", *classes], rows))
     console.print(f"accuracy {float((found.astype(str) == y.astype(str)).mean()):.4f}", highlight=False)
