@@ -30,13 +30,9 @@ class Choice(NamedTuple):
     fallback: str | None
 
 
-class _Unset:
-    """Marks "nothing chosen", which differs from None: "follow the input"."""
-
-
-_UNSET = _Unset()
-_context: ContextVar[Choice | _Unset | None] = ContextVar("arraylearn_backend", default=_UNSET)
-_process: Choice | _Unset | None = _UNSET
+_UNSET = Choice("", None)  # nothing chosen, which differs from None: "follow the input"
+_context: ContextVar[Choice | None] = ContextVar("arraylearn_backend", default=_UNSET)
+_process: Choice | None = _UNSET
 _is_at_home = False
 _warned: set[tuple[str, str]] = set()
 _lock = threading.Lock()
@@ -153,9 +149,9 @@ def _checked(name: str | None, fallback: str | None) -> Choice | None:
 
 def _in_force() -> Choice | None:
     chosen = _context.get()
-    if isinstance(chosen, _Unset):
+    if chosen is _UNSET:
         chosen = _process
-    if not isinstance(chosen, _Unset):
+    if chosen is not _UNSET:
         return chosen
     name = os.environ.get("ARRAYLEARN_BACKEND")
     return Choice(name, _environment_fallback()) if name else None
