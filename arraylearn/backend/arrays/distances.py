@@ -255,19 +255,16 @@ def _in_pieces(
 ) -> HostArray:
     """Call ``fill(out, rows, *parameters)`` for pieces of rows of every leading axis, on threads."""
     batch = np.broadcast_shapes(x.shape[:-2], *(p.shape[:-2] for p in parameters))
-    n, d = x.shape[-2:]
-    b = math.prod(batch)
-    rows = np.broadcast_to(x, (*batch, n, d)).reshape(b, n, d)
-    flat = [np.broadcast_to(p, (*batch, *p.shape[-2:])).reshape(b, *p.shape[-2:]) for p in parameters]
-    out = np.empty((b, n, k), dtype=x.dtype)
-
+    n = x.shape[-2]
+    rows, *others = (np.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (x, *parameters))
+    out = np.empty((*batch, n, k), dtype=x.dtype)
     size = max(_LEAST_PIECE, min(_PIECE, -(-n // 8)))
 
-    def work(piece: tuple[int, int]) -> None:
+    def work(piece: tuple[tuple[int, ...], int]) -> None:
         i, start = piece
-        stop = min(start + size, n)
+        some = slice(start, min(start + size, n))
         with np.errstate(over="ignore", invalid="ignore"):  # what is too far away is infinitely far away
-            fill(out[i, start:stop], rows[i, start:stop], *(p[i] for p in flat))
+            fill(out[i][some], rows[i][some], *(part[i] for part in others))
 
-    parallel_blocks(work, [(i, start) for i in range(b) for start in range(0, n, size)])
-    return out.reshape(*batch, n, k)
+    parallel_blocks(work, [(i, start) for i in np.ndindex(batch) for start in range(0, n, size)])
+    return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import array_api_compat
@@ -112,16 +111,14 @@ def _gram(left: HostArray, right: HostArray, *, is_symmetric: bool) -> HostArray
     """Multiply rows by rows and take the exponential of each tile in place, for every leading axis."""
     n, m = left.shape[-2], right.shape[-2]
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    if n * m <= _SMALL or not batch:
-        out = np.empty((*batch, n, m), dtype=left.dtype)
+    out = np.empty((*batch, n, m), dtype=left.dtype)
+    if n * m <= _SMALL:
         _fill(out, left, np.swapaxes(right, -1, -2), is_symmetric)
     else:
-        out = np.empty((math.prod(batch), n, m), dtype=left.dtype)
-        lefts = np.broadcast_to(left, (*batch, *left.shape[-2:])).reshape(-1, *left.shape[-2:])
-        rights = np.broadcast_to(right, (*batch, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
-        for i in range(out.shape[0]):
+        lefts = np.broadcast_to(left, (*batch, *left.shape[-2:]))
+        rights = np.broadcast_to(right, (*batch, *right.shape[-2:]))
+        for i in np.ndindex(batch):
             _fill(out[i], lefts[i], rights[i].T, is_symmetric)
-        out = out.reshape(*batch, n, m)
     if is_symmetric:
         np.einsum("...ii->...i", out)[...] = 1
     return out
