@@ -60,7 +60,7 @@ class GradientBoostingClassifier(StagedClassifier):
         Least hessian of a leaf, counted in rows of the average hessian of the node that is split. So what
         the model is sure of already counts for less than a row.
     max_bins : int
-        Greatest number of bins of a column, 2 to 254. Of more categories than this, the rarest share a bin.
+        Greatest number of bins of a column, 2 to 255. Of more categories than this, the rarest share a bin.
     subsample : float
         Share of the rows drawn for each round, without replacement.
     max_features : float
@@ -149,8 +149,8 @@ class GradientBoostingClassifier(StagedClassifier):
 
     def __init__(
         self,
-        *,
         n_estimators: int = 100,
+        *,
         learning_rate: float = 0.1,
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
@@ -363,7 +363,7 @@ class GradientBoostingClassifier(StagedClassifier):
         check_integer("n_estimators", self.n_estimators, 1)
         check_integer("max_depth", self.max_depth, 1, optional=True)
         check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, optional=True)
-        check_integer("max_bins", self.max_bins, 2, 254)
+        check_integer("max_bins", self.max_bins, 2, 255)
         check_integer("n_iter_no_change", self.n_iter_no_change, 1)
         check_number("learning_rate", self.learning_rate, 0, closed="neither")
         for name in (

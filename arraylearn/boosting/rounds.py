@@ -80,7 +80,7 @@ class Tools(NamedTuple):
 
 
 class Holdout(NamedTuple):
-    """Rows that tell when to stop."""
+    """Rows that decide when to stop."""
 
     bins: Array  # (d, m)
     scores: Array  # (k, m) int32: before the first round

@@ -1,4 +1,4 @@
-"""What a boosted classifier says of rows: after all rounds, and after each of them."""
+"""What a boosted classifier predicts: after all rounds, and after each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that tell when boosting is to stop: which they are, and how well their scores predict them."""
+"""Rows that decide when boosting stops: which they are, and how well their scores predict them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows that tell when to stop."""
+    """Rows that decide when to stop."""
 
     part: Part
     rows: Any  # the same as the user's kind of table, for a scorer

@@ -18,18 +18,12 @@ def check_rules(fields: Fields) -> None:
     """Check a fitted classifier by rules."""
     check_classifier(fields)
     rules = fields.parts("rules_", Rule, _check_rule)
-    fields.sizes["r"] = n_rules = len(rules)
+    fields.sizes["r"] = len(rules)
     fields.scalar("default_")
     fields.part("model_", RuleModel, _check_model)
     fields.refuse("rules must name columns of the schema", unless=_known(rules) <= set(fields.schema.names))
-    for name in ("coverage_", "accuracy_"):
-        fields.take(
-            name,
-            lambda value: (
-                type(value) is list and len(value) == n_rules and all(type(v) is float for v in value)
-            ),
-            "a list with a number per rule",
-        )
+    fields.array("coverage_", "float64", "r", low=0)
+    fields.array("accuracy_", "float64", "r", is_finite=False)
 
 
 def _known(rules: tuple[Rule, ...]) -> set[str]:

@@ -72,7 +72,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         In the order in which they were learned; empty if none was good enough.
     default_ : label
         The class where no rule fires: the most frequent one of the training rows that none covers.
-    coverage_, accuracy_ : list of float
+    coverage_, accuracy_ : array (r,)
         Weight of the training rows that each rule decides, and the share of its class among them.
     classes_ : array (k,)
         Class labels, sorted.

@@ -85,7 +85,7 @@ class RipperClassifier(RuleClassifier):
         The first that matches decides; empty if no rule saves bits: then every row gets the default.
     default_ : label
         The most frequent class.
-    coverage_, accuracy_ : list of float
+    coverage_, accuracy_ : array (r,)
         Weight of the training rows that each rule decides, and the share of its class among them.
     classes_ : array (k,)
         Class labels, sorted.

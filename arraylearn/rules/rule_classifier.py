@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
@@ -138,8 +139,8 @@ class RuleClassifier(ArrayClassifier):
     conflict: Conflict
     rules_: tuple[Rule, ...]
     default_: Any
-    coverage_: list[float]
-    accuracy_: list[float]
+    coverage_: HostArray
+    accuracy_: HostArray
 
     # ---- what each classifier defines
 
@@ -191,13 +192,11 @@ class RuleClassifier(ArrayClassifier):
         self.model_ = make_model(
             rows.place, matcher, order, codes, by_rule, rows.class_weights, is_vote=is_vote
         )
-        covered, right = [0.0] * len(found), [0.0] * len(found)
+        covered, right = np.zeros((2, len(found)))
         for weights, i in zip(by_rule, order, strict=False):  # the last weights are those of the default
             covered[i], right[i] = sum(weights), weights[found[i][1]]
         self.coverage_ = covered
-        self.accuracy_ = [
-            good / weight if weight > 0 else float("nan") for good, weight in zip(right, covered, strict=True)
-        ]
+        self.accuracy_ = np.where(covered > 0, right / np.where(covered > 0, covered, 1.0), np.nan)
 
     # ---- deciding
 
@@ -274,7 +273,9 @@ class RuleClassifier(ArrayClassifier):
         width = max((len(str(rule)) for rule in self.rules_), default=0)
         lines = [
             f"{rule!s:{width}}  # {weight:g} rows, {weight - weight * share if weight else 0.0:.6g} wrong"
-            for rule, weight, share in zip(self.rules_, self.coverage_, self.accuracy_, strict=True)
+            for rule, weight, share in zip(
+                self.rules_, self.coverage_.tolist(), self.accuracy_.tolist(), strict=True
+            )
         ]
         return "\n".join([*lines, str(Rule((), self.default_))])
 

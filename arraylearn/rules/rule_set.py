@@ -50,7 +50,7 @@ class RuleSetClassifier(RuleClassifier):
         The rules.
     default_ : label
         The class where no rule fires.
-    coverage_, accuracy_ : list of float
+    coverage_, accuracy_ : array (r,)
         Weight of the training rows that each rule decides, and the share of its class among them.
     classes_ : array (k,)
         Class labels, sorted.

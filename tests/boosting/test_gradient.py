@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_score
 
 import arraylearn as al
-from arraylearn.backend.dispatch import portable_only
+from arraylearn.backend.dispatch import portable_only, use_compiled
 from arraylearn.backend.namespace import to_host
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.datasets import load_iris
@@ -314,6 +314,25 @@ def test_early_stopping_keeps_the_best_rounds():
     assert model.validation_score_.shape[0] == model.n_iter_ + 1 + 5
 
 
+@pytest.mark.parametrize("is_nominal", [False, True])
+def test_as_many_bins_as_a_byte_holds(is_nominal):
+    """With missing values 256: every value of the table of bins is in use."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate((np.repeat(np.arange(255.0), 4), np.full(20, np.nan)))
+    y = np.concatenate((np.repeat(rng.integers(0, 2, 255), 4), np.ones(20, dtype=int)))
+    options = {"max_bins": 255, "n_estimators": 3, "min_child_hessian": 0, "max_depth": None}
+    options |= {"categorical_features": [0]} if is_nominal else {}
+    X = np.column_stack((x, rng.integers(0, 2, 1040)))
+    model = small(**options).fit(X, y)
+    assert model.model_.binning.n_bins == 256
+    with use_compiled("always"):
+        assert_same_bits(small(**options).fit(X, y), model)
+        np.testing.assert_array_equal(small(**options).fit(X, y).predict_proba(X), model.predict_proba(X))
+    assert model.predict([[np.nan, 0]]).tolist() == [1]
+    if not is_nominal:
+        assert model.score(X, y) > 0.99
+
+
 def test_limits_of_trees():
     X, y = stripes(500)
     model = al.GradientBoostingClassifier(n_estimators=3, max_depth=None, max_leaf_nodes=5).fit(X, y)
@@ -366,7 +385,7 @@ def test_progress(capsys):
         ("learning_rate", float("nan"), "above 0"),
         ("max_depth", 0, "at least 1"),
         ("max_leaf_nodes", 1, "at least 2"),
-        ("max_bins", 255, "from 2 to 254"),
+        ("max_bins", 256, "from 2 to 255"),
         ("subsample", 0.0, "above 0 and up to 1"),
         ("max_features", 1.5, "above 0 and up to 1"),
         ("l2_regularization", -1.0, "at least 0"),

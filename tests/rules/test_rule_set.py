@@ -105,7 +105,7 @@ def test_category_that_is_not_there():
     clf = al.RuleSetClassifier(["x1 in {Green, Red} -> C1", "x1 = Grey -> C1"])
     with pytest.warns(UserWarning, match="x1 in {Green, Red}, x1 = Grey; these literals match no row"):
         clf.fit(people.X, people.y)
-    assert clf.coverage_ == [1.0, 0.0]
+    assert clf.coverage_.tolist() == [1.0, 0.0]
     assert np.isnan(clf.accuracy_[1])
 
 

@@ -50,8 +50,8 @@ def test_people_by_covering(rung):
     clf = al.SequentialCoveringClassifier(backend=BACKEND_NAMES[rung.name])
     clf.fit(frame_of(people), people.y)
     assert clf.rules_ == parse_rules(PEOPLE)
-    assert clf.coverage_ == [1.0, 2.0, 3.0, 2.0]
-    assert clf.accuracy_ == [1.0] * 4
+    assert clf.coverage_.tolist() == [1.0, 2.0, 3.0, 2.0]
+    assert clf.accuracy_.tolist() == [1.0] * 4
     np.testing.assert_array_equal(clf.predict(frame_of(people)), people.y)
 
 

@@ -22,7 +22,7 @@ __all__ = ["RandomOverSampler", "RandomUnderSampler", "Sampler", "Strategy", "ta
 Strategy = str | float | Mapping[Any, int]
 
 
-class Plan(NamedTuple):
+class ResamplingPlan(NamedTuple):
     """The classes of a table, and how many rows each is to have."""
 
     codes: HostArray  # (n,) int64
@@ -57,7 +57,7 @@ class Sampler(BaseEstimator):
         self._plan(X, y)
         return self
 
-    def _plan(self, X: Any, y: Any) -> Plan:
+    def _plan(self, X: Any, y: Any) -> ResamplingPlan:
         """Count the classes, and remember by how many rows those that are resampled change."""
         labels = encode_labels(y)
         if count_rows(X) != labels.codes.shape[0]:
@@ -69,7 +69,7 @@ class Sampler(BaseEstimator):
             for label, target, n in zip(labels.classes.tolist(), targets, counts, strict=True)
             if target != n
         }
-        return Plan(labels.codes, labels.classes, counts, targets)
+        return ResamplingPlan(labels.codes, labels.classes, counts, targets)
 
     def _take(self, X: Any, y: Any, rows: list[int]) -> tuple[Any, Any]:
         """Return some rows and their labels, and remember which."""
