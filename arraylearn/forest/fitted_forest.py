@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,18 @@ class FittedForest(ArrayClassifier):
 
     # ---- what was learned
 
+    def __len__(self) -> int:
+        """Return the number of trees."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: int) -> DecisionTreeClassifier:
+        """Return a tree."""
+        return self.estimators_[index]
+
+    def __iter__(self) -> Iterator[DecisionTreeClassifier]:
+        """Yield the trees."""
+        return iter(self.estimators_)
+
     def _rule(self) -> SplitRule:
         return SplitRule("entropy" if self.criterion == "log_loss" else self.criterion)
 
@@ -42,8 +56,11 @@ class FittedForest(ArrayClassifier):
 
     def _make_members(self) -> list[DecisionTreeClassifier]:
         model: Forest = self.model_
-        names = ("criterion", "max_depth", "max_leaf_nodes", "categorical_features", "backend")
-        given = {name: getattr(self, name) for name in names}
+        known = inspect.signature(DecisionTreeClassifier).parameters
+        ours = self.get_params(deep=False)
+        given = {
+            name: ours[name] for name in ours if name in known and name not in ("verbose", "random_state")
+        }
         members = []
         for grove in model.groves:
             for tree in members_of(grove, model.binning, self.schema_, self._rule()):

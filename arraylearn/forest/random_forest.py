@@ -15,12 +15,13 @@ from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads, limited_threads, map_apart
-from arraylearn.checks import check_flag, check_integer, check_rows, count_features, share_of
-from arraylearn.forest.bags import draw_bags, draw_columns
+from arraylearn.checks import check_flag, check_integer, check_number, count_features, share_of
+from arraylearn.forest.bags import draw_bags
 from arraylearn.forest.fitted_forest import FittedForest
 from arraylearn.forest.grove import Forest, Grove, join_grove, share_sums
 from arraylearn.forest.members import cut_back
 from arraylearn.forest.out_of_bag import judge_out_of_bag
+from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.count_measures import Measure
@@ -65,7 +66,8 @@ class RandomForestClassifier(FittedForest):
     bootstrap : bool
         Whether each tree has a sample of the rows drawn with replacement; otherwise all rows.
     max_samples : int or float, optional
-        Rows that are drawn for each tree with `bootstrap`: a number, or a share of all rows; None: n.
+        Rows that are drawn for each tree with `bootstrap`: an integer, or a float, which is a share of the
+        number of rows and may be above 1; None: as many as there are.
     oob_score : bool or callable
         Whether to judge every row by the trees that did not see it; a function ``(y, predicted) -> float``
         takes the place of the accuracy.
@@ -310,7 +312,10 @@ class RandomForestClassifier(FittedForest):
         check_limits(self)
         count_features(self.max_features, 1)
         if self.max_samples is not None:
-            check_rows("max_samples", self.max_samples, 1)
+            if isinstance(self.max_samples, float | np.floating):
+                check_number("max_samples", self.max_samples, 0, closed="neither")
+            else:
+                check_integer("max_samples", self.max_samples, 1)
             if not self.bootstrap:
                 raise ValueError(
                     "`max_samples` must be None where `bootstrap` is False: every tree has all rows; "

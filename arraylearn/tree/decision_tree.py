@@ -22,6 +22,7 @@ from arraylearn.grow.trees import Limits, Trees, tree_on_host
 from arraylearn.measures.count_measures import Measure
 from arraylearn.progress import show_progress
 from arraylearn.tree.fitted import FittedTree
+from arraylearn.tree.over_values import grow_random
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.cost_complexity import CostComplexity, CostComplexityPath, cost_complexity_path
 from arraylearn.tree.pruning.held_out import Sample, read_sample
@@ -51,12 +52,14 @@ class DecisionTreeClassifier(FittedTree):
         A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain; also "log_loss"),
         "gain_ratio", "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a
         function ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
-    splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling"}
+    splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling", "random"}
         Which thresholds are scored: "exact" all of them (presorted lists), "hist" the edges of quantile bins,
         in small nodes too. "clouds" (Gini only) estimates the gain between the
         quantiles and searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes
         the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000
-        rows, then "hist"; with `penalize_thresholds` it is always "exact".
+        rows, then "hist"; with `penalize_thresholds` it is always "exact". "random" draws one cut per column
+        in each node and takes the best, as `ExtraTreesClassifier` does: missing values are larger than all
+        others and categories are in the order of their mean class, whatever `missing` and `nominal` say.
     max_bins : int
         Number of bins or intervals per column at most, up to 32766.
     nominal : {"multiway", "binary"}
@@ -98,7 +101,7 @@ class DecisionTreeClassifier(FittedTree):
         the name of one with its defaults: "chi2", "confidence", "cost_complexity", "mdl", "pessimistic",
         "reduced_error".
     random_state : int, Generator, optional
-        For `max_features`, held-out rows and folds.
+        For `max_features`, drawn cuts, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays.
     verbose : int
@@ -146,7 +149,7 @@ class DecisionTreeClassifier(FittedTree):
         self,
         *,
         criterion: str | Measure = "gini",
-        splitter: Literal["auto", "exact", "hist", "clouds", "clouds_sampling"] = "auto",
+        splitter: Literal["auto", "exact", "hist", "clouds", "clouds_sampling", "random"] = "auto",
         max_bins: int = 255,
         nominal: Literal["multiway", "binary"] = "multiway",
         missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
@@ -264,7 +267,10 @@ class DecisionTreeClassifier(FittedTree):
             rule, limits = rule.in_units(unit), limits.in_units(unit)
         settings = rule, limits, generator
         is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
-        if self.splitter == "hist" or (self.splitter == "auto" and is_large):
+        if self.splitter == "random":
+            given = place, table, sample.codes, weights
+            tree = grow_random(*given, rule, limits, self.max_bins, generator)
+        elif self.splitter == "hist" or (self.splitter == "auto" and is_large):
             rows = bin_rows(place, table, sample.codes, n_classes, weights, self.max_bins)
             tree = grow_binned(place, rows, *settings)
         else:
@@ -278,7 +284,7 @@ class DecisionTreeClassifier(FittedTree):
                 tree = grow_exact(place, rows, *settings, find_order=find_order)
         if unit != 1.0:
             tree = tree._replace(counts=tree.counts * unit)
-        if self.min_impurity_decrease > 0:
+        if self.min_impurity_decrease > 0 or (self.splitter == "random" and self.max_leaf_nodes is not None):
             tree = self._cut_weak(tree)
         return collapse(tree) if self.collapse else tree
 

@@ -70,7 +70,11 @@ def _searches_sorted_columns(model: Any, sample: LabelledRows) -> bool:
 
 def _grows_by_levels(model: Any) -> bool:
     is_drawn = model.max_features is not None or not isinstance(model.random_state, int | None)
-    return not is_drawn and model.max_leaf_nodes is None and not str(model.splitter).startswith("clouds")
+    return (
+        not is_drawn
+        and model.max_leaf_nodes is None
+        and not str(model.splitter).startswith(("clouds", "random"))
+    )
 
 
 class _SharedGrowth:

@@ -15,7 +15,7 @@ __all__ = ["check_criterion", "check_limits", "check_nominal", "check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
-    "splitter": ("auto", "exact", "hist", "clouds", "clouds_sampling"),
+    "splitter": ("auto", "exact", "hist", "clouds", "clouds_sampling", "random"),
     "nominal": ("multiway", "binary"),
     "missing": ("fractional", "surrogate", "direction", "known_fraction"),
 }
@@ -49,6 +49,8 @@ def _check_growth(estimator: Any) -> None:
     check_integer("max_bins", estimator.max_bins, 2, _MOST_BINS)
     if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
+    if estimator.require_average_gain and estimator.splitter == "random":
+        raise ValueError("`require_average_gain` compares the best cuts of columns: use another splitter.")
     if estimator.splitter in ("clouds", "clouds_sampling"):
         if criterion != "gini":
             raise refuse("criterion", "must be 'gini' for the CLOUDS splitters", repr(criterion))

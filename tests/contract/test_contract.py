@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import arraylearn as al
+from arraylearn.backend.namespace import is_array
 from arraylearn.table import learn_schema
 from tests.backends import rungs
 from tests.backends.assertions import assert_close
@@ -108,6 +109,21 @@ def test_results_come_home(subject, rung, float_dtype_name):
     for name, expected in outputs(subject, reference, new_rows().astype(float_dtype_name)).items():
         assert expected.dtype == float_dtype_name
         assert_close(getattr(model, name)(queries), expected, rung=rung, dtype=float_dtype_name, **tolerance)
+
+
+@one_strict_device
+def test_public_attributes_are_on_the_host(rung):
+    """Trees and what stands on them; made on first access where the model is elsewhere."""
+    X, y = table()
+    names = ("decision_tree", "random_forest", "extra_trees", "adaboost")
+    for subject in (each for each in SUBJECTS if each.name in names):
+        model = subject.make().fit(rung.from_host(X), rung.from_host(y))
+        public = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")}
+        assert {"classes_", "n_classes_", "feature_importances_"} <= public
+        for name in public - {"model_"}:
+            value = getattr(model, name, None)
+            parts = value if isinstance(value, tuple | list) else [value]
+            assert all(isinstance(part, np.ndarray) for part in parts if is_array(part)), name
 
 
 @one_strict_device

@@ -80,7 +80,10 @@ def test_members_are_the_forest(kind):
     forest = kind(n_estimators=4, random_state=0, max_depth=6).fit(X, y)
     members = forest.estimators_
     assert members is forest.estimators_
-    assert len(members) == forest.n_trees_
+    assert len(members) == len(forest) == forest.n_trees_
+    assert [*forest] == members
+    assert forest[1] is members[1]
+    assert members[1].max_depth == 6
     shares = np.mean([member.predict_proba(X) for member in members], axis=0)
     np.testing.assert_allclose(shares, forest.predict_proba(X), atol=1e-5)
     leaves = forest.apply(X)
@@ -97,7 +100,7 @@ def test_members_are_the_forest(kind):
 
 def test_samples_of_another_size():
     X, y = stripes(200)
-    for share, n_draws in ((0.3, 60), (25, 25), (1.0, 200), (1, 1)):
+    for share, n_draws in ((0.3, 60), (25, 25), (1.0, 200), (1, 1), (1.5, 300)):
         model = small(max_samples=share).fit(X, y)
         weights = [member.tree_.counts[0].sum() for member in model.estimators_]
         assert weights == [n_draws] * 5

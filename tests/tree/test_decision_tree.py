@@ -255,6 +255,42 @@ def test_progress_of_a_tree_is_shown(capsys):
     assert "4/4" in shown  # the tree and one without each fold
 
 
+# ---- drawn cuts
+
+
+def test_drawn_cuts_are_spread_over_the_values():
+    X, y = np.arange(101.0)[:, None], np.arange(101) > 50
+
+    def cut(seed):
+        tree = al.DecisionTreeClassifier(splitter="random", max_depth=1, random_state=seed).fit(X, y)
+        return float(tree.tree_.threshold[0])
+
+    cuts = np.sort([cut(seed) for seed in range(60)])
+    assert cut(3) == cut(3)
+    assert cuts[0] < 12 < 88 < cuts[-1]
+    assert abs(cuts.mean() - 50) < 15  # a searched cut is at 50.5
+
+
+def test_trees_of_drawn_cuts(rung):
+    X, y = random_rows(150, 4, 3)
+    X[::9, 1] = np.nan
+    X[:, 3] = np.round(X[:, 3])
+    settings = {"splitter": "random", "random_state": 0, "categorical_features": [3]}
+    X = X.astype(np.float32)
+    model = al.DecisionTreeClassifier(**settings).fit(X, y)
+    assert model.score(X, y) == 1.0
+    on_rung = al.DecisionTreeClassifier(**settings).fit(rung.from_host(X), y)
+    for name in ("feature", "threshold", "first_child", "counts"):
+        np.testing.assert_array_equal(getattr(on_rung.tree_, name), getattr(model.tree_, name))
+    np.testing.assert_array_equal(rung.to_host(on_rung.predict(rung.from_host(X))), model.predict(X))
+    small = al.DecisionTreeClassifier(**settings, max_leaf_nodes=5, criterion="entropy").fit(X, y)
+    assert small.get_n_leaves() == 5
+    weight = np.random.default_rng(0).integers(1, 3, 150)
+    weighed = al.DecisionTreeClassifier(**settings).fit(X, y, weight)
+    repeated = al.DecisionTreeClassifier(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_array_equal(weighed.predict_proba(X), repeated.predict_proba(X))
+
+
 # ---- bad input
 
 
@@ -273,6 +309,7 @@ def test_bad_settings_say_what_is_accepted():
         ({"min_samples_split": 1}, "`min_samples_split` must be an integer of at least 2"),
         ({"min_weight_fraction_leaf": 0.6}, "`min_weight_fraction_leaf` must be"),
         ({"ccp_alpha": -0.1}, "`ccp_alpha` must be"),
+        ({"splitter": "random", "require_average_gain": True}, "`require_average_gain` compares"),
         ({"min_impurity_decrease": "x"}, "`min_impurity_decrease` must be a finite number"),
         ({"max_features": 0}, "`max_features` must be"),
         ({"max_features": "third"}, "`max_features` must be None, 'sqrt'"),

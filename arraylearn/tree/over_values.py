@@ -1,0 +1,132 @@
+"""Trees that grew over bins as trees over values and categories, and the trees of drawn cuts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arraylearn.backend.namespace import HOST, Place, to_host
+from arraylearn.grow.drawn_columns.columns import draw_columns
+from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, choose_body, grow_trees
+from arraylearn.grow.split import SplitRule
+from arraylearn.grow.trees import LEAF, Limits, Trees, tree_at
+from arraylearn.table import Schema, Table
+from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
+
+__all__ = ["HostBinning", "grow_random", "take_tree", "tree_over_values"]
+
+# A share of the rows may be off by this much.
+_ROUNDING = 1e-9
+
+
+class HostBinning(NamedTuple):
+    """How values became bins, on the host."""
+
+    edges: Any  # (d_numeric, b)
+    category_bin: Any  # (d_nominal, v + 1)
+
+    @classmethod
+    def of(cls, binning: Binning) -> HostBinning:
+        """Copy edges and bins of categories to the host."""
+        return cls(to_host(binning.edges), to_host(binning.category_bin))
+
+
+def grow_random(
+    place: Place,
+    table: Table,
+    codes: Any,
+    weights: Any,
+    rule: SplitRule,
+    limits: Limits,
+    max_bins: int,
+    generator: Any,
+) -> Trees:
+    """Grow a tree whose nodes take the best of one drawn cut per column.
+
+    Missing values are larger than all others, and categories are in the order of their mean class.
+
+    Parameters
+    ----------
+    weights : array (n,), optional
+        Integers.
+    """
+    binning = order_categories(place, learn_binning(place, table, max_bins), table, codes)
+    bins = apply_binning(place.xp, binning, table)
+    d, n = bins.shape
+    times = np.ones(n, dtype=np.int64) if weights is None else np.astype(weights, np.int64)
+    rows = np.nonzero(times)[0]
+    seed = np.asarray([int(generator.integers(2**63 - 1))], dtype=np.uint64)
+    bags = Bags(rows, times[rows], np.asarray([rows.shape[0]]), seed)
+    plan = DrawnPlan(
+        binning.n_bins,
+        int(np.max(codes)) + 1,
+        limits._replace(
+            min_samples_split=max(2, math.ceil(limits.min_samples_split - _ROUNDING)),
+            min_samples_leaf=max(1, math.ceil(limits.min_samples_leaf - _ROUNDING)),
+        ),
+        draw_columns(d, min(limits.max_features or d, d)),
+        place_bins(place, binning),
+        rule.measure,
+    )
+    body = choose_body(place, n * d, plan, int(np.sum(times)))
+    if isinstance(body, str):
+        grown = grow_trees(place, bins, codes, bags, plan)
+    else:
+        grown = body(place, np.asfortranarray(bins), codes, bags, plan)
+    counts = np.astype(grown.sums, np.float64)
+    grown = grown._replace(counts=counts, impurity=rule.impurity(HOST.xp, counts))
+    tree = take_tree(grown, 0, grown.n_nodes)
+    return tree_at(tree_over_values(tree, HostBinning.of(binning), table.schema), place)
+
+
+def take_tree(trees: Trees, start: int, end: int) -> Trees:
+    """Return one of many trees with class weights, on the host; `n_branches` says that there are two."""
+    nodes = slice(start, end)
+    child = trees.first_child[nodes]
+    return Trees(
+        roots=np.zeros(1, dtype=np.int32),
+        feature=trees.feature[nodes],
+        threshold=trees.threshold[nodes],
+        first_child=np.where(child < 0, np.int32(LEAF), np.astype(child - start, np.int32)),
+        depth=np.astype(trees.depth[nodes], np.int32),
+        height=int(np.max(trees.depth[nodes])),
+        n_branches=np.where(child < 0, np.int32(0), np.int32(2)),
+        counts=trees.counts[nodes],
+        impurity=trees.impurity[nodes],
+    )
+
+
+def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees:
+    """Return a tree from `take_tree`, over bins, as one over values and categories; missing ones go right."""
+    columns = np.asarray([*schema.numeric_idx, *schema.nominal_idx])
+    n_numeric = len(schema.numeric_idx)
+    is_inner = ~tree.is_leaf
+    column, cut = np.where(is_inner, tree.feature, 0), np.where(is_inner, tree.threshold, 0)
+    is_numeric = is_inner & (column < n_numeric)
+    threshold = np.zeros(tree.n_nodes)
+    threshold[is_numeric] = np.inf  # after the last bin of the numbers there are the missing values
+    known = is_numeric & (cut < binning.edges.shape[1])
+    threshold[known] = binning.edges[column[known], cut[known]]
+    maps, starts, size = [np.zeros(0, dtype=np.int32)], np.full(tree.n_nodes, -1, dtype=np.int32), 0
+    for node in np.nonzero(is_inner & ~is_numeric)[0].tolist():
+        at = int(column[node]) - n_numeric
+        bins = binning.category_bin[at, 1 : schema.n_values[at] + 1]
+        maps.append(np.astype(bins > cut[node], np.int32))
+        starts[node], size = size, size + bins.shape[0]
+    weight = np.sum(tree.counts, axis=1)
+    held = weight * tree.impurity
+    inner = np.nonzero(is_inner)[0]
+    child = tree.first_child[inner]
+    gain = np.zeros(tree.n_nodes)
+    gain[inner] = (held[inner] - held[child] - held[child + 1]) / weight[inner]
+    return tree._replace(
+        feature=np.astype(np.where(is_inner, columns[column], LEAF), np.int32),
+        threshold=threshold,
+        gain=gain,
+        default_branch=np.astype(is_inner, np.int32),
+        map_start=starts,
+        category_branch=np.concat(maps),
+        probability=tree.counts / weight[:, None],
+    )
