@@ -35,7 +35,6 @@ from arraylearn.grow.sorted_lists.scan_cpu import (
     ScanBuffers,
     Span,
     scan_borders,
-    scan_classes,
 )
 from arraylearn.grow.sorted_lists.score_scan_cpu import scan_scores
 from arraylearn.grow.trees import LEAF, Limits, Trees
@@ -108,7 +107,6 @@ def _search(
     buffers: ScanBuffers,
     logs: Host | None,
     borders: Host | None,
-    class_of: Host | None,
 ) -> None:
     """Find the best split of a job; the gains of lists are compared in float32."""
     jobs = found.jobs
@@ -147,8 +145,6 @@ def _search(
                 reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
             if borders is not None:
                 reached, at = scan_borders(rows, values, borders, data.weights, span, counts, buffers)
-            if class_of is not None:
-                reached, at = scan_classes(rows, values, class_of, data.weights, span, counts, buffers)
             if at >= 0:
                 top, place, side = reached, at, turn
         if known < stop:
@@ -159,7 +155,7 @@ def _search(
         reached = top
         if borders is not None:
             reached = _pair_gain(top, size) if n_classes == 2 else _surplus_gain(top, size)
-        if class_of is not None:
+        elif data.criterion == GINI:
             reached = _squares_gain(top, float(squares), size)
         gained = np.float32(reached if reached > 0.0 else 0.0)
         if gained > gain:
@@ -284,14 +280,13 @@ def _run(
     buffers: ScanBuffers,
     logs: Host | None,
     borders: Host | None,
-    class_of: Host | None,
 ) -> Any:
     """Search all jobs of `found`, split or divide the first one, or grow all that is below the `roots`.
 
     New nodes stand from `data.child` on; those below a root that is grown, twice its start later. What is
-    open is left on the stack, which holds the jobs where there are roots. One of the last three arguments is
-    not None: by it lists are scanned: Numba leaves out the code of the others. Nodes of `data.child`
-    roots are numbered in a task of its own.
+    open is left on the stack, which holds the jobs where there are roots. One of the last two arguments is
+    not None, and lists are scanned by it: Numba leaves out the code of the other. Nodes of `data.child` roots
+    are numbered in a task of its own.
     """
     # each part is called in one place: it is compiled into every one
     task, stack, height, is_growing = data.task, buffers.stack, 0, data.task == _GROW
@@ -303,7 +298,7 @@ def _run(
             height -= 1
             at = height if is_growing else b
             if is_growing or task == _SEARCH:
-                _search(data, at, slots, found, buffers, logs, borders, class_of)
+                _search(data, at, slots, found, buffers, logs, borders)
                 if found.score[at] < 0 or found.gain[at] < data.min_gain or not is_growing:
                     continue
             if task != _DIVIDE:
@@ -332,10 +327,8 @@ def _do(
     roots: Host | None = None,
 ) -> int:
     """Run a task; see `_run`."""
-    in_order = data.logs is None and data.class_of.shape[0] == 0
-    borders, class_of = (data.borders, None) if in_order else (None, data.class_of)
     given = data._replace(task=task, child=child), found.jobs if roots is None else roots, slots, found
-    return int(_run(*given, buffers, data.logs, borders, class_of if data.logs is None else None))
+    return int(_run(*given, buffers, data.logs, data.borders if data.logs is None else None))
 
 
 def _as_arrays(
@@ -344,12 +337,10 @@ def _as_arrays(
     ends, c = rows.class_ends, len(rows.class_ends)
     borders = np.full(BORDERS, ends[-1], dtype=np.uint32)
     borders[: c - 1] = ends[: min(c - 1, BORDERS)]
-    kind = np.uint8 if c <= 256 else np.int32
-    class_of, logs = np.empty(0, dtype=kind), criterion.logs
+    class_of, logs = np.empty(0, dtype=np.int32), criterion.logs
     if c > MOST_IN_ORDER or criterion.number != GINI:
-        class_of = np.arange(c, dtype=kind).repeat(np.diff(ends, prepend=0))
-    if logs is None and criterion.number != GINI:
-        logs = np.zeros(1, dtype=np.int64)
+        class_of = np.arange(c, dtype=np.uint8 if c <= 256 else np.int32).repeat(np.diff(ends, prepend=0))
+        logs = np.zeros(1, dtype=np.int64) if logs is None else logs
     return ListData(
         lists=np.ascontiguousarray(rows.lists).view(np.uint32),
         columns=np.ascontiguousarray(rows.columns),
@@ -457,9 +448,9 @@ def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
         np.empty((_STACK, 4), dtype=np.int64),
         np.empty(data.columns.shape[1] if largest else 0, dtype=np.uint8),
         np.empty(largest + 1, dtype=np.uint32),
-        np.zeros((BORDERS + 2, max(STRIDE, n_classes + 1))),
+        np.zeros((BORDERS + 3, max(STRIDE, n_classes + 1))),
         np.empty(STRIDE, dtype=np.int64),
-        np.empty((2, STRIDE + 1), dtype=np.int64),
+        np.empty((3, STRIDE + 1), dtype=np.int64),
         np.empty((4, n_classes), dtype=np.int64),
     )
 

@@ -1,4 +1,4 @@
-"""The best position of one presorted list of a node by any criterion but Gini's, in compiled loops.
+"""The best position of one presorted list of a node by any criterion, in compiled loops.
 
 Positions are read in strides. What a criterion sums over the classes runs along with the rows; a form of the
 score without division, and for chi2 without the exact sum, passes over most positions.
@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, part, signed
+from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part, signed
+from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
-from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, SYMMETRIC
+from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, SYMMETRIC
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     HERE,
@@ -28,13 +29,16 @@ __all__ = ["scan_scores"]
 
 # What rounding to float32 may take from a score, and more.
 _ENOUGH = 1.0 - 1e-6
-# Lines of `ScanBuffers.ints`: what is summed over the classes at a position, and the weight up to it.
-_SUM, _WEIGHT = range(2)
+# Lines of `ScanBuffers.ints`: what is summed over the classes at a position, the weight up to it, and what is
+# summed over the classes on the right, if apart.
+_SUM, _WEIGHT, _RIGHT = range(3)
 # Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, then a sum; the sum at each position.
 _SHARES, _TOTALS = range(2)
 
+_gini_squares = part(formulas.gini_squares)
 
-@part
+
+@inlined
 def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any) -> None:
     """Move rows to the left; `ints` takes the sum of n log2(n) over sides and classes, and the weight."""
     logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
@@ -51,6 +55,27 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
         total += logs[index(rest - amount)] - logs[index(rest)]
         ints[_SUM, j], ints[_WEIGHT, j] = total, weight
     ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE] = total, weight
+
+
+@inlined
+def _add_squares(
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
+) -> None:
+    """Move rows to the left; `running` takes the squared class weights of both sides, and the weight."""
+    class_of, is_weighted = data.class_of, data.weights.shape[0] > 0
+    here, ints, squares = buffers.sums[HERE], buffers.ints, buffers.running
+    left, weight, right = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], ints[_RIGHT, STRIDE]
+    for j in range(width):
+        row = rows[first + j]
+        own, amount = class_of[row], data.weights[row] if is_weighted else 1
+        held = here[own]
+        here[own] = held + amount
+        weight += amount
+        left += amount * (2 * held + amount)
+        right += amount * (2 * (held - counts[own]) + amount)
+        ints[_WEIGHT, j] = weight
+        squares[0, j], squares[1, j], squares[2, j] = float(left), float(right), float(weight)
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], ints[_RIGHT, STRIDE] = left, weight, right
 
 
 @part
@@ -107,7 +132,7 @@ def _add_majority(
         ints[_SUM, j] = most_left + most_right
 
 
-@part
+@inlined
 def _add_shares(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
 ) -> None:
@@ -126,7 +151,7 @@ def _add_shares(
     shares[counts.shape[0]], ints[_WEIGHT, STRIDE] = total, weight
 
 
-@part
+@inlined
 def _count_hits(
     criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Any, top: float
 ) -> Any:
@@ -139,6 +164,17 @@ def _count_hits(
         for j in range(width):
             n_left = np.float64(ints[_WEIGHT, j])
             n_hits += n * (grown * sums[j] - n_left * n_left) > enough * (n_left * (n - n_left))
+        return n_hits
+    if criterion == GINI:
+        left, right, weight, total = (
+            buffers.running[0],
+            buffers.running[1],
+            buffers.running[2],
+            np.float64(terms.n),
+        )
+        for j in range(width):
+            reached = left[j] * (total - weight[j]) + right[j] * weight[j]
+            n_hits += reached > enough * (weight[j] * (total - weight[j]))
         return n_hits
     if criterion < ENTROPY:
         least = enough * float(terms.n) + float(terms.before)
@@ -161,7 +197,7 @@ def _count_hits(
     return n_hits
 
 
-@part
+@inlined
 def _score_at(
     criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Any
 ) -> Any:
@@ -173,10 +209,13 @@ def _score_at(
         return score_by_logs(criterion, terms, ints[_SUM, j], branches)
     if criterion == CHI2:
         return score_sides(criterion, terms, buffers.sums[STEP], counts, n_left)
+    if criterion == GINI:
+        squares = buffers.running
+        return _gini_squares(squares[0, j], squares[2, j], squares[1, j], np.float64(terms.n) - squares[2, j])
     return score_majority(terms, ints[_SUM, j])
 
 
-@part
+@inlined
 def scan_scores(
     rows: Host, values: Host, data: ListData, span: Span, counts: Host, terms: NodeTerms, buffers: ScanBuffers
 ) -> Any:
@@ -185,7 +224,7 @@ def scan_scores(
     before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]
     step, shares = buffers.sums[STEP], buffers.running[_SHARES]
     n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, -1.0, -1
-    weight, total, share = np.int64(0), np.int64(0), 0.0
+    weight, total, right, share = np.int64(0), np.int64(0), np.int64(0), 0.0
     for c in range(n_classes):
         here[c] = before[c]
         weight += before[c]
@@ -194,7 +233,11 @@ def scan_scores(
         elif criterion == CHI2:
             shares[c] = 1.0 / np.float64(counts[c]) if counts[c] > 0 else 0.0
             share += np.float64(before[c] * before[c]) * shares[c]
-    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], shares[n_classes] = total, weight, share
+        else:
+            total += before[c] * before[c]
+            right += (counts[c] - before[c]) * (counts[c] - before[c])
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], ints[_RIGHT, STRIDE] = total, weight, right
+    shares[n_classes] = share
     i, last = span.start, span.stop - (0 if span.is_closed else 1)
     while i < last:
         width, first = index(min(STRIDE, last - i)), index(i)
@@ -204,6 +247,8 @@ def scan_scores(
             for c in range(n_classes):
                 step[c] = here[c]
             _add_shares(rows, data, counts, buffers, first, width)
+        elif criterion == GINI:
+            _add_squares(rows, data, counts, buffers, first, width)
         else:
             needed = top * _ENOUGH * np.float64(terms.n) + np.float64(terms.before)
             _add_majority(rows, data, counts, buffers, first, width, needed)
