@@ -316,13 +316,13 @@ class Builder:
         is_kept[list(chosen)] = True
         return is_kept
 
-    def join(self, name: str) -> Any:
-        """Return a field of all nodes so far; zeros where a level has none, None where no level has one."""
+    def join(self, name: str, fill: int = 0) -> Any:
+        """Return a field of all nodes so far; `fill` where a level has none, None where no level has one."""
         some = next((level[name] for level in self.levels if name in level), None)
         if some is None:
             return None
         parts = [
-            level.get(name, np.zeros((level["kind"].shape[0], *some.shape[1:]), dtype=some.dtype))
+            level.get(name, np.full((level["kind"].shape[0], *some.shape[1:]), fill, dtype=some.dtype))
             for level in self.levels
         ]
         return np.concat(parts)
@@ -377,19 +377,10 @@ class Builder:
         return tree_at(tree, place)
 
     def _join_surrogates(self) -> Surrogates | None:
-        if not any("surrogate_feature" in level for level in self.levels):
+        feature = self.join("surrogate_feature", LEAF)
+        if feature is None:
             return None
-        first = next(level for level in self.levels if "surrogate_feature" in level)
-        fields = []
-        for name in Surrogates._fields:
-            key, like = f"surrogate_{name}", first[f"surrogate_{name}"]
-            fill = -1 if name == "feature" else 0
-            empty = [
-                level.get(key, np.full((level["kind"].shape[0], like.shape[1]), fill, dtype=like.dtype))
-                for level in self.levels
-            ]
-            fields.append(np.concat(empty))
-        return Surrogates(*fields)
+        return Surrogates(feature, *(self.join(f"surrogate_{name}") for name in Surrogates._fields[1:]))
 
 
 def _children_of(splits: Splits) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, SortedRow
 from arraylearn.grow.split import SLACK, SplitRule, is_gini, midpoint
 from arraylearn.grow.trees import Limits, Trees
 
-__all__ = ["choose_bins_body", "choose_lists_body", "finish_bins", "finish_lists"]
+__all__ = ["choose_body", "finish_bins", "finish_lists"]
 
 
 # Why `SplitRule.exact` is None.
@@ -27,25 +27,40 @@ _NOT_EXACT = (
 )
 
 
-def choose_lists_body(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
+def choose_body(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, *, by_lists: bool
 ) -> Callable[..., Trees] | str:
-    """Return the body that grows what is below presorted lists, or why the array program does."""
-    reason = _why_not_at_once(rows, level, rule, limits)
-    if reason is not None:
+    """Return the body that grows what is below sorted lists, or bins, or why the array program does."""
+    d, n_values = rows.columns.shape[0], math.prod(rows.columns.shape)
+    if rule.exact is None:
+        return _NOT_EXACT
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if rows.has_missing_numbers and rule.missing != "direction":
+        return "missing values whose side is not learned"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    if level.depth and not by_lists:
+        return "below the root"
+    n_values += math.prod(level.lists.shape) if by_lists else 0
+    if (reason := why_not_compiled(place, n_values)) is not None:
         return reason
-    if (
-        reason := why_not_compiled(place, math.prod(level.lists.shape) + math.prod(rows.columns.shape))
-    ) is not None:
-        return reason
-    from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
+    if by_lists:
+        from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
 
-    return grow_lists
+        return grow_lists
+    from arraylearn.grow.histograms.grow_cpu import grow_class_tree
+
+    return grow_class_tree
 
 
 def finish_lists(place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> Trees | None:
     """Grow what is below the presorted lists of a level; None where that has to go level by level."""
-    body = choose_lists_body(place, rows, level, rule, limits)
+    body = choose_body(place, rows, level, rule, limits, by_lists=True)
     if isinstance(body, str):
         return None
     is_plain = level.weights is None and not rows.has_missing_numbers and is_gini(rule)
@@ -68,7 +83,7 @@ def finish_bins(
     values: Array | None,
 ) -> Trees | None:
     """Do what `finish_lists` does for rows of bins, which stand for `values` (d, b) or for themselves."""
-    body = choose_bins_body(place, rows, level, rule, limits)
+    body = choose_body(place, rows, level, rule, limits, by_lists=False)
     if isinstance(body, str):
         return None
     integer_limits = _integer_limits(level, limits, max(1, math.ceil(rule.enough)))
@@ -79,40 +94,6 @@ def finish_bins(
     upper = np.where(nodes.high < n_bins - 1, nodes.high, nodes.threshold)
     low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.threshold, upper))
     return nodes._replace(threshold=midpoint(HOST.xp, low, high))
-
-
-def choose_bins_body(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits
-) -> Callable[..., Trees] | str:
-    """Return the body that grows a tree on bins, or why the array program does."""
-    reason = _why_not_at_once(rows, level, rule, limits)
-    if reason is not None:
-        return reason
-    if level.depth:
-        return "below the root"
-    if (reason := why_not_compiled(place, math.prod(rows.columns.shape))) is not None:
-        return reason
-    from arraylearn.grow.histograms.grow_cpu import grow_class_tree
-
-    return grow_class_tree
-
-
-def _why_not_at_once(rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> str | None:
-    """Return what no body knows; None where there is nothing of it."""
-    d = rows.columns.shape[0]
-    if rule.exact is None:
-        return _NOT_EXACT
-    if rows.n_values or d == 0:
-        return "nominal columns"
-    if rows.has_missing_numbers and rule.missing != "direction":
-        return "missing values whose side is not learned"
-    if limits.max_features is not None and limits.max_features < d:
-        return "columns drawn in each node"
-    if rule.missing == "surrogate" and rule.n_surrogates > 0:
-        return "surrogates"
-    if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
-        return "sums beyond 64 bits"
-    return None
 
 
 def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:

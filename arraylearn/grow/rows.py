@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import array_api_compat
 import numpy as np
 
 from arraylearn._typing import Array
@@ -19,6 +20,7 @@ __all__ = [
     "is_missing_number",
     "level_of",
     "nominal_column",
+    "number_copies",
     "numeric_column",
     "prepare_rows",
     "rows_at",
@@ -186,6 +188,13 @@ def level_of(
     dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
     counts_on = from_host(counts, place, dtype)
     return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, entries)
+
+
+def number_copies(xp: Any, copies: Array, total: int) -> tuple[Array, Array]:
+    """Return which of the copied entries each of the `total` copies is of, and its number among those."""
+    origin = block_index(xp, copies, total)
+    first = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
+    return origin, xp.arange(total, dtype=xp.int64, device=array_api_compat.device(copies)) - first
 
 
 def rows_at(xp: Any, level: Level, entries: Array) -> Array:

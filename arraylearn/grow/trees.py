@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import device
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.segments import block_index, scatter
+from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -25,6 +25,7 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.backend.selector import choose_place
+from arraylearn.grow.rows import number_copies
 
 __all__ = [
     "LEAF",
@@ -162,9 +163,7 @@ class Trees(NamedTuple):
             n_branches = 2 * xp.astype(~self.is_leaf, xp.int64)
         else:
             n_branches = xp.astype(self.n_branches, xp.int64)
-        above = block_index(xp, n_branches, n_children)
-        before = xp.take(xp.cumulative_sum(n_branches) - n_branches, above, axis=0)
-        branch = xp.arange(n_children, dtype=xp.int64, device=place.device) - before
+        above, branch = number_copies(xp, n_branches, n_children)
         child = xp.astype(xp.take(self.first_child, above, axis=0), xp.int64) + branch
         return xp.astype(scatter(xp, above + 1, child, self.n_nodes) - 1, xp.int32)
 

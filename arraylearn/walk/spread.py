@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.grow.rows import number_copies
 from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC
 from arraylearn.table import Table
 
@@ -114,9 +114,7 @@ def route(xp: Namespace, tree: BranchingTree, table: Table, node: Array, rows: A
 
 def copy_rows(xp: Namespace, target: Array, copies: Array, total: int) -> tuple[Array, Array]:
     """Copy rows `copies` times, `total` in all; return the origin of each copy and its node, side by side."""
-    origin = block_index(xp, copies, total)
-    first = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
-    copy = xp.arange(total, dtype=xp.int64, device=target.device) - first
+    origin, copy = number_copies(xp, copies, total)
     return origin, xp.take(target, origin, axis=0) + copy
 
 

@@ -16,7 +16,7 @@ from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.threads import set_num_threads
 from arraylearn.grow.criteria import CRITERIA, MOST_COUNTED, log_table, make_criterion, score_counts
-from arraylearn.grow.finish import choose_bins_body, choose_lists_body
+from arraylearn.grow.finish import choose_body
 from arraylearn.grow.one_tree import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
 from arraylearn.grow.split import SplitRule, prepare_rule
@@ -193,12 +193,12 @@ def test_why_the_array_program_serves(changes, limits, reason):
     )
     rule = prepare_rule(HOST, SplitRule(measure="entropy")._replace(**changes), counts, is_integral=True)
     with use_compiled("auto"):
-        for choose in (choose_lists_body, choose_bins_body):
-            said = choose(HOST, rows, level, rule, Limits(**limits))
+        for by_lists in (True, False):
+            said = choose_body(HOST, rows, level, rule, Limits(**limits), by_lists=by_lists)
             assert any(part in said for part in reason.split("|"))
     with use_compiled("never"):
-        for choose in (choose_lists_body, choose_bins_body):
-            assert isinstance(choose(HOST, rows, level, rule, Limits()), str)
+        for by_lists in (True, False):
+            assert isinstance(choose_body(HOST, rows, level, rule, Limits(), by_lists=by_lists), str)
 
 
 def test_weights_beyond_the_table_are_scored_in_floats():

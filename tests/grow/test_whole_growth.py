@@ -27,15 +27,13 @@ def draw_rows(seed, n, n_classes, n_values=None, missing=0.0):
 
 def assert_same_trees(monkeypatch, settings, X, y, weights=None):
     """Compare with the array program, and see that a body grew the tree."""
-    served = []
-    for name in ("choose_bins_body", "choose_lists_body"):
-        choose = getattr(finish, name)
+    served, choose = [], finish.choose_body
 
-        def spy(*given, choose=choose):
-            served.append(choose(*given))
-            return served[-1]
+    def spy(*given, **settings):
+        served.append(choose(*given, **settings))
+        return served[-1]
 
-        monkeypatch.setattr(finish, name, spy)
+    monkeypatch.setattr(finish, "choose_body", spy)
     with use_compiled("always"):
         found = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weights).tree_
     assert any(callable(body) for body in served), served

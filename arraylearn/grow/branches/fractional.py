@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from arraylearn._typing import Array
-from arraylearn.backend.arrays.segments import block_index, scatter
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import NextLevel, Splits
-from arraylearn.grow.rows import Entries, Level, rows_at
+from arraylearn.grow.rows import Entries, Level, number_copies, rows_at
 
 __all__ = ["spread_missing"]
 
@@ -31,9 +31,7 @@ def spread_missing(
     copies_of_node = np.where(step.is_split, splits.n_branches, 1)
     total = int(np.sum(level.sizes) + np.sum(splits.missing_sizes * (copies_of_node - 1)))
     copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
-    origin = block_index(xp, copies_at, total)  # position of the old entry
-    first_at = xp.cumulative_sum(copies_at) - copies_at
-    copy = xp.arange(total, dtype=xp.int64, device=place.device) - xp.take(first_at, origin, axis=0)
+    origin, copy = number_copies(xp, copies_at, total)  # the position of the old entry
     old_branch = xp.take(branch_at, origin, axis=0)
     # a node that does not split keeps its rows for the moment: they leave with the others of the node
     branch = xp.astype(xp.where(old_branch < 0, copy, xp.astype(old_branch, xp.int64)), xp.int32)
@@ -47,22 +45,17 @@ def spread_missing(
         weight = xp.astype(xp.take(level.weights, old, axis=0), dtype)
     weight = xp.where(old_branch < 0, weight * share, weight)
     entries = Entries(xp.take(level.labels, old, axis=0), weight, rows_at(xp, level, old))
-    lists = _expand_lists(place, level, copies_at, first_at, total)
+    lists = _expand_lists(xp, level, copies_at, total)
     members = xp.arange(total, dtype=xp.int32, device=place.device)
     return lists, entries, members, block_at, branch
 
 
-def _expand_lists(place: Place, level: Level, copies_at: Array, first_at: Array, total: int) -> Array:
+def _expand_lists(xp: Namespace, level: Level, copies_at: Array, total: int) -> Array:
     """Put the copies of an entry where it stood in each list."""
-    xp, n = place.xp, level.entries.n_entries
+    (d, _), n = level.lists.shape, level.entries.n_entries
     copies = scatter(xp, copies_at, level.members, n)
-    first = scatter(xp, first_at, level.members, n)
-    d = level.lists.shape[0]
+    first = scatter(xp, xp.cumulative_sum(copies_at) - copies_at, level.members, n)
     flat = xp.reshape(level.lists, (-1,))
-    runs = xp.take(copies, flat, axis=0)
-    origin = block_index(xp, runs, d * total)
-    copy = xp.arange(d * total, dtype=xp.int64, device=place.device) - xp.take(
-        xp.cumulative_sum(runs) - runs, origin, axis=0
-    )
+    origin, copy = number_copies(xp, xp.take(copies, flat, axis=0), d * total)
     numbers = xp.take(xp.take(first, flat, axis=0), origin, axis=0) + copy
     return xp.reshape(xp.astype(numbers, xp.int32), (d, total))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.gather import top_k
-from arraylearn.backend.arrays.segments import block_max, first_in_block, histogram, paired_histogram, scatter
+from arraylearn.backend.arrays.segments import (
+    block_max,
+    first_in_block,
+    histogram,
+    paired_histogram,
+    scatter,
+    steps,
+)
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.rows import (
     Level,
     Rows,
@@ -18,7 +25,7 @@ from arraylearn.grow.rows import (
     rows_at,
     take_flat,
 )
-from arraylearn.grow.sorted_lists.thresholds import sort_values
+from arraylearn.grow.sorted_lists.thresholds import at_positions, running_weights, sort_values
 from arraylearn.grow.split import midpoint
 
 __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
@@ -115,38 +122,23 @@ def _scan_some(
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~is_missing_number(xp, rows, values)
-    goes = xp.reshape(xp.take(side, xp.reshape(lists, (-1,)), axis=0), lists.shape)
-    weight = xp.ones(lists.shape, dtype=dtype, device=place.device)
-    if level.weights is not None:
-        taken = xp.take(level.weights, xp.reshape(lists, (-1,)), axis=0)
-        weight = xp.astype(xp.reshape(taken, lists.shape), dtype)
-    amount = xp.stack([xp.where(is_known & (goes == b), weight, 0.0) for b in (0, 1)])  # (2, d, m)
-    running = xp.cumulative_sum(amount, axis=-1)
-    sizes = from_host(level.sizes, place)
-    at_end = xp.take(running, level.starts + sizes - 1, axis=-1)
-    before = xp.concat((xp.zeros_like(at_end[..., :1]), at_end[..., :-1]), axis=-1)
-    left = running - xp.take(before, level.block_at, axis=-1)
-    total = at_end - before  # (2, d, k)
+    values = xp.where(is_known, xp.astype(values, dtype), xp.nan)
+    sided = level._replace(entries=level.entries._replace(labels=side))
+    running = running_weights(xp, sided, lists, 2, is_known)
+    left, total = (xp.astype(part, dtype) for part in running)  # (2, d, m), (2, d, k)
     total_at = xp.take(total, level.block_at, axis=-1)
     straight = left[0, ...] + (total_at - left)[1, ...]
     crossed = xp.sum(total_at, axis=0) - straight
-    is_step = is_known & _next_is_larger(xp, values, is_known)
+    is_step = steps(xp, values)
     best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
     agree = block_max(xp, best, level.starts, level.block_at)
     is_hit = is_step & (best == xp.take(agree, level.block_at, axis=1))
     position = xp.maximum(first_in_block(xp, is_hit, level.starts, level.block_at), 0)
     is_crossed = xp.take_along_axis(crossed > straight, position, axis=1)
-    low = xp.take_along_axis(values, position, axis=1)
-    high = xp.take_along_axis(values, xp.minimum(position + 1, values.shape[1] - 1), axis=1)
-    low, high = xp.astype(low, dtype), xp.astype(high, dtype)
+    (low, high), _ = at_positions(xp, dtype, values, left, position)
     threshold = low if rows.edges is not None else midpoint(xp, low, xp.where(high > low, high, low))
     maps = xp.zeros((*agree.shape, _map_width(rows)), dtype=xp.int32, device=place.device)
     return agree, xp.sum(total, axis=0), threshold, is_crossed, maps
-
-
-def _next_is_larger(xp: Any, values: Array, is_known: Array) -> Array:
-    is_step = (values[:, 1:] > values[:, :-1]) & is_known[:, 1:]
-    return xp.concat((is_step, xp.zeros_like(is_known[:, :1])), axis=1)
 
 
 def _nominal_agreement(

@@ -337,7 +337,8 @@ def _as_arrays(
     ends, c = rows.class_ends, len(rows.class_ends)
     borders = np.full(BORDERS, ends[-1], dtype=np.uint32)
     borders[: c - 1] = ends[: min(c - 1, BORDERS)]
-    class_of, logs = np.empty(0, dtype=np.int32), criterion.logs
+    class_of: Host = np.empty(0, dtype=np.int32)
+    logs = criterion.logs
     if c > MOST_IN_ORDER or criterion.number != GINI:
         class_of = np.arange(c, dtype=np.uint8 if c <= 256 else np.int32).repeat(np.diff(ends, prepend=0))
         logs = np.zeros(1, dtype=np.int64) if logs is None else logs

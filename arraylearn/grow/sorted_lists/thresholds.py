@@ -17,7 +17,7 @@ from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
 
-__all__ = ["scan_counts", "scan_lists", "sort_values"]
+__all__ = ["at_positions", "running_weights", "scan_counts", "scan_lists", "sort_values"]
 
 # C4.5 takes values this near for equal.
 _C45_GAP = 1e-5
@@ -100,14 +100,14 @@ def _scan_some(
     xp, dtype = place.xp, accumulator_dtype(place)
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
-    left, known = _running_weights(xp, level, lists, rows.n_classes, is_known)
+    left, known = running_weights(xp, level, lists, rows.n_classes, is_known)
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
     is_step = steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
     is_binned = rows.edges is not None
     if rule.missing != "direction" or not rows.has_missing_numbers:
         best, position = _best_positions(place, level, rule, left, known, is_step)
         counted = _count_thresholds(place, level, rule, left, known, is_step)
-        here = _at_positions(xp, dtype, values, left, position)
+        here = at_positions(xp, dtype, values, left, position)
         found = _Positions(*here, best, position, known, counted)
         return _finish(place, level, rule, found, is_binned)
     # the missing rows on the left side, or on the right one; all known rows left is a split as well
@@ -122,13 +122,13 @@ def _scan_some(
     goes_left = best_left > best_right
     position, best = xp.where(goes_left, at_left, at_right), xp.maximum(best_left, best_right)
     counted = _count_thresholds(place, level, rule, left, known + missing, is_border)
-    ends, left_counts = _at_positions(xp, dtype, values, left, position)
+    ends, left_counts = at_positions(xp, dtype, values, left, position)
     left_counts = left_counts + xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0)
     found = _Positions(ends, left_counts, best, position, known + missing, counted)
     return _finish(place, level, rule, found, is_binned)._replace(missing_left=goes_left)
 
 
-def _running_weights(
+def running_weights(
     xp: Namespace, level: Level, lists: Array, n_classes: int, is_known: Array | None
 ) -> tuple[Array, Array]:
     """Class weights left of each position (c, d, m), itself included, and of each node (c, d, k).
@@ -153,7 +153,7 @@ def _running_weights(
     return running - xp.take(before, level.block_at, axis=-1), at_end - before
 
 
-def _at_positions(
+def at_positions(
     xp: Namespace, dtype: Any, values: Array, left: Array, position: Array
 ) -> tuple[tuple[Array, Array], Array]:
     """Return the values on both sides of positions (d, k), and the class weights up to them."""
