@@ -9,7 +9,8 @@ from arraylearn.backend.namespace import Place
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, least_rows_of_groups, sum_classes, with_gains
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import DIGITS, HEAVIEST, LANES, TOGETHER
 from arraylearn.grow.formulas import GINI, MOST_GROUPS
-from arraylearn.grow.histograms.grow_cpu import grow_tree, make_nodes, make_rows, make_scratch
+from arraylearn.grow.histograms.buffers_cpu import make_nodes, make_rows, make_scratch
+from arraylearn.grow.histograms.grow_cpu import grow_tree
 from arraylearn.grow.histograms.records_cpu import LOW, LOWER, Buffers, CutSearch, DrawnColumns, GrowthPlan
 from arraylearn.grow.trees import LEAF, Trees
 
@@ -27,12 +28,12 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
     if is_pair:
         roots = (np.sum(roots, axis=1, keepdims=True) << 32) + roots[:, -1:]
     growth, n_words = _make_growth_plan(d, plan), roots.shape[1]
-    cells, tables = np.ascontiguousarray(bins.T, dtype=np.int16), np.empty((1, 1), dtype=np.int64)
+    cells = np.ascontiguousarray(bins.T, dtype=np.int16)
     rows = make_rows(cells.reshape(-1), cells.T, most)
-    scratch = make_scratch(tables, 0, 1, 1, n_words, growth)
+    scratch = make_scratch(None, 0, 1, 1, n_words, growth)
     nodes = make_nodes(most, n_words, growth)
-    buffers = Buffers(rows, rows, nodes, [scratch], tables)
-    search = CutSearch(None, None, _make_drawn(d, most, n_words, plan))
+    buffers = Buffers(rows, rows, nodes, [scratch], None)
+    search = CutSearch(drawn=_make_drawn(d, most, scratch.side[1], plan))
     parts, start, first = [], 0, 0
     for size, seed, root in zip(bags.sizes.tolist(), bags.seeds.view(np.int64), roots, strict=True):
         own = slice(start, start + size)
@@ -63,17 +64,18 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         has_missing=False,
         least_rows=2,
         least_weight=float(max(limits.min_samples_split, 2 * limits.min_samples_leaf)),
-        least_side=float(min(int(limits.min_samples_leaf), (1 << 31) - 1)),
+        least_side=0.0,
         min_gain=-np.inf,
         largest=_ANY_SIZE,
         is_used=np.ones(d, dtype=bool),
         use_missing=np.zeros(d, dtype=bool),
         log_unit=1.0,
+        logs=None,
         trend=np.zeros(d, dtype=np.int8),
     )
 
 
-def _make_drawn(d: int, m: int, n_words: int, plan: DrawnPlan) -> DrawnColumns:
+def _make_drawn(d: int, m: int, left: Host, plan: DrawnPlan) -> DrawnColumns:
     n_groups, s = max(plan.n_bins, MOST_GROUPS), min(m, HEAVIEST) + LANES
     scores = np.empty(max(s, n_groups), dtype=np.float32)
     return DrawnColumns(
@@ -81,11 +83,13 @@ def _make_drawn(d: int, m: int, n_words: int, plan: DrawnPlan) -> DrawnColumns:
         np.arange(d, dtype=np.int32)[None, :],
         np.ascontiguousarray(() if plan.positions is None else plan.positions, dtype=np.int64),
         least_rows_of_groups(plan.n_classes),
+        float(min(int(plan.limits.min_samples_leaf), (1 << 31) - 1)),
+        left,
         np.empty((TOGETHER, m + LANES), dtype=np.int32),
         np.empty((6, s), dtype=np.int32),
         np.empty((3, n_groups), dtype=np.int64),
         scores,
         scores.view(np.int32),
         np.empty((2, DIGITS), dtype=np.int32),
-        np.empty(n_groups * n_words, dtype=np.int64),
+        np.empty(n_groups * left.shape[0], dtype=np.int64),
     )

@@ -80,7 +80,6 @@ def find_drawn_cut(
     """
     job, found, cells, d = scratch.job, drawn.found, rows.cells, index(drawn.every.shape[1])
     total, first, size = nodes.sums[job[NODE]], job[FIRST], job[STOP] - job[FIRST]
-    side = scratch.side[1]
     own, order, seed = rows.carry[first : job[STOP]], rows.order[first : job[STOP]], np.uint64(job[SEED])
     is_drawn = len(drawn.positions) > 0
     is_light = _weigh(total, here) <= HEAVIEST and (is_drawn or size < drawn.large)
@@ -111,15 +110,11 @@ def find_drawn_cut(
                 if is_drawn:
                     number = np.int64(mix(seed + np.uint64(column + 3)) >> np.uint64(32))
                     at = _draw_cut(found[j], size, number, drawn.positions, column * plan.n_bins)
-                    top = _score_drawn(
-                        plan.least_side, drawn, own, found[j], at, is_light, best, total, side, here
-                    )
+                    top = _score_drawn(drawn, own, j, at, is_light, best, total, here)
                 elif is_light:
-                    top, at = _search_in_order(plan.least_side, drawn, j, size, best, total, side, here)
+                    top, at = _search_in_order(drawn, j, size, best, total, here)
                 else:
-                    top, at = _search_groups(
-                        plan.least_side, plan.n_bins, drawn, own, j, best, total, side, here
-                    )
+                    top, at = _search_groups(plan.n_bins, drawn, own, j, best, total, here)
                 if top > best:
                     best, feature, cut = top, column, at
     return feature, cut, cut, np.float32(0), True
@@ -202,19 +197,17 @@ def _draw_cut(found: Host, m: Int, number: Int, positions: Host, first: Int) -> 
 
 @inlined
 def _score_drawn(
-    least: Any,
     drawn: DrawnColumns,
     own: Host,
-    found: Host,
+    j: Int,
     cut: Int,
     is_light: Any,
     best: Any,
     sums: Host,
-    side: Host,
     here: Host | None,
 ) -> Any:
     """Score one cut, as an integer; where that is above `best`, keep the sums of its left side."""
-    ints, cells, wide, m = drawn.ints, drawn.cells, drawn.wide, own.shape[0]
+    found, ints, cells, wide, m = drawn.found[j], drawn.ints, drawn.cells, drawn.wide, own.shape[0]
     limit, pair = np.int32(cut), np.int64(0)
     if here is None:
         if is_light:
@@ -226,9 +219,9 @@ def _score_drawn(
             for i in range(m):
                 pair += own[i] if found[i] <= limit else np.int64(0)
         wide[_LEFT, 0] = pair
-        _score_pairs(wide[_LEFT], 1, sums[0], least, drawn.scores)
+        _score_pairs(wide[_LEFT], 1, sums[0], drawn.least_side, drawn.scores)
         if drawn.bits[0] > best:
-            side[0] = pair
+            drawn.left[0] = pair
     else:
         for c in range(here.shape[0]):
             cells[c] = 0
@@ -241,23 +234,21 @@ def _score_drawn(
                 weight = own[i] >> _WIDE if found[i] <= limit else 0
                 cells[index(own[i] & LOWER)] += weight
         _sum_cells(cells, 1, sums, here, wide)
-        _score_squares(wide, 1, _weigh(sums, here), least, drawn.scores)
+        _score_squares(wide, 1, _weigh(sums, here), drawn.least_side, drawn.scores)
         if drawn.bits[0] > best:
             for c in range(here.shape[0]):
-                side[c] = here[c]
+                drawn.left[c] = here[c]
     return drawn.bits[0]
 
 
 @part
 def _search_groups(
-    least: Any,
     n_bins: Int,
     drawn: DrawnColumns,
     own: Host,
     j: Int,
     best: Any,
     sums: Host,
-    side: Host,
     here: Host | None,
 ) -> tuple[Any, Int]:
     """Find the best cut between groups of bins: score as an integer, and cut.
@@ -287,13 +278,13 @@ def _search_groups(
         for i in range(n):
             pair += cells[i]
             wide[_LEFT, i] = pair
-        _score_pairs(wide[_LEFT], n, sums[0], least, drawn.scores)
+        _score_pairs(wide[_LEFT], n, sums[0], drawn.least_side, drawn.scores)
     else:
         for i in range(m):
             group = np.int64((found[j, i] - low) >> shift)
             cells[index(group * n_words + (own[i] & LOWER))] += own[i] >> _WIDE
         _sum_cells(cells, n, sums, here, wide)
-        _score_squares(wide, n, _weigh(sums, here), least, drawn.scores)
+        _score_squares(wide, n, _weigh(sums, here), drawn.least_side, drawn.scores)
     top, at = np.int32(0), 0
     for i in range(n):
         top = max(top, bits[i])
@@ -301,33 +292,31 @@ def _search_groups(
         return top, np.int64(0)
     while bits[at] != top:
         at += 1
-    after = at + 1
+    after, left = at + 1, drawn.left
     empty = wide[_LEFT, at] if here is None else np.int64(0)
     while wide[_LEFT, after] == empty:
         after += 1
     if here is None:
-        side[0] = wide[_LEFT, at]
+        left[0] = wide[_LEFT, at]
     else:
         for c in range(n_words):
-            side[c] = 0
+            left[c] = 0
             for i in range(at + 1):
-                side[c] += cells[i * n_words + c]
+                left[c] += cells[i * n_words + c]
     return top, low + ((((at + after) >> 1) + 1) << shift) - 1
 
 
 @inlined
 def _search_in_order(
-    least: Any,
     drawn: DrawnColumns,
     j: Int,
     m: Int,
     best: Any,
     sums: Host,
-    side: Host,
     here: Host | None,
 ) -> tuple[Any, Int]:
     """Do what `_search_groups` does for a light node, between all bins."""
-    found, ints, scores, bits = drawn.found, drawn.ints, drawn.scores, drawn.bits
+    found, ints, scores, bits, left = drawn.found, drawn.ints, drawn.scores, drawn.bits, drawn.left
     lanes, is_ordered = (m + LANES - 1) // LANES * LANES, m > _COMPARED or here is not None
     if m > _COMPARED:
         _sort(found[j], m, ints, drawn.digits)
@@ -356,10 +345,10 @@ def _search_in_order(
             for i in range(m):
                 running = np.int32(running + ints[_LOAD, ints[_ORDERED, i] & _NARROW_MASK])
                 ints[_LEFT, i] = running
-        _score_pairs(ints[_LEFT], m, sums[0], least, scores)
+        _score_pairs(ints[_LEFT], m, sums[0], drawn.least_side, scores)
     else:
         _sum_rows(ints, m, sums, here)
-        _score_squares(ints, m, _weigh(sums, here), least, scores)
+        _score_squares(ints, m, _weigh(sums, here), drawn.least_side, scores)
     if is_ordered:  # no cut parts equal bins
         m -= 1
         for i in range(m):
@@ -381,13 +370,13 @@ def _search_in_order(
             high = found[j, i] if low < found[j, i] < high else high
     if here is None:
         pair = np.int64(ints[_LEFT, at])
-        side[0] = ((pair >> _NARROW) & _NARROW_MASK) << _WIDE | (pair & _NARROW_MASK)
+        left[0] = ((pair >> _NARROW) & _NARROW_MASK) << _WIDE | (pair & _NARROW_MASK)
     else:
         for c in range(here.shape[0]):
-            side[c] = 0
+            left[c] = 0
         for i in range(at + 1):
             load = np.int64(ints[_LOAD, ints[_ORDERED, i] & _NARROW_MASK])
-            side[index(load & _NARROW_MASK)] += (load >> _NARROW) & _NARROW_MASK
+            left[index(load & _NARROW_MASK)] += (load >> _NARROW) & _NARROW_MASK
     return top, np.int64(low + high) >> 1
 
 

@@ -27,6 +27,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.histograms.rows_cpu import count_node
 
 __all__ = ["find_newton_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
 
@@ -215,7 +216,8 @@ def find_pair_cut(
     ``sets[only_left]``.
     """
     scores, bits, n_bins, job = scratch.scores, scratch.bits, plan.n_bins, scratch.job
-    node, first, size, table = job[NODE], job[FIRST], job[STOP] - job[FIRST], job[TABLE]
+    table = count_node(rows, plan, scratch, None)
+    node, first, size = job[NODE], job[FIRST], job[STOP] - job[FIRST]
     total, found = nodes.sums[node, 0], scratch.found
     is_bounded, weight = plan.criterion == NEWTON_BOUNDED, np.float64(total >> 32)
     low_value, high_value, ridge = np.float32(0), np.float32(0), np.float32(0)

@@ -22,6 +22,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
+from arraylearn.grow.histograms.rows_cpu import count_node
 
 __all__ = ["find_class_cut"]
 
@@ -50,7 +51,8 @@ def find_class_cut(
     By other criteria than Gini's, which come with `logs`, scores are compared in float32.
     """
     job, keys, least, chosen = scratch.job, scratch.running, plan.least_side, scratch.side[1]
-    sums, table, first, size = nodes.sums[job[NODE]], job[TABLE], job[FIRST], job[STOP] - job[FIRST]
+    table = count_node(rows, plan, scratch, here)
+    sums, first, size = nodes.sums[job[NODE]], job[FIRST], job[STOP] - job[FIRST]
     n_classes, n_bins, criterion = sums.shape[0], plan.n_bins, plan.criterion
     n_features = plan.is_used.shape[0]
     counts, is_small, n_all, squares = scratch.tables[table], table == NONE, np.int64(0), np.int64(0)

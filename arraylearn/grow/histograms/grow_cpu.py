@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, entry
-from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.threads import even_portions, free_threads, get_num_threads, parallel_map
+from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow.criteria import Criterion
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import find_drawn_cut
 from arraylearn.grow.formulas import GINI, GRADIENT_BITS
 from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
+from arraylearn.grow.histograms.buffers_cpu import make_buffers, read_tree
 from arraylearn.grow.histograms.class_cut_cpu import find_class_cut
 from arraylearn.grow.histograms.loop_cpu import (
     begin_leaf,
-    free_table,
     split_node,
     take_best,
-    take_table,
     write_job,
 )
 from arraylearn.grow.histograms.newton_trees import Columns, NewtonRule, NewtonTree, PackedGradients
@@ -60,105 +58,17 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
-from arraylearn.grow.histograms.rows_cpu import count
+from arraylearn.grow.histograms.rows_cpu import free_table
 from arraylearn.grow.histograms.slices_cpu import grow_in_slices
 from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
 
-__all__ = [
-    "Buffers",
-    "grow_class_tree",
-    "grow_newton_tree",
-    "grow_tree",
-    "make_buffers",
-    "make_nodes",
-    "make_rows",
-    "make_scratch",
-    "read_tree",
-]
+__all__ = ["grow_class_tree", "grow_newton_tree", "grow_tree"]
 
-# Numbers of all tables of a thread: beyond that fewer are kept, and more is counted.
-_MOST_CELLS = 1 << 24
-_DEEPEST = 64
 # A job of more than this share of a thread's rows hands the children of its nodes back.
 _SHARE_OF_A_JOB = 4
-_SPARE_ROWS = 64
 _ANY_SIZE = 1 << 62
-# Rows that are turned at once.
-_TURNED = 128
-
-
-def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buffers:
-    """Make buffers for trees of up to `n_rows` rows on columns (d, n)."""
-    (d, n), n_bins = bins.shape, plan.n_bins
-    bins = np.ascontiguousarray(bins)
-    cells = np.empty((n, d), dtype=bins.dtype)
-    # rows of a tree for two threads; each further one wants half as many
-    least = get_tuning().growth_thread_cells // d
-    parallel_map(lambda rows: _turn(bins, cells, *rows), even_portions(n, least))
-    n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
-    n_cells = d * n_bins * n_words
-    per_thread = max(2, min(_DEEPEST, _MOST_CELLS // n_cells))
-    tables = np.empty((n_threads * per_thread, n_cells), dtype=np.int64)
-    most = max(n_bins, plan.small) + _SPARE_ROWS
-    flat = cells.reshape(-1)
-    rows, gathered = (make_rows(flat, bins, n_rows) for _ in range(2))
-    nodes = make_nodes(n_rows, n_words, plan)
-    scratch = [make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
-    return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=np.int64))
-
-
-def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:
-    """Make slots for the nodes of a tree."""
-    slots = 2 * n_rows + 1
-    return NodeSlots(
-        np.empty((slots, SIZE + 1), dtype=np.int32),
-        np.empty(slots, dtype=np.float32),
-        np.empty((slots, n_words), dtype=np.int64),
-        np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
-        np.empty((slots if plan.n_numeric < plan.is_used.shape[0] else 1, plan.n_bins), dtype=np.uint8),
-        np.empty((5, slots), dtype=np.int32),
-    )
-
-
-def make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
-    """Make the order of up to `n_rows` rows; `cells` and `bins` hold the same."""
-    m = n_rows + _SPARE_ROWS
-    order, spare = np.zeros((2, m), dtype=np.uint32)  # entries to spare are read, and must be rows
-    carry, spare_carry = np.zeros((2, m), dtype=np.int64)
-    return RowOrder(cells, bins, order, carry, spare, spare_carry)
-
-
-def make_scratch(
-    tables: Host, thread: int, per_thread: int, most: int, n_words: int, plan: GrowthPlan
-) -> GrowthScratch:
-    """Make the buffers of a thread: so many tables are its own, and up to `most` cuts are scored at once."""
-    scores = np.empty(most)
-    stack, jobs, cuts = (
-        np.empty((n, LEFT + 1), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
-    )
-    return GrowthScratch(
-        tables,
-        np.roll(np.arange(tables.shape[0]), -thread * per_thread),
-        np.full(1, per_thread, dtype=np.int64),
-        stack,
-        jobs,
-        cuts,
-        np.empty(cuts.shape[0]),
-        scores,
-        scores.view(np.int64),
-        np.empty(most, dtype=np.int32),
-        np.empty(most, dtype=np.int64),
-        np.empty(most, dtype=np.float32),
-        np.empty((2, plan.n_bins), dtype=np.uint8),
-        np.empty(2, dtype=np.int64),
-        np.empty(TASK + 1, dtype=np.int64),
-        np.empty((2, n_words), dtype=np.int64),
-        np.empty(2, dtype=np.bool_),
-        np.empty(2, dtype=np.int64),
-        None if n_words == 1 else np.empty(n_words, dtype=np.int64),
-    )
 
 
 def grow_tree(
@@ -167,7 +77,7 @@ def grow_tree(
     """Grow a tree on the rows `ids` (m,); `sums` (w,) are those of all.
 
     Each row carries ``loads[id]``; where there are as many loads as rows, they are in the order of `ids`.
-    Return the number of its nodes, for `read_tree`, and the row ids in their order; the next tree overwrites both.
+    Return the number of its nodes, for `read_tree`, and the row ids in their order, until the next tree.
     """
     m, nodes, n_threads = ids.shape[0], buffers.nodes, len(buffers.scratch)
     nodes.sums[0], nodes.bounds[0] = sums, (-np.inf, np.inf)
@@ -175,9 +85,10 @@ def grow_tree(
 
     def run(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, job: Any, task: int) -> int:
         scratch.job[:TASK], scratch.job[TASK] = job, task
-        tables = scratch.tables if search.drawn is None else None
-        pairs = tables if search.newton is None and scratch.here is None else None
-        return int(_grow(rows, plan, nodes, scratch, *search, scratch.here, tables, pairs))
+        own = search
+        if search.newton is None and search.drawn is None:
+            own = CutSearch(pairs=scratch.scores) if scratch.here is None else CutSearch(vectors=scratch.here)
+        return int(_grow(rows, plan, nodes, scratch, *own))
 
     rows, order = buffers.rows, buffers.rows.order
     if n_threads == 1:
@@ -191,26 +102,6 @@ def grow_tree(
         order, plan = buffers.gathered.order, plan._replace(largest=m // (_SHARE_OF_A_JOB * n_threads))
         n_nodes = grow_in_slices(buffers, plan, search.newton, m, run)
     return n_nodes, order[:m]
-
-
-def read_tree(nodes: NodeSlots, plan: GrowthPlan, n_nodes: int) -> Trees:
-    """Copy a tree that has grown, its nodes in the order of `Trees`."""
-    where, first_child, depth = nodes.places[:3, :n_nodes]
-    ints = np.ascontiguousarray(nodes.ints.take(where, axis=0).T)
-    return Trees(
-        roots=np.zeros(1, dtype=np.int64),
-        feature=ints[FEATURE],
-        threshold=ints[LOW],
-        high=ints[HIGH],
-        first_child=first_child.copy(),
-        depth=depth.copy(),
-        gain=nodes.gain[where],
-        sums=nodes.sums.take(where, axis=0),
-        default_branch=ints[MISSING_RIGHT] > 0,
-        rows=ints[START : SIZE + 1],
-        bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
-        sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
-    )
 
 
 def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> None:
@@ -234,7 +125,9 @@ def grow_class_tree(
     use_missing = np.zeros(d, dtype=bool)
     if rows.has_missing_numbers:
         use_missing = bins.max(axis=1) == n_bins - 1
-    is_pair = c <= 2
+    is_pair, logs = c <= 2, None
+    if criterion.number != GINI:
+        logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
     # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
     small = 20 if is_pair else max(64, n_bins * c // 8)
     plan = GrowthPlan(
@@ -254,14 +147,12 @@ def grow_class_tree(
         is_used=np.ones(d, dtype=bool),
         use_missing=use_missing,
         log_unit=criterion.unit,
+        logs=logs,
         trend=np.zeros(d, dtype=np.int8),
     )
     loads, sums = _pack_classes(rows, level, is_pair)
     buffers = make_buffers(bins, n, sums.shape[0], plan)
-    logs = None
-    if criterion.number != GINI:
-        logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
-    n_nodes, _ = grow_tree(buffers, plan, CutSearch(None, logs, None), np.arange(n), loads, sums)
+    n_nodes, _ = grow_tree(buffers, plan, CutSearch(), np.arange(n), loads, sums)
     trees = read_tree(buffers.nodes, plan, n_nodes)
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
@@ -313,6 +204,7 @@ def grow_newton_tree(
         is_used=used,
         use_missing=use_missing,
         log_unit=1.0,
+        logs=None,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
     )
     newton = Newton(
@@ -326,21 +218,11 @@ def grow_newton_tree(
     buffers = columns.buffers.get((m, get_num_threads()), lambda: make_buffers(columns.bins, m, 1, plan))
     packed = gradients.packed
     total = packed.sum() if m == n else packed.take(rows).sum()
-    n_nodes, order = grow_tree(buffers, plan, CutSearch(newton, None, None), rows, packed, total)
+    n_nodes, order = grow_tree(buffers, plan, CutSearch(newton), rows, packed, total)
     return NewtonTree(read_tree(buffers.nodes, plan, n_nodes), order, unit)
 
 
 # ---- the loop
-
-
-@entry
-def _turn(bins: Host, cells: Host, first: Int, stop: Int) -> None:
-    """Write the bins (d, n) of some rows side by side; what is turned at once stays in the cache."""
-    for start in range(first, stop, _TURNED):
-        end = start + _TURNED if start + _TURNED < stop else stop
-        for j in range(bins.shape[0]):
-            for row in range(start, end):
-                cells[row, j] = bins[j, row]
 
 
 @entry
@@ -350,23 +232,20 @@ def _grow(
     nodes: NodeSlots,
     scratch: GrowthScratch,
     newton: Newton | None,
-    logs: Host | None,
     drawn: DrawnColumns | None,
-    here: Host | None,
-    tables: Host | None,
     pairs: Host | None,
+    vectors: Host | None,
 ) -> Int:
     """Do the task of the job; return how many jobs are handed back, or the number of nodes.
 
-    What is None leaves out the code that it guards, by "is not None" alone: `tables` are those of `scratch` if
-    columns are not drawn, `pairs` the same if cuts are searched by pairs of class weights.
+    What is None leaves out the code that it guards, by "is not None" alone: see `CutSearch`.
 
     With CUT the node gets its cut, its left sums stay in ``side[1]``, its rows stay where they are, and 1 is
     returned if it has one.
     """
     job, stack, cuts, cut_gains = scratch.job, scratch.stack, scratch.cuts, scratch.cut_gains
     heights, free, n_free, side = scratch.heights, scratch.free, scratch.n_free, scratch.side
-    ints = nodes.ints
+    ints, here = nodes.ints, scratch.here
     task, n_cuts, n_leaves = job[TASK], np.int64(0), np.int64(1)
     is_growing = task != NUMBER
     heights[0], heights[1] = 0, 0
@@ -384,19 +263,15 @@ def _grow(
                 job[i] = stack[heights[0], i]
             if drawn is not None:
                 feature, low, high, gain, goes_right = find_drawn_cut(rows, plan, nodes, scratch, drawn, here)
-            if tables is not None:
-                if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
-                    job[TABLE] = take_table(free, n_free)
-                    count(rows, plan, job[FIRST], job[STOP], tables[job[TABLE]], here)
-                if here is not None:
-                    found = find_class_cut(rows, plan, nodes, scratch, logs, here)
-                    feature, low, high, gain, goes_right = found
             if newton is not None:
                 feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
             if pairs is not None:
                 feature, low, high, gain, goes_right = find_pair_cut(
-                    rows, plan, nodes, scratch, newton, logs, False, False
+                    rows, plan, nodes, scratch, newton, plan.logs, False, False
                 )
+            if vectors is not None:
+                found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors)
+                feature, low, high, gain, goes_right = found
             gained = -1.0
             if low != NONE:
                 gained = judge(plan, nodes, newton, job, feature, side[1, 0], gain)
@@ -425,7 +300,7 @@ def _grow(
                 break
             side[1, 0] = job[LEFT]
             n_leaves += 1
-        split_node(rows, plan, nodes, scratch, newton, drawn, here, tables)
+        split_node(rows, plan, nodes, scratch, newton, drawn, here, scratch.tables)
     for i in range(n_cuts):  # those that were not chosen are leaves
         if cut_gains[i] > 0:
             node = cuts[i, NODE]

@@ -8,7 +8,7 @@ A node has a table of sums by column and bin. Its smaller child is counted, the 
 
 A row carries one integer. Two families share the code: a *pair* (two classes, or hessian and gradient) is one
 packed integer per cell, ``(first << 32) + second``, kept as running sums over the bins; *class vectors* have
-one count per cell and class. Four arguments name what is grown, and are None where they have no meaning:
+one count per cell and class. Arguments name what is grown, and are None where they have no meaning:
 `newton` for Newton's gain, `logs` for the other criteria than Gini's, `drawn` for columns that are drawn in
 each node, `here` for class vectors. None is a type of its own: what it excludes is not compiled.
 """
@@ -46,24 +46,9 @@ from arraylearn.grow.histograms.records_cpu import (
     NodeSlots,
     RowOrder,
 )
-from arraylearn.grow.histograms.rows_cpu import count, divide
+from arraylearn.grow.histograms.rows_cpu import count, divide, free_table, take_table
 
-__all__ = ["begin_leaf", "free_table", "split_node", "take_best", "take_table", "write_job"]
-
-
-@part
-def take_table(free: Host, n_free: Host) -> Int:
-    """Return a table that is free."""
-    n_free[0] -= 1
-    return free[n_free[0]]
-
-
-@part
-def free_table(free: Host, n_free: Host, table: Int) -> None:
-    """Give a table back, if it is one."""
-    if table != NONE:
-        free[n_free[0]] = table
-        n_free[0] += 1
+__all__ = ["begin_leaf", "split_node", "take_best", "write_job"]
 
 
 @part

@@ -97,7 +97,8 @@ class GrowthPlan(NamedTuple):
     largest: int  # the children of nodes of more rows are handed back
     is_used: Host  # (d,) bool: the columns that may be split
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
-    log_unit: float  # of the logarithms, see `LogTable`
+    log_unit: float  # of the logarithms
+    logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 
 
@@ -119,7 +120,7 @@ class NodeSlots(NamedTuple):
 class GrowthScratch(NamedTuple):
     """Buffers of one thread; the tables belong to all of them."""
 
-    tables: Host  # (t, d * n_bins * w) int64
+    tables: Host | None  # (t, d * n_bins * w) int64; None where columns are drawn
     free: Host  # (t,) int64: the tables that this thread may take
     n_free: Host  # (1,) int64: how many they are
     stack: Host  # (s, 7) int64: nodes to look at
@@ -164,6 +165,8 @@ class DrawnColumns(NamedTuple):
     every: Host  # (1, d) int32: all columns
     positions: Host  # (d * n_bins,) int64: where bins lie, if cuts are drawn, too; else empty
     large: int  # nodes of so many rows look at groups of bins
+    least_side: float  # weight of a side
+    left: Host  # (w,) int64: sums of the left side of the best cut, in the memory of ``side[1]``
     found: Host  # (8, m + 8) int32: the bins of the rows in some columns
     ints: Host  # (6, s + 8) int32
     wide: Host  # (3, groups) int64
@@ -174,11 +177,12 @@ class DrawnColumns(NamedTuple):
 
 
 class CutSearch(NamedTuple):
-    """What cuts are searched by; None is a type of its own: its code is not compiled."""
+    """One of these says how cuts are searched; None is a type of its own: its code is not compiled."""
 
-    newton: Newton | None
-    logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
-    drawn: DrawnColumns | None
+    newton: Newton | None = None
+    drawn: DrawnColumns | None = None
+    pairs: Host | None = None  # any array: by pairs of class weights
+    vectors: Host | None = None  # (c,) int64: by class vectors, those up to a row or bin
 
 
 class Buffers(NamedTuple):
@@ -188,4 +192,4 @@ class Buffers(NamedTuple):
     gathered: RowOrder  # the same rows after the slices, where there are several threads
     nodes: NodeSlots
     scratch: list[GrowthScratch]  # of each thread
-    slices: Host  # (threads, cells) int64: tables of the slices
+    slices: Host | None  # (threads, cells) int64: tables of the slices

@@ -8,15 +8,20 @@ from arraylearn.backend.cpu.intrinsics import prefetch
 from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
+    FIRST,
     LOW,
     LOWER,
     MISSING_RIGHT,
+    NONE,
+    STOP,
+    TABLE,
     GrowthPlan,
+    GrowthScratch,
     NodeSlots,
     RowOrder,
 )
 
-__all__ = ["count", "divide"]
+__all__ = ["count", "count_node", "divide", "free_table", "take_table"]
 
 # Rows between the one whose cells are asked for and the one that is added.
 _AHEAD = 24
@@ -64,6 +69,31 @@ def count(rows: RowOrder, plan: GrowthPlan, first: Int, stop: Int, table: Host, 
             for i in range(index(begin), index(begin + plan.n_bins)):
                 total += table[i]
                 table[i] = total
+
+
+@part
+def count_node(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, here: Host | None) -> Int:
+    """Return the table of the job; it is counted now unless it was, or its rows are few."""
+    job = scratch.job
+    if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
+        job[TABLE] = take_table(scratch.free, scratch.n_free)
+        count(rows, plan, job[FIRST], job[STOP], scratch.tables[job[TABLE]], here)
+    return job[TABLE]
+
+
+@part
+def take_table(free: Host, n_free: Host) -> Int:
+    """Return a table that is free."""
+    n_free[0] -= 1
+    return free[n_free[0]]
+
+
+@part
+def free_table(free: Host, n_free: Host, table: Int) -> None:
+    """Give a table back, if it is one."""
+    if table != NONE:
+        free[n_free[0]] = table
+        n_free[0] += 1
 
 
 @inlined
