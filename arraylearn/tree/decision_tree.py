@@ -59,7 +59,7 @@ class DecisionTreeClassifier(FittedTree):
         the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000
         rows, then "hist"; with `penalize_thresholds` it is always "exact". "random" draws one cut per column
         in each node and takes the best, as `ExtraTreesClassifier` does: missing values are larger than all
-        others and categories are in the order of their mean class, whatever `missing` and `nominal` say.
+        others and categories are in the order of their mean class, whatever `missing` and `nominal` are.
     max_bins : int
         Number of bins or intervals per column at most, up to 32766.
     nominal : {"multiway", "binary"}

@@ -82,7 +82,7 @@ def grow_random(
 
 
 def take_tree(trees: Trees, start: int, end: int) -> Trees:
-    """Return one of many trees with class weights, on the host; `n_branches` says that there are two."""
+    """Return one of many trees with class weights, on the host; with `n_branches`, which are two."""
     nodes = slice(start, end)
     child = trees.first_child[nodes]
     return Trees(

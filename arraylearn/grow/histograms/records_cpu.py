@@ -177,7 +177,7 @@ class DrawnColumns(NamedTuple):
 
 
 class CutSearch(NamedTuple):
-    """One of these says how cuts are searched; None is a type of its own: its code is not compiled."""
+    """How cuts are searched, by one of these; None is a type of its own: its code is not compiled."""
 
     newton: Newton | None = None
     drawn: DrawnColumns | None = None
