@@ -234,6 +234,9 @@ class _DrawnFinder(Finder):
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
         return (np.max(counts, axis=-1) < total) & (total >= least) & (depth != limits.max_depth)
 
+    def finish(self, level: Level) -> None:
+        """Return None: `choose_body` is asked before there are levels."""
+
     def begin(self, level: Level) -> Level:
         """Give each root the seed of its bag."""
         return level._replace(seeds=self.seeds[level.ids])
