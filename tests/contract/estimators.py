@@ -25,7 +25,8 @@ class Subject:
     ----------
     name : what the tests call it, and `rungs.EXCEPTIONS` if it cannot serve a rung
     make : returns a fresh estimator; keyword arguments override its parameters
-    accepts_missing, accepts_nominal : whether NaN and nominal columns are part of the method
+    accepts_missing, accepts_nominal, accepts_infinity : whether NaN, nominal columns and infinities are part
+        of the method
     has_weights, has_probabilities, has_decision : whether `fit` takes `sample_weight`; which methods it has
     ignores_row_order, counts_weights, ignores_labels : which properties hold: any order of the rows gives the
         same predictions; a weight of 2 is the row twice; other names of the classes in the same order change
@@ -39,6 +40,7 @@ class Subject:
     make: Callable[..., Any]
     accepts_missing: bool = True
     accepts_nominal: bool = True
+    accepts_infinity: bool = False
     has_weights: bool = True
     has_probabilities: bool = True
     has_decision: bool = True
@@ -114,6 +116,7 @@ SUBJECTS: tuple[Subject, ...] = (
         "gradient_boosting",
         _with(al.GradientBoostingClassifier, n_estimators=4, max_depth=3, min_samples_leaf=2),
         counts_weights=False,
+        accepts_infinity=True,
         fit_syncs=8 + 2 * 3 * 3 * 4,
         predict_syncs=1,
         expected_failures={
