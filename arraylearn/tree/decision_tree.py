@@ -33,6 +33,8 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 # With more rows than this, "auto" counts bins.
 ROWS_FOR_BINS = 500_000
+# Criteria that are the decrease of the impurity that a node reports.
+_DECREASES = ("gini", "entropy", "log_loss", "error")
 # C4.5: what a split must gain.
 LEAST_GAIN = 1e-6
 
@@ -262,19 +264,19 @@ class DecisionTreeClassifier(FittedTree):
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
         total, unit = float(table.n_rows if weights is None else weights.sum()), 1.0
         rule, limits = self._rule(total), self._limits(total)
-        if weights is not None and is_scale_free(rule):
+        if weights is not None and (is_scale_free(rule) or self.splitter == "random"):
             weights, unit = grid_weights(weights)
             rule, limits = rule.in_units(unit), limits.in_units(unit)
-        settings = rule, limits, generator
         is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
         if self.splitter == "random":
             given = place, table, sample.codes, weights
             tree = grow_random(*given, rule, limits, self.max_bins, generator)
         elif self.splitter == "hist" or (self.splitter == "auto" and is_large):
             rows = bin_rows(place, table, sample.codes, n_classes, weights, self.max_bins)
-            tree = grow_binned(place, rows, *settings)
+            tree = grow_binned(place, rows, rule, self._stop_early(rows, limits), generator)
         else:
             rows = prepare_rows(place, table, sample.codes, n_classes, weights)
+            settings = rule, self._stop_early(rows, limits), generator
             if self.splitter.startswith("clouds"):
                 is_estimating = self.splitter == "clouds"
                 tree, self.clouds_report_ = grow_clouds(
@@ -287,6 +289,13 @@ class DecisionTreeClassifier(FittedTree):
         if self.min_impurity_decrease > 0 or (self.splitter == "random" and self.max_leaf_nodes is not None):
             tree = self._cut_weak(tree)
         return collapse(tree) if self.collapse else tree
+
+    def _stop_early(self, rows: Rows, limits: Limits) -> Limits:
+        """Let growth stop at splits that would be cut whatever share of the weight their node has."""
+        is_corrected = self.penalize_thresholds or self.require_average_gain or rows.has_missing
+        if is_corrected or self.criterion not in _DECREASES:
+            return limits
+        return limits._replace(min_gain=self.min_impurity_decrease)
 
     def _cut_weak(self, tree: Trees) -> Trees:
         """Cut the splits of too little a decrease, which is why growth has not kept to `max_leaf_nodes`."""
