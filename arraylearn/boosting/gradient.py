@@ -84,9 +84,9 @@ class GradientBoostingClassifier(StagedClassifier):
     early_stopping : bool
         Whether to hold out rows and to stop when `n_iter_no_change` rounds have not improved their score by
         more than `tol`. The rounds up to the best are kept.
-    scoring : "loss", str or callable
+    scoring : "loss", str, callable or None
         What is measured on these rows: the log loss, or a scorer, by name or as ``scorer(estimator, X, y)``,
-        larger is better. It sees predictions of exactly those rows.
+        larger is better. It sees predictions of exactly those rows. None: the accuracy.
     validation_fraction : float or None
         Share of the rows of every class that is held out. None: the rows trained on are judged.
     n_iter_no_change : int
@@ -166,7 +166,7 @@ class GradientBoostingClassifier(StagedClassifier):
         init: Any = None,
         warm_start: bool = False,
         early_stopping: bool = False,
-        scoring: str | Callable[..., float] = "loss",
+        scoring: str | Callable[..., float] | None = "loss",
         validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
@@ -380,8 +380,9 @@ class GradientBoostingClassifier(StagedClassifier):
         check_flag("warm_start", self.warm_start)
         if isinstance(self.init, str) and self.init != "zero":
             raise refuse("init", "must be None, 'zero' or a classifier", repr(self.init))
-        if not isinstance(self.scoring, str) and not callable(self.scoring):
-            raise refuse("scoring", "must be 'loss', the name of a scorer or a function", repr(self.scoring))
+        if not isinstance(self.scoring, str | None) and not callable(self.scoring):
+            rule = "must be None, 'loss', the name of a scorer or a function"
+            raise refuse("scoring", rule, repr(self.scoring))
         if self.warm_start and self.n_estimators < self.__dict__.get("n_iter_", 0):
             raise ValueError(
                 f"`n_estimators` must be at least the {self.n_iter_} rounds there are already; "

@@ -31,7 +31,7 @@ _LEAST_PROBABILITY = 2.0**-23
 class StagedClassifier(ArrayClassifier):
     """Base of the gradient boosting classifier: scores become labels, probabilities and log odds."""
 
-    scoring: str | Callable[..., float]
+    scoring: str | Callable[..., float] | None
     n_iter_: int
     init_: Any
 

@@ -85,7 +85,8 @@ def judge_rows(model: StagedClassifier, held: Held, start: Array) -> Holdout:
     if model.scoring == "loss":
         place = batch.place
         return Holdout(bins, first, lambda found: mean_log_loss(place, found, codes, weights))
-    scorer = get_scorer(model.scoring) if isinstance(model.scoring, str) else model.scoring
+    scoring = "accuracy" if model.scoring is None else model.scoring
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     labels = model.classes_.take(to_host(codes))
     weighted = {} if weights is None else {"sample_weight": to_host(weights)}
 

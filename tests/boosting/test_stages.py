@@ -130,7 +130,7 @@ def test_rows_for_validation(rung):
     assert model.n_iter_ == 1 + int(np.argmin(losses))
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", lambda model, X, y: model.score(X, y)])
+@pytest.mark.parametrize("scoring", ["accuracy", None, "roc_auc", lambda model, X, y: model.score(X, y)])
 def test_a_scorer_judges_the_rows(scoring):
     X, y = stripes(300)
     options = {"n_estimators": 6, "early_stopping": True, "scoring": scoring, "n_iter_no_change": 9}
@@ -160,8 +160,19 @@ def test_what_validation_refuses():
         small().fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="`y_val` must have a label for each of the 40 rows"):
         small(early_stopping=True).fit(X, y, X_val=X, y_val=y[:3])
-    with pytest.raises(ValueError, match="`scoring` must be 'loss', the name of a scorer or a function"):
+    with pytest.raises(
+        ValueError, match="`scoring` must be None, 'loss', the name of a scorer or a function"
+    ):
         small(scoring=3).fit(X, y)
+
+
+def test_nominal_columns_with_nothing_left_to_split():
+    X, y = np.repeat([["a"], ["b"]], 10, axis=0).astype(object), np.repeat([0, 1], 10)
+    options = {"learning_rate": 1.0, "min_child_hessian": 0.5, "n_estimators": 9}
+    with portable_only():
+        model = small(**options).fit(X, y)
+    assert model.model_.trees.n_nodes < 3 * 9  # some trees are roots alone
+    assert_same_bits(small(**options).fit(X, y), model)
 
 
 # ---- after each round
