@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
@@ -33,6 +35,7 @@ __all__ = [
     "parallel_map",
     "quota_cores",
     "run_jobs",
+    "run_to_the_end",
     "same_threads",
     "set_num_threads",
     "small_products",
@@ -139,6 +142,36 @@ def quota_cores() -> int | None:
             quota, period = map(int, " ".join((root / name).read_text() for name in names).split())
             return -(-quota // period) if quota > 0 and period > 0 else None
     return None
+
+
+def run_to_the_end(work: Callable[[], Result]) -> Result:
+    """Do what must not stop half-way: Ctrl-C ends the call at once, and the work goes on in a thread.
+
+    Signals are raised in the main thread. An import or a compilation that one has stopped leaves Numba broken
+    for the rest of the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[Result] = []
+    errors: list[BaseException] = []
+    context, is_running = copy_context(), _thread.allocate_lock()
+
+    def run() -> None:
+        try:
+            found.append(context.run(work))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            is_running.release()
+
+    is_running.acquire()
+    _thread.start_new_thread(
+        run, ()
+    )  # `threading` has locks of its own, which an interruption may leave closed
+    is_running.acquire()
+    if errors:
+        raise errors[0]
+    return found[0]
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -1,7 +1,8 @@
 """Every estimator, and what the contract may ask of it.
 
 Add a `Subject` to `SUBJECTS` and the suite beside this file tests it; `CHECKED` adds those for which
-scikit-learn's checks alone are run: other settings, and estimators without labels. A claim that does not hold
+scikit-learn's checks alone are run: other settings, and estimators without labels; those of `SETTINGS`, which
+run other code, are checked in the slow session. A claim that does not hold
 for a method (a stochastic one under a permutation of rows, say) is switched off here, with the reason as a
 comment.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import arraylearn as al
 
-__all__ = ["CHECKED", "SUBJECTS", "Subject"]
+__all__ = ["CHECKED", "SETTINGS", "SUBJECTS", "Subject"]
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,17 @@ class Subject:
         return self.name
 
 
-def _with(estimator: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+def _with(estimator: Callable[..., Any], /, **defaults: Any) -> Callable[..., Any]:
     def make(**changes: Any) -> Any:
         return estimator(**{**defaults, **changes})
 
     return make
 
 
+_WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # scikit-learn declares the same of its own support vector machines
 _SVM_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
+    _WEIGHTS: (
         "gamma='scale' is the variance of the rows without their weights, and solutions agree within `tol`"
     )
 }
@@ -159,4 +161,98 @@ CHECKED: tuple[Subject, ...] = (
     Subject("svc_probability", _with(al.SVC, probability=True), expected_failures=_SVM_FAILURES),
     Subject("one_class_svm", al.OneClassSVM, expected_failures=_SVM_FAILURES),
     Subject("svdd", al.SVDD, expected_failures=_SVM_FAILURES),
+)
+
+
+def _tree(**setting: Any) -> Callable[..., Any]:
+    return _with(al.DecisionTreeClassifier, **setting)
+
+
+def _boosting(**setting: Any) -> Callable[..., Any]:
+    return _with(al.GradientBoostingClassifier, n_estimators=4, min_samples_leaf=2, random_state=0, **setting)
+
+
+_RESAMPLED = _with(
+    al.resample.ResampledClassifier,
+    estimator=al.NaiveBayesClassifier(),
+    sampler=al.resample.RandomOverSampler(random_state=0),
+)
+_BINS = {_WEIGHTS: "rows without weight, and repeated ones, make bins, too"}
+_DRAWN = {_WEIGHTS: "rows are drawn, and a weight is not a row to draw"}
+_SPARSE = {
+    "check_estimator_sparse_array": "the learner inside refuses sparse rows, or learns from them",
+    "check_estimator_sparse_matrix": "the learner inside refuses sparse rows, or learns from them",
+}
+
+# Settings that change the algorithm.
+SETTINGS: tuple[Subject, ...] = (
+    Subject("cart_folds", al.cart, expected_failures={_WEIGHTS: "a weight is not a row to put into a fold"}),
+    Subject("id3", al.id3),
+    *(
+        Subject(f"tree_{splitter}", _tree(splitter=splitter), expected_failures=_BINS)
+        for splitter in ("hist", "clouds", "clouds_sampling")
+    ),
+    Subject("tree_surrogate", _tree(missing="surrogate", nominal="binary")),
+    Subject("tree_known_fraction", _tree(missing="known_fraction")),
+    Subject("tree_best_first", _tree(max_leaf_nodes=5)),
+    Subject(
+        "tree_reduced_error",
+        _tree(pruning="reduced_error", random_state=0),
+        expected_failures={_WEIGHTS: "a weight is not a row to hold back for pruning"},
+    ),
+    Subject(
+        "boosting_stopped",
+        _boosting(early_stopping=True),
+        expected_failures={_WEIGHTS: "a weight is not a row to hold back"},
+    ),
+    Subject(
+        "boosting_drawn",
+        _boosting(subsample=0.7, max_features=0.7, max_leaf_nodes=4),
+        expected_failures={
+            **_DRAWN,
+            "check_classifiers_train": "four rounds on drawn rows and columns do not reach its accuracy",
+        },
+    ),
+    Subject(
+        "forest_whole",
+        _with(al.RandomForestClassifier, n_estimators=3, bootstrap=False, random_state=0),
+        expected_failures={
+            "check_class_weight_classifiers": "weights that are no whole numbers need bootstrap",
+        },
+    ),
+    Subject(
+        "forest_out_of_bag",
+        _with(al.RandomForestClassifier, n_estimators=12, oob_score=True, random_state=0),
+        expected_failures={**_DRAWN, "check_fit2d_1sample": "the error says that no row is out of a bag"},
+    ),
+    Subject(
+        "extra_trees_drawn",
+        _with(al.ExtraTreesClassifier, n_estimators=3, bootstrap=True, random_state=0),
+        expected_failures=_DRAWN,
+    ),
+    Subject("adaboost_bayes", _with(al.AdaBoostClassifier, estimator=al.NaiveBayesClassifier())),
+    Subject("naive_bayes_smoothed", _with(al.NaiveBayesClassifier, variance="ml", var_smoothing=1e-9)),
+    Subject(
+        "svc_precomputed",
+        _with(al.SVC, kernel="precomputed"),
+        expected_failures={"check_estimators_nan_inf": "NaN is not looked for in the matrix of new rows"},
+    ),
+    Subject(
+        "grid_search",
+        _with(al.GridSearch, estimator=al.DecisionTreeClassifier(), param_grid={"max_depth": [1, 2]}, cv=2),
+        expected_failures={
+            **_SPARSE,
+            "check_estimators_nan_inf": "the tree inside takes NaN, which the search does not announce",
+            "check_sample_weights_not_an_array": "rows are cut for the folds before they are read",
+            "check_classifier_data_not_an_array": "rows are cut for the folds before they are read",
+        },
+    ),
+    Subject(
+        "resampled",
+        _RESAMPLED,
+        expected_failures={
+            **_SPARSE,
+            "check_classifier_data_not_an_array": "rows are counted by the sampler before they are read",
+        },
+    ),
 )

@@ -1,18 +1,24 @@
-"""One fitted model in several threads at once, and in a forked child: the answers of one thread."""
+"""One model in several threads, in a forked child and in pools of processes; fits that Ctrl-C stops."""
 
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
+from sklearn.model_selection import cross_val_score
 
 import arraylearn as al
-from tests.contract.estimators import SUBJECTS
+from arraylearn.backend.threads import run_to_the_end
+from tests.contract.estimators import CHECKED, SUBJECTS
 
 N_THREADS = 8
 
@@ -75,3 +81,104 @@ def test_a_child_forked_after_use_fits_and_predicts():
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=240).returncode == 0
+
+
+@pytest.mark.slow
+def test_processes_of_joblib_and_pools_inside_pools():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 5))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    models = [
+        al.RandomForestClassifier(n_estimators=8, random_state=0),
+        al.GridSearch(al.GradientBoostingClassifier(n_estimators=3), {"max_depth": [2, 3]}, cv=2, n_jobs=2),
+        al.SVC(max_iter=500),
+    ]
+    alone = [cross_val_score(model, X, y, cv=2) for model in models]
+    for backend in ("loky", "threading"):
+        pool = Parallel(n_jobs=2, backend=backend)
+        together = pool(delayed(cross_val_score)(model, X, y, cv=2, n_jobs=2) for model in models)
+        np.testing.assert_array_equal(together, alone)
+
+
+# ---- Ctrl-C
+
+
+def stopped_after(seconds, work):
+    """Interrupt `work` after some seconds; return how late it ended, or None if it was over before."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    began = time.perf_counter()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        work()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return time.perf_counter() - began - seconds
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return None
+
+
+def test_work_that_must_not_stop_half_way_goes_on_without_the_caller():
+    is_over = threading.Event()
+
+    def work():
+        time.sleep(0.3)
+        is_over.set()
+
+    late = stopped_after(0.05, lambda: run_to_the_end(work))
+    assert late < 0.2
+    assert is_over.wait(30)
+    assert run_to_the_end(lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        run_to_the_end(lambda: 1 / 0)
+
+
+def test_numba_survives_interruptions(tmp_path):
+    """An import and compilations stopped half-way leave nothing that the next ones stumble over."""
+    program = (
+        "import faulthandler; faulthandler.dump_traceback_later(100, exit=True)\n"
+        "import importlib, signal, numpy as np\n"
+        "import arraylearn.backend.arrays.order\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "def load(): return importlib.import_module('arraylearn.backend.arrays.order_cpu')\n"
+        "def number(): return load().number_values(np.asarray([[3.0, 1.0, 2.0]]), 8)[0].tolist()\n"
+        "for work in (load, number):\n"
+        "    n_stops = 0\n"
+        "    for seconds in (0.05, 0.1, 0.2):\n"
+        "        try:\n"
+        "            signal.setitimer(signal.ITIMER_REAL, seconds)\n"
+        "            work()\n"
+        "            signal.setitimer(signal.ITIMER_REAL, 0)\n"
+        "        except KeyboardInterrupt: n_stops += 1\n"
+        "    found = work()\n"
+        "    print(n_stops)\n"
+        "print(found)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "ARRAYLEARN_COMPILED": "always"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, timeout=240, capture_output=True, text=True
+    )
+    *n_stops, found = run.stdout.split("\n")[:3]
+    assert min(map(int, n_stops)) > 0, run.stderr
+    assert found == "[[2, 0, 1]]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", CHECKED, ids=str)
+def test_a_fit_stops_within_a_second_of_an_interruption(subject):
+    rng = np.random.default_rng(0)
+    n = 2000
+    while True:
+        X = rng.standard_normal((n, 8))
+        y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+        began = time.perf_counter()
+        subject.make().fit(X, y)
+        if (seconds := time.perf_counter() - began) > 0.5 or n > 10**6:
+            break
+        n *= 3
+    for share in (0.2, 0.5, 0.8):
+        model = subject.make()
+        late = stopped_after(share * seconds, lambda model=model: model.fit(X, y))
+        if late is not None:
+            assert late < 1
+            assert not [name for name in vars(model) if name.endswith("_")]

@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from tests.contract.estimators import CHECKED
+from tests.contract.estimators import CHECKED, SETTINGS
 
 _EXPECTED = {repr(subject.make()): subject.expected_failures for subject in CHECKED}
 
@@ -43,3 +43,12 @@ def test_scikit_learn_check(estimator, check):
         # the checks fit odd data on purpose: one row per class, constant columns
         warnings.simplefilter("ignore")
         check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("subject", SETTINGS, ids=str)
+def test_scikit_learn_checks_in_other_settings(subject):
+    results = check_estimator(subject.make(), on_fail=None, on_skip=None)
+    failed = {each["check_name"]: each["exception"] for each in results if each["status"] == "failed"}
+    assert failed.keys() == set(subject.expected_failures), failed

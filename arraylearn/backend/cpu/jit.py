@@ -26,6 +26,7 @@ from numba.core import event
 from numba.extending import overload
 
 from arraylearn._typing import HostArray
+from arraylearn.backend.threads import run_to_the_end
 
 __all__ = [
     "CompileNotice",
@@ -184,7 +185,10 @@ def _keep(function: Function, **options: Any) -> Function:
 
 def _compile(function: Function, **options: Any) -> Function:
     options |= {"nogil": True, "error_model": "numpy"}
-    return cast(Function, numba.njit(**options)(function))
+    dispatcher = numba.njit(**options)(function)
+    compile_or_load = dispatcher._compile_for_args
+    dispatcher._compile_for_args = lambda *given: run_to_the_end(lambda: compile_or_load(*given))
+    return cast(Function, dispatcher)
 
 
 @cache
