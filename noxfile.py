@@ -13,6 +13,8 @@ nox.needs_version = ">=2024.4"
 # A CPU build is enough for every test. Installed first and pinned: a looser requirement would fetch the
 # CUDA build with gigabytes of libraries.
 TORCH = "torch==2.13.0"
+# The list in tests/peers names the tests of this release.
+SCIKIT_LEARN = "1.9.1"
 # The emulator replaces private names of CuPy: it is tested with exactly these.
 EMULATED_CUPY = [
     "cupy-cuda13x==14.2.0",
@@ -84,6 +86,14 @@ def digests(session: nox.Session) -> None:
     install(session, "test", torch=False)
     run = session.posargs or parallel()
     session.run(*PYTEST, "tests/digests", "-m", "digests", *run, env=one_blas_thread())
+
+
+@nox.session
+def peers(session: nox.Session) -> None:
+    """scikit-learn's own installed tests on our classes, judged by a list of expected differences."""
+    install(session, "test", "plot", torch=False)
+    session.install(f"scikit-learn=={SCIKIT_LEARN}")
+    session.run("python", "-m", "tests.peers", *(session.posargs or parallel()), env=one_blas_thread())
 
 
 @nox.session

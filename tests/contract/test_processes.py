@@ -91,7 +91,7 @@ def test_processes_of_joblib_and_pools_inside_pools():
     models = [
         al.RandomForestClassifier(n_estimators=8, random_state=0),
         al.GridSearch(al.GradientBoostingClassifier(n_estimators=3), {"max_depth": [2, 3]}, cv=2, n_jobs=2),
-        al.SVC(max_iter=500),
+        al.SVC(C=0.1),
     ]
     alone = [cross_val_score(model, X, y, cv=2) for model in models]
     for backend in ("loky", "threading"):
