@@ -28,8 +28,8 @@ GENERIC = {
     "cpu.intrinsics": "choose_words mark_rows prefetch WORDS",
     "cpu.jit": "compiled compiled_loosely entry Host index inlined Int loops_for part signed",
     "dispatch": (
-        "CompiledMode describe_compiled get_compiled get_tuning is_numba_installed is_worth_compiling "
-        "native numpy_body use_compiled why_not_compiled"
+        "CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling native "
+        "numpy_body use_compiled why_not_compiled"
     ),
     "errors": "MemoryBudgetError warn_caller",
     "gpu.launch": "cuda_launcher CudaKernel Launch",
@@ -43,8 +43,8 @@ GENERIC = {
     "random": "as_generator permutation RandomState spawn splitmix",
     "selector": "choose_place get_backend resolve",
     "threads": (
-        "available_cores even_portions free_threads get_num_threads map_apart parallel_blocks parallel_map "
-        "run_jobs same_threads small_products"
+        "available_cores even_portions free_threads get_num_threads limited_threads map_apart "
+        "parallel_blocks parallel_map run_jobs same_threads small_products"
     ),
 }
 
