@@ -380,9 +380,9 @@ class GradientBoostingClassifier(StagedClassifier):
         check_flag("warm_start", self.warm_start)
         if isinstance(self.init, str) and self.init != "zero":
             raise refuse("init", "must be None, 'zero' or a classifier", repr(self.init))
-        if not isinstance(self.scoring, str | None) and not callable(self.scoring):
-            rule = "must be None, 'loss', the name of a scorer or a function"
-            raise refuse("scoring", rule, repr(self.scoring))
+        scoring: Any = self.scoring  # whatever a caller gave
+        if not isinstance(scoring, str | None) and not callable(scoring):
+            raise refuse("scoring", "must be None, 'loss', the name of a scorer or a function", repr(scoring))
         if self.warm_start and self.n_estimators < self.__dict__.get("n_iter_", 0):
             raise ValueError(
                 f"`n_estimators` must be at least the {self.n_iter_} rounds there are already; "

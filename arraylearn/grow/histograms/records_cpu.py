@@ -120,7 +120,7 @@ class NodeSlots(NamedTuple):
 class GrowthScratch(NamedTuple):
     """Buffers of one thread; the tables belong to all of them."""
 
-    tables: Host | None  # (t, d * n_bins * w) int64; None where columns are drawn
+    tables: Any  # (t, d * n_bins * w) int64; None where columns are drawn, and no table is looked at
     free: Host  # (t,) int64: the tables that this thread may take
     n_free: Host  # (1,) int64: how many they are
     stack: Host  # (s, 7) int64: nodes to look at
@@ -192,4 +192,4 @@ class Buffers(NamedTuple):
     gathered: RowOrder  # the same rows after the slices, where there are several threads
     nodes: NodeSlots
     scratch: list[GrowthScratch]  # of each thread
-    slices: Host | None  # (threads, cells) int64: tables of the slices
+    slices: Any  # (threads, cells) int64: tables of the slices; None where columns are drawn
