@@ -138,7 +138,7 @@ def measure_peak(place: Place = HOST, *, traced: bool = False) -> Iterator[Peak]
 
 def _resident(peak: Peak) -> Iterator[Peak]:
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)  # what was freed goes back to the system: taking it again must show
+        libc.malloc_trim(0)  # freed memory goes back to the system, so that using it again counts
     _RESET.write_text("5")  # the high-water mark begins anew
     before = _status("VmRSS")
     yield peak

@@ -195,7 +195,7 @@ def _warn_once() -> None:
 
 
 def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
-    """Return why work on so many values at a place is left to the array program; None where it is not."""
+    """Return the reason why the array program does work on so many values at a place; None if it does not."""
     if place.library != "numpy":
         return f"the rows are computed with by {place.library}"
     if is_worth_compiling(n_values, least):
@@ -222,8 +222,8 @@ def describe_compiled() -> str:
 
 # ---- thresholds
 #
-# A field stands here if a test has to reach both sides of it; other constants stand beside their code. Models
-# are the same on both sides (support vector machines: within their tolerance).
+# A threshold is a field here if a test has to reach both sides of it; other constants stand beside their
+# code. Models are the same on both sides (support vector machines: within their tolerance).
 
 
 @dataclass(frozen=True)

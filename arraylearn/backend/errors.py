@@ -1,4 +1,4 @@
-"""What the package raises and warns with."""
+"""Exceptions and warnings of the package."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["BackendFallbackWarning", "BackendUnavailableError", "MemoryBudgetError", "warn_caller"]
 
-# Files that hold no line of the user's: this package, and the module that runs its context managers.
+# Files that are not the user's code: this package, and the module that runs its context managers.
 _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 
 

@@ -93,8 +93,8 @@ def with_smaller_chunks(function: Function, n_halvings: int = 0) -> Function:
     """Let a public function (or a method) repeat itself with smaller chunks when memory runs out.
 
     After a real out-of-memory it is called again with half the budget, a few times: everything that cuts its
-    rows by `row_chunks` then takes smaller chunks. It must be safe to repeat. What fails with the smallest
-    budget raises `MemoryBudgetError`. The first call has `n_halvings` behind it.
+    rows by `row_chunks` then takes smaller chunks. It must be safe to repeat. A failure with the smallest
+    budget raises `MemoryBudgetError`. `n_halvings` is how often the budget is halved before the first call.
     """
 
     @functools.wraps(function)
@@ -164,8 +164,8 @@ class _Buffer:
                 return None
             if self._memory.nbytes < n_bytes:
                 self._memory = np.empty(n_bytes, dtype=np.uint8)
-            # Not a view of the array: NumPy's views would refer to `_memory`. Views of what comes from a
-            # memoryview refer to `lent`, which so lives as long as the last of them.
+            # By way of a memoryview: the base of a plain view, and of its views, would be `_memory`. So it is
+            # `lent`, which lives as long as the last of them and thereby shows whether the buffer is in use.
             lent: HostArray = np.frombuffer(self._memory.data[:n_bytes], dtype=np.uint8)
             self._is_lent = weakref.ref(lent)
             return lent

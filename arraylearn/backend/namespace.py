@@ -89,7 +89,7 @@ def is_on_gpu(place: Place) -> bool:
 
 
 def move(x: Array, place: Place) -> Array:
-    """Bring an array to `place`: nothing if it is there, one transfer otherwise."""
+    """Bring an array to `place`: itself if it is there, otherwise by one transfer."""
     here = locate(x)
     if same_place(here, place):
         return x

@@ -180,7 +180,7 @@ def _describe(place: Place) -> str:
         return f"cuda:{place.device.id} ({properties['name'].decode()})"
     if place.library == "torch" and place.device.type == "cuda":
         name = "CUDA"
-        with contextlib.suppress(Exception):  # a name is decoration; some drivers refuse it
+        with contextlib.suppress(Exception):  # some drivers refuse to give the name, which is only shown
             name = library.cuda.get_device_name(place.device)
         return f"{place.device} ({name})"
     return str(place.device)

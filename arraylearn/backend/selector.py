@@ -30,7 +30,7 @@ class Choice(NamedTuple):
     fallback: str | None
 
 
-_UNSET = Choice("", None)  # nothing chosen, which differs from None: "follow the input"
+_UNSET = Choice("", None)  # nothing chosen; None would mean that "follow the input" was chosen
 _context: ContextVar[Choice | None] = ContextVar("arraylearn_backend", default=_UNSET)
 _process: Choice | None = _UNSET
 _is_at_home = False

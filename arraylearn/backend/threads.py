@@ -145,10 +145,10 @@ def quota_cores() -> int | None:
 
 
 def run_to_the_end(work: Callable[[], Result]) -> Result:
-    """Do what must not stop half-way: Ctrl-C ends the call at once, and the work goes on in a thread.
+    """Run work that must not stop half-way: Ctrl-C ends the call at once, and the work goes on in a thread.
 
-    Signals are raised in the main thread. An import or a compilation that one has stopped leaves Numba broken
-    for the rest of the process.
+    Python raises signals in the main thread. Interrupting an import or a compilation of Numba would leave it
+    broken for the rest of the process.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -177,7 +177,7 @@ def run_to_the_end(work: Callable[[], Result]) -> Result:
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function` to each item, on several threads where that is allowed; results keep their order.
 
-    A call from inside a worker runs in that worker: if all waited for others, none would work.
+    A call from inside a worker runs in that worker: if all workers waited for others, none would compute.
     """
     work = list(items)
     if len(work) < 2 or free_threads() == 1:
@@ -191,8 +191,8 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function`, which computes with arrays of `xp` and changes nothing else, to each item.
 
-    For NumPy by our threads; the other libraries bring threads or streams of their own, which get the items
-    one after the other. Results keep their order.
+    With NumPy the items are shared among our threads; the other libraries have threads or streams of their
+    own and get the items one after the other. Results keep their order.
     """
     if library_name(xp) == "numpy":
         return parallel_map(function, items)
@@ -200,7 +200,7 @@ def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable
 
 
 def even_portions(n: int, least: int) -> list[tuple[int, int]]:
-    """Cut ``range(n)`` into a portion for each thread; none smaller than `least`: a thread has its price."""
+    """Cut ``range(n)`` into a portion per thread, fewer where one would be smaller than `least`."""
     least = max(1, int(get_tuning().thread_share * least))
     parts = min(get_num_threads(), n // least) if n >= 2 * least else 1
     return list(pairwise(n * i // parts for i in range(parts + 1)))
@@ -249,7 +249,7 @@ def run_jobs(jobs: Iterable[Callable[[int], Iterable[Any]]], n_threads: int) -> 
 
 
 def _end(queue: SimpleQueue[Any], n_threads: int) -> None:
-    """Let every thread end: what was put later is not taken any more."""
+    """Let every thread end; jobs that are put later are not run."""
     while not queue.empty():
         with suppress(Empty):
             queue.get_nowait()

@@ -1,4 +1,4 @@
-"""Rows in: arrays and data frames to numeric block and nominal codes; labels; bins and intervals."""
+"""Rows in: arrays and data frames become a numeric block and nominal codes; labels; bins and intervals."""
 
 from arraylearn.table.binning import Bins, bin_table, quantile_edges
 from arraylearn.table.discretize import (

@@ -145,7 +145,9 @@ def quantile_cuts(counts: HostArray, n_bins: int, *, is_capped: bool) -> HostArr
         return np.arange(1, max(n_values, 1))
     mass = counts
     if is_capped:
-        for _ in range(3):  # what is saved makes the bins smaller, which saves more: three rounds come close
+        # Smaller bins mean that more values fill a bin of their own, which makes the bins smaller again:
+        # three rounds come close to the limit.
+        for _ in range(3):
             mass = np.minimum(mass, -(-int(mass.sum()) // n_bins))
     total = np.cumsum(mass)
     wanted = np.arange(1, n_bins) * int(total[-1]) // n_bins
@@ -185,7 +187,7 @@ class Binning(NamedTuple):
 
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
-    """Choose at most `max_bins` bins per column; the host waits for a sorted sample and the counts."""
+    """Choose at most `max_bins` bins per column; the host syncs for a sorted sample and for counts."""
     xp = place.xp
     edges = xp.zeros((0, 0), dtype=table.numeric.dtype, device=place.device)
     n_edges = 0
@@ -208,13 +210,13 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
     counts = to_host(histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1))
     capacity = n_bins - 1
-    lines = np.full(counts.shape, n_bins - 1, dtype=np.int32)
-    for bins_of, frequency, size in zip(lines, counts, n_values, strict=True):
+    of_columns = np.full(counts.shape, n_bins - 1, dtype=np.int32)
+    for bins_of, frequency, size in zip(of_columns, counts, n_values, strict=True):
         rank = np.arange(size)
         if size > capacity:
             rank = np.minimum(np.argsort(np.argsort(-frequency[1 : size + 1], stable=True)), capacity - 1)
         bins_of[1 : size + 1] = rank
-    return from_host(lines, place, xp.int32)
+    return from_host(of_columns, place, xp.int32)
 
 
 def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -> Binning:
@@ -222,14 +224,14 @@ def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -
     if not table.schema.n_values:
         return binning
     capacity = binning.n_bins - 1
-    lines = np.full(binning.category_bin.shape, capacity, dtype=np.int32)  # the last bin: missing
-    for bins_of, column, size in zip(lines, to_host(table.codes), table.schema.n_values, strict=True):
+    of_columns = np.full(binning.category_bin.shape, capacity, dtype=np.int32)  # the last bin: missing
+    for bins_of, column, size in zip(of_columns, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
         number = histogram(HOST.xp, column[known], size)
         mean = histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
         rank = np.argsort(np.argsort(mean / np.where(number > 0, number, 1), stable=True), stable=True)
         bins_of[1 : size + 1] = rank if size <= capacity else rank * capacity // size
-    return binning._replace(category_bin=from_host(lines, place, place.xp.int32))
+    return binning._replace(category_bin=from_host(of_columns, place, place.xp.int32))
 
 
 def apply_binning(xp: Namespace, binning: Binning, table: Table) -> Array:
@@ -254,8 +256,8 @@ def place_bins(place: Place, binning: Binning) -> Array:
     """
     n_bins, edges = binning.n_bins, to_host(binning.edges)
     n_numeric, n_nominal = int(edges.shape[0]), int(binning.category_bin.shape[0])
-    lines = np.tile(np.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
-    for bins_of, row in zip(lines, edges, strict=False):
+    of_columns = np.tile(np.linspace(0.0, 1.0, n_bins), (n_numeric + n_nominal, 1))
+    for bins_of, row in zip(of_columns, edges, strict=False):
         known = np.astype(row[np.isfinite(row)], np.float64)
         if known.shape[0] < 2:
             continue
@@ -264,7 +266,7 @@ def place_bins(place: Place, binning: Binning) -> Array:
         values = np.concat((np.asarray(ends[:1]), middle, np.asarray(ends[1:])))
         bins_of[: values.shape[0]] = (values - ends[0]) / (ends[1] - ends[0])
         bins_of[values.shape[0] :] = 1.0
-    integers = np.astype(np.round(lines * _POSITIONS), np.int64)
+    integers = np.astype(np.round(of_columns * _POSITIONS), np.int64)
     integers[:, -1] += _POSITIONS // 8  # missing values
-    first = np.arange(lines.shape[0])[:, None] * (2 * _POSITIONS)
+    first = np.arange(of_columns.shape[0])[:, None] * (2 * _POSITIONS)
     return from_host((integers + first).reshape(-1), place)

@@ -61,7 +61,7 @@ class _Dense(NamedTuple):
         """Return the position in its range of each value (m, d) of int64 or float64; the size if in none."""
         shifted = block - self.low if self.low.any() else block
         if block.dtype.kind == "i":
-            # what is below the range becomes huge
+            # as an unsigned integer, a value below the range becomes huge
             clipped: HostArray = folded(np.minimum, shifted.view(np.uint64), self.size.view(np.uint64))
             return clipped.view(np.int64)
         with np.errstate(invalid="ignore"):

@@ -172,7 +172,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
         start, span = float(low), float(high) - float(low)
         if span < 1e300:
             exact = start + span * steps / n_bins
-        else:  # cannot overflow, but rounds more
+        else:  # this order of operations cannot overflow, but rounds more
             exact = start * (1 - steps / n_bins) + float(high) * (steps / n_bins)
         edges = np.unique(exact.astype(bounds.dtype))
         return edges[: np.searchsorted(edges, high)]
@@ -198,7 +198,7 @@ def equal_frequency_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | 
 def tree_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None = None) -> Array:
     r"""Cut each column where a tree on that column alone would split by class entropy; on the host.
 
-    A split of N rows of k classes into parts 1 and 2 stands if its gain pays for its description:
+    A split of N rows of k classes into parts 1 and 2 is kept if its gain exceeds the cost of its description:
 
     .. math::
         G > \frac{\log_2(N - 1)}{N} + \frac{\log_2(3^k - 2) - [k H - k_1 H_1 - k_2 H_2]}{N}

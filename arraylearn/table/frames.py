@@ -81,7 +81,7 @@ class FrameSource(Source):
             self._encode_column(j, domain, codes[i])
         return from_host(codes, place)
 
-    # ---- one column; what learning it took out of the frame is kept for encoding it
+    # ---- one column; what was read from the frame to learn it is kept for encoding
 
     def _series(self, j: int) -> Any:
         if j not in self._columns:
@@ -211,7 +211,7 @@ def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     """Return a column as numbers; null becomes NaN."""
     if series.dtype == nw.Object:
         return objects_to_numbers(series.to_list(), repr(series.name))
-    if series.null_count() == len(series):  # nothing but missing values has no type of its own
+    if series.null_count() == len(series):  # a column of missing values alone may have no type
         return np.full(len(series), np.nan, dtype=dtype)
     if _is_text(series.dtype):
         raise ValueError(

@@ -79,7 +79,7 @@ def learn_schema(X: Any, categorical_features: Any = "from_dtype") -> Schema:
 
 
 def open_frame(X: Any) -> Any:
-    """Wrap a data frame that is read twice, to learn its schema and for its rows; anything else stays."""
+    """Wrap a data frame that is read twice, to learn its schema and for its rows; return others unchanged."""
     if is_array(X) or as_frame(X) is None:
         return X
     return _open(X)
@@ -136,7 +136,7 @@ def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float)
         return xp.asarray(any(judge(is_bad, chunks)))
 
 
-# ---- rows and labels of a device
+# ---- rows and labels on a device
 
 
 def learn_schema_and_labels(

@@ -115,7 +115,7 @@ class Schema:
 
 
 class Table(NamedTuple):
-    """A table at the place where it is computed with."""
+    """A table at the place where computations run."""
 
     numeric: Array  # (n, d_numeric) float32 or float64; NaN is missing
     codes: Array  # (d_nominal, n) int32, column-major; -1 is missing
@@ -129,7 +129,7 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=128)
 def numeric_schema(n_columns: int) -> Schema:
-    """Return the schema of a plain array of numbers; one object per width."""
+    """Return the schema of a plain array of numbers; cached by the number of columns."""
     return Schema(tuple(Column(f"x{j}", "numeric") for j in range(n_columns)))
 
 

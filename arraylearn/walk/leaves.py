@@ -1,4 +1,4 @@
-"""The leaves that rows reach in trees of two branches per node, over values or bins alike."""
+"""The leaves that rows reach in trees of two branches per node; splits compare values or bins."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def sum_leaves(xp: Namespace, rows: Array, trees: PackedTrees, table: Array, n_o
     table : int32 array (m, w)
         What each leaf holds.
     n_outputs : int
-        Number of outputs, of w lines each.
+        Number of outputs, of w sums each.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def _count_rows(rows: Array, trees: PackedTrees) -> int:
 
 
 def _chunks(rows: Array, trees: PackedTrees, width: int) -> Iterator[slice]:
-    """Cut the rows so that temporaries fit the budget, and on the host the cache; one empty chunk of none."""
+    """Cut the rows so that temporaries fit the budget, on the host the cache as well; at least one chunk."""
     n, n_trees = _count_rows(rows, trees), max(1, int(trees.roots.shape[0]))
     most = max(1, _STEPS_IN_CACHE // n_trees) if is_on_host(locate(rows)) else None
     return row_chunks(n, n_trees * (64 + 12 * width), most=most) if n else iter([slice(0, 0)])

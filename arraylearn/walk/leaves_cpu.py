@@ -1,11 +1,11 @@
 """CPU body of `arraylearn.walk.leaves`: rows walk in lanes.
 
-A large block of rows passes tree after tree, so that a tree stays in the cache while all of them go down. In
-it 256 rows walk side by side, level by level: the steps of a level do not depend on one another, so that they
-need not wait for one another's memory. For as many levels as most rows need all of them go on, at a leaf in a
-circle; then those at a leaf drop out::
+A large block of rows passes one tree after the other, so that a tree stays in the cache while all of them
+walk down. Within a block 256 rows walk side by side, level by level: the steps of one level do not depend on
+one another, so that the processor can overlap their reads from memory. For as many levels as most rows need,
+all rows take a step (a leaf leads to itself); after that, rows that have reached a leaf are removed::
 
-    lane    0 1 2 3 4 5        the rows at leaves are b and e:
+    lane    0 1 2 3 4 5        if rows b and e are at leaves:
     row     a b c d e f   ->   a c d f
 """
 
@@ -29,7 +29,7 @@ _LANES = 256
 
 
 class NodeFields(NamedTuple):
-    """The integers of nodes, and where their fields lie: see `PackedTrees`."""
+    """Nodes packed into integers, and the positions of their fields: see `PackedTrees`."""
 
     record: Host  # (m,) int64 over bins; over values (2 m,): each integer with its cut beside it
     roots: Host  # (t,) int64
@@ -64,13 +64,13 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
     def walk(block: tuple[int, int]) -> None:
         first, last = block
         if over_bins:
-            lines = np.empty((last - first, nodes.n_features), dtype=np.int16)
-            lines[...] = rows[:, first:last].T
+            cells = np.empty((last - first, nodes.n_features), dtype=np.int16)
+            cells[...] = rows[:, first:last].T
         else:
-            lines = np.ascontiguousarray(rows[first:last])
+            cells = np.ascontiguousarray(rows[first:last])
         reached, shift = (leaves, first) if table is None else (np.empty((1, last - first), np.int64), 0)
         arrays = WalkBlock(
-            lines.reshape(-1), np.empty((2, _LANES), np.uint32), reached, shift, held, sums[first:last]
+            cells.reshape(-1), np.empty((2, _LANES), np.uint32), reached, shift, held, sums[first:last]
         )
         _walk(arrays, nodes, cuts, subsets)
 
@@ -82,20 +82,20 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
 class WalkBlock(NamedTuple):
     """A block of m rows."""
 
-    lines: Host  # (m * d,) values or bins, row by row
+    cells: Host  # (m * d,) values or bins, row by row
     lanes: (
         Host  # (2, _LANES) uint32: rows that walk side by side, by their number in the block, and their nodes
     )
-    leaves: Host  # (t, n) or (1, m): those of each tree, or room for those of one
+    leaves: Host  # (t, n): of every tree; or a buffer (1, m) for one tree at a time
     first: int  # where the block begins in `leaves`
     table: Host  # (nodes, w) int32: what leaves hold; w is 0 where the leaves are asked for
     sums: Host  # (m, n_outputs * w) int64
 
 
 def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host, Host | None, Host | None]:
-    """Return records, cuts and subsets: loops are compiled without what is None.
+    """Return records, cuts and subsets; loops are compiled without those that are None.
 
-    Cuts are None over bins, subsets where no node has one and missing values are compared as all others.
+    Cuts are None over bins; subsets, where no node has one and missing values are compared like all others.
     """
     subsets = np.zeros((0, 1), dtype=np.bool_) if trees.flips else None
     if trees.goes_right is not None:
@@ -108,7 +108,7 @@ def _choose_loops(rows: Host, trees: PackedTrees) -> tuple[Host, Host | None, Ho
     record[:, 0] = trees.record
     pairs = record.view(np.float32 if is_short else np.float64)
     cuts = trees.cut.astype(rows.dtype)
-    # numbers of 32 bits are above a cut of 64 where they are above the next such number below it
+    # a float32 is above a float64 cut exactly if it is above the largest float32 that is not above the cut
     is_above = cuts > trees.cut
     cuts[is_above] = np.nextafter(cuts[is_above], rows.dtype.type(-np.inf))
     pairs[:, 1] = cuts
@@ -123,7 +123,7 @@ def _blocks(first: int, last: int) -> list[tuple[int, int]]:
 
 @entry
 def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host | None) -> None:
-    """Walk rows down all trees: write their leaves, and add what these hold to the sums."""
+    """Walk rows down all trees: write their leaves, and add the table's rows of these leaves to the sums."""
     table, sums = block.table, block.sums
     m, width = sums.shape[0], table.shape[1]
     n_outputs = sums.shape[1] // max(1, width)
@@ -132,8 +132,8 @@ def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host 
         for first in range(0, m, _LANES):
             last = min(first + _LANES, m)
             d = nodes.n_features
-            lines = block.lines[first * d : last * d]
-            _go_down(lines, nodes, cuts, subsets, nodes.roots[tree], block.lanes, reached[first:last])
+            cells = block.cells[first * d : last * d]
+            _go_down(cells, nodes, cuts, subsets, nodes.roots[tree], block.lanes, reached[first:last])
         if width:
             column = tree % n_outputs * width
             for i in range(m):
@@ -143,7 +143,7 @@ def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host 
 
 @part
 def _go_down(
-    lines: Host,
+    cells: Host,
     nodes: NodeFields,
     cuts: Host | None,
     subsets: Host | None,
@@ -157,12 +157,12 @@ def _go_down(
         row[i], node[i] = i, root
     for _ in range(nodes.n_common):
         for i in range(n_live):
-            node[i] = _step(lines, nodes, cuts, subsets, index(node[i]), i * d)
+            node[i] = _step(cells, nodes, cuts, subsets, index(node[i]), i * d)
     while n_live > index(0):
         n_left = index(0)
         for i in range(n_live):
             own, at = index(row[i]), index(node[i])
-            child = _step(lines, nodes, cuts, subsets, at, own * d)
+            child = _step(cells, nodes, cuts, subsets, at, own * d)
             leaves[own] = np.int64(at)
             row[n_left], node[n_left] = np.uint32(own), np.uint32(child)
             n_left += index(child != at)
@@ -171,18 +171,18 @@ def _go_down(
 
 @part
 def _step(
-    lines: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, node: Int, start: Int
+    cells: Host, nodes: NodeFields, cuts: Host | None, subsets: Host | None, node: Int, start: Int
 ) -> Int:
     """Return the child to which a row goes; a leaf is its own child."""
     if cuts is not None:
         record: Int = np.int64(nodes.record[index(2) * node])
-        value = lines[start + index(record & ((1 << nodes.feature_bits) - 1))]
+        value = cells[start + index(record & ((1 << nodes.feature_bits) - 1))]
         is_right = value > cuts[index(2) * node + index(1)]
         if subsets is not None and value != value:
             is_right = (record >> (nodes.feature_bits + 1)) & 1 != 0
         return index(record >> nodes.child_shift) + index(is_right)
     record = nodes.record[node]
-    bin_at = np.int64(lines[start + index(record & ((1 << nodes.feature_bits) - 1))])
+    bin_at = np.int64(cells[start + index(record & ((1 << nodes.feature_bits) - 1))])
     if subsets is not None:
         flags = record >> (nodes.feature_bits + 1)
         if flags & 2:

@@ -18,12 +18,13 @@ class PackedTrees(NamedTuple):
 
     From the top::
 
-        child | what is missing from the cut to all ones | by subset | flips | leaf | feature
+        child | all ones minus the cut | by subset | flips | leaf | feature
 
-    A bin that is shifted to the place of the cut and added carries 1 into the child exactly where it is above
-    the cut. A leaf is its own child, and no bin is above its cut. Over values the cuts stand beside the
-    integers. A node by subset holds the row of `goes_right` in place of the cut. A node that flips sends
-    missing values to the other child than a comparison would.
+    The second field holds 2**cut_bits - 1 - cut. A bin, shifted to that field and added, carries 1 into the
+    child exactly if it is above the cut; the right child follows the left one, so the sum names the child
+    that the row goes to. A leaf is its own child, and no bin is above its cut. Over values the cuts stand in
+    an array of their own. A node that splits by a subset of bins holds the row of `goes_right` in place of
+    the cut. A node that flips sends missing values to the child opposite to the one that a comparison gives.
     """
 
     record: Array  # (m,) int64

@@ -1,12 +1,13 @@
 """CPU body of `arraylearn.walk.leaves` for shallow trees over bins: 64 rows in a word.
 
-Every distinct condition of the trees is a plane of bits, one per row. The side that a row takes at a level is
-picked from the planes of its nodes by the sides above; the sides, one bit per level, spell the number of its
-leaf::
+A plane holds one bit per row: whether a condition of the trees (feature, cut) sends the row to the right;
+equal conditions share a plane. At each level of a tree, the side of a row is its bit in one of the planes of
+that level's nodes, chosen by its sides at the levels above; the sides of all levels, read as a binary number,
+are the number of its leaf::
 
     level 0    side = plane of node 0
     level 1    side = plane of node 1 where the side above is 0, that of node 2 where it is 1
-    leaf       binary number of the sides, the first level in front
+    leaf       binary number of the sides, the first level is the highest bit
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from arraylearn.walk.packed import PackedTrees
 
 __all__ = ["pays_for", "walk_trees"]
 
-# Words of all planes that go through the trees together, so that they stay in the second-level cache, and
-# most of one plane.
+# Words of all planes that are worked on together, so that they stay in the second-level cache; and the most
+# words of one plane.
 _ALL_WORDS = 1 << 16
 _MOST_WORDS = 32
 # Trees whose leaves are added together.
 _TREES = 4
-# The number of a leaf is a byte; for fewer rows it does not pay to look for the distinct conditions.
+# The number of a leaf is a byte; and the least number of rows, below which finding the distinct conditions
+# costs more than it saves.
 _DEEPEST = 8
 _LEAST_ROWS = 512
 _MOST_BINS = 256
@@ -46,10 +48,10 @@ class Planes(NamedTuple):
 
 
 class PlaneScratch(NamedTuple):
-    """Memory of one worker."""
+    """Buffers of one worker."""
 
     planes: Host  # (u, words)
-    above: Host  # (n_bins, words): rows whose bin is that, then rows from that bin on
+    above: Host  # (n_bins, words): first the rows whose bin is b, then those whose bin is b or higher
     sides: Host  # (depth * words,)
     choice: Host  # (2**depth / 2 * WORDS,)
     leaf: Host  # (_TREES, 64 * words) uint8
@@ -167,7 +169,7 @@ def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: PlaneSc
         for b in range(n_bins - 3, -1, -1):
             for w in range(words):
                 above[b, w] |= above[b + 1, w]
-        # and now those from b on, without missing ones
+        # and now the rows whose bin is b or higher, without missing values
         for v in range(start, stop):
             after = condition[1, v] + 1
             if condition[3, v] < 0:
@@ -180,8 +182,8 @@ def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: PlaneSc
 def _number_leaves(scratch: PlaneScratch, of_node: Host, leaf: Host) -> None:
     """Write the side that each row takes at each level, and the number that the sides spell.
 
-    Each side above halves the choice between the nodes of a level: of two halves a and b,
-    ``a ^ (side & (a ^ b))``.
+    Each side of a level above halves the candidates among the planes of a level: with the two halves a and b,
+    ``a ^ (side & (a ^ b))`` takes b where the side is 1 and a elsewhere.
     """
     planes, sides, choice = scratch.planes.reshape(-1), scratch.sides, scratch.choice
     words = scratch.planes.shape[1]

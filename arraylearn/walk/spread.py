@@ -1,9 +1,9 @@
-"""Rows that walk down a tree with any number of branches, and spread where values are missing.
+"""Prediction by a tree with any number of branches, where rows with missing values may take several of them.
 
 A row whose value is missing takes the default branch of the node, or the branch of a surrogate split whose
 value is known, or goes down all branches with a share of its weight::
 
-    node 0        asks a feature that row r lacks; 3 branches with the weights 2, 1, 1
+    node 0        splits on a feature that is missing in row r; 3 branches with the weights 2, 1, 1
     node 1 2 3    r arrives at each of them, with the shares 1/2, 1/4, 1/4
 """
 
@@ -32,10 +32,10 @@ __all__ = [
 
 
 class Questions(NamedTuple):
-    """What each node asks of a row: arrays (t,)."""
+    """The split of each node: arrays (t,)."""
 
     kind: Array  # integer, as `Trees.kind`: NOTHING, NUMERIC (a cut) or NOMINAL (a branch per category)
-    feature: Array  # int64: position among the features of that kind; 0 where nothing is asked
+    feature: Array  # int64: position among the features of that kind; 0 at a leaf
     cut: Array  # float: larger values take branch 1, others branch 0
     map_start: Array  # integer: where the branches of the categories begin in `category_branch`
 
@@ -99,7 +99,7 @@ def spread_rows(place: Place, tree: BranchingTree, table: Table, rows: Any) -> t
 
 
 def route(xp: Namespace, tree: BranchingTree, table: Table, node: Array, rows: Array) -> tuple[Array, Array]:
-    """Return the child (m,) to which each row goes, and whether it goes to all others from there on."""
+    """Return the child (m,) to which each row goes, and whether it also goes to all children after that."""
     branch, is_missing = _answer(xp, tree.asks, tree.category_branch, table, node, rows)
     for asks, flips in tree.surrogates:
         found, is_unknown = _answer(xp, asks, tree.category_branch, table, node, rows)

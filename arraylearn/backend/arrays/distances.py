@@ -27,10 +27,10 @@ _PIECE, _LEAST_PIECE = 1 << 16, 1 << 12
 def whitened_exponents(xp: Namespace, x: Array, whitening: Array, mean: Array, constant: Array) -> Array:
     r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` (..., n, k) for all rows and classes.
 
-    Of floats: rows `x` (..., n, d), a linear map per class in `whitening` (..., k, r, d), centres `mean`
-    (..., k, d), constants `constant` (..., k); all of one dtype, leading axes broadcast. One product of all
-    rows with all maps; rows are first centred at the mean of the centres, so that a common offset costs no
-    digits.
+    All arguments are floats of one dtype, leading axes broadcast: rows `x` (..., n, d), a linear map per
+    class in `whitening` (..., k, r, d), centres `mean` (..., k, d), constants `constant` (..., k). All rows
+    are multiplied by all maps in one matrix product; they are first centred at the mean of the centres, so
+    that a common offset costs no digits.
     """
     center = xp.mean(mean, axis=-2, keepdims=True)
     k, r, d = whitening.shape[-3:]
@@ -60,11 +60,11 @@ def diagonal_squares(
 ) -> Array:
     r"""Return :math:`\sum_j p_{kj} (x_{ij} - \mu_{kj})^2 + o_{kj}` (..., n, k) for all rows and classes.
 
-    Of floats: rows `x` (..., n, d); centre, weight (of either sign) and constant of each class and column
-    (..., k, d); all of one dtype, leading axes broadcast. `by_product` expands the square into matrix
-    products: several times faster; the absolute rounding error is that of :math:`\sum_j p_{kj} (\mu_{kj} -
-    \bar\mu_j)^2`, which is large for a tiny variance. With `skip_missing` NaN adds nothing, its offset
-    included.
+    All arguments are floats of one dtype, leading axes broadcast: rows `x` (..., n, d); centre, weight (of
+    either sign) and constant of each class and column (..., k, d). `by_product` expands the square into
+    matrix products, which is several times faster; the absolute rounding error is then that of
+    :math:`\sum_j p_{kj} (\mu_{kj} - \bar\mu_j)^2`, which is large for a tiny variance. With `skip_missing`
+    the terms of NaN values are left out, their offsets included.
     """
     if fast := native(xp, "diagonal_squares"):
         return fast(x, mean, precision, offset, by_product, skip_missing)
@@ -179,7 +179,7 @@ def _fill_by_product(
     skip_missing: bool,
 ) -> None:
     is_near = _is_near_zero(mean, precision)
-    if not is_near:  # else centring would cost a pass and bring nothing
+    if not is_near:  # near 0 centring would cost a pass and gain no digits
         mean = mean - center
     constant = precision * mean * mean + offset
     square_map = np.ascontiguousarray(precision.T)
@@ -194,7 +194,7 @@ def _fill_by_product(
         if not is_near:
             values = np.subtract(values, center, out=buffer[1, :m])
         np.matmul(np.multiply(values, values, out=buffer[0, :m]), square_map, out=result)
-        # a gap anywhere in a row makes its sums NaN; without one there is nothing to skip
+        # a missing value anywhere in a row makes its sums NaN: if no sum is NaN, nothing is to be skipped
         if skip_missing and np.isnan(np.add.reduce(result, axis=None)):
             is_present = np.equal(values, values)
             values = np.where(is_present, values, x.dtype.type(0))
@@ -263,7 +263,7 @@ def _in_pieces(
     def work(piece: tuple[tuple[int, ...], int]) -> None:
         i, start = piece
         some = slice(start, min(start + size, n))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too far away is infinitely far away
+        with np.errstate(over="ignore", invalid="ignore"):  # a square that overflows is an infinite distance
             fill(out[i][some], rows[i][some], *(part[i] for part in others))
 
     parallel_blocks(work, [(i, start) for i in np.ndindex(batch) for start in range(0, n, size)])

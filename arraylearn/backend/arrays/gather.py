@@ -16,8 +16,8 @@ __all__ = ["combine_rows", "gather_block", "put", "top_k"]
 _SHORT_ROW = 1024
 # Rows that stay in the cache while they are added, or while columns are taken from them.
 _CHUNK_ROWS = 32
-# Rows of up to so many times the columns that are wanted are copied first: reading them in order is then
-# faster than reading cell by cell.
+# Rows of up to so many times the wanted columns are first copied whole: reading in order is then faster than
+# reading cell by cell.
 _COPIED_SHARE = 20
 
 

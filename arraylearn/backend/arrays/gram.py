@@ -53,7 +53,7 @@ def polynomial_gram(
 ) -> Array:
     r"""Return :math:`(\gamma \langle x_i, z_j \rangle + c)^p` for all pairs of rows, see `gaussian_gram`.
 
-    The power, at least 0, is taken by repeated multiplication: negative bases are welcome.
+    The power, at least 0, is taken by repeated multiplication, so that bases may be negative.
     """
     if fast := native(xp, "polynomial_gram"):
         return fast(x, None if z is x else z, gamma, coef0, degree)
@@ -102,7 +102,7 @@ def _widened(rows: HostArray, squares: HostArray, *, first: bool) -> HostArray:
 
 
 def _exponential(tile: HostArray) -> None:
-    if tile.max(initial=0) > 0:  # a rounded distance below 0, which is rare: to look is cheaper than to clip
+    if tile.max(initial=0) > 0:  # rounding made a squared distance negative, which is rare
         np.minimum(tile, 0, out=tile)
     np.exp(tile, out=tile)
 

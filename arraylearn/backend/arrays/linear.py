@@ -72,7 +72,7 @@ def solve_triangular(xp: Namespace, factor: Array, right: Array, *, upper: bool 
 
 
 def inverse_definite(xp: Namespace, matrix: Array) -> Array:
-    """Invert a symmetric positive definite matrix (m, m); one that is not gives numbers of no use."""
+    """Invert a symmetric positive definite matrix (m, m); for any other the result is meaningless."""
     if fast := native(xp, "inverse_definite"):
         return fast(matrix)
     factor, _ = cholesky(xp, matrix)
@@ -86,7 +86,7 @@ def logsumexp(xp: Namespace, x: Array, *, axis: int = -1) -> Array:
     largest = xp.max(x, axis=axis, keepdims=True)
     shift = xp.where(xp.isfinite(largest), largest, 0.0)
     total = xp.sum(xp.exp(x - shift), axis=axis, keepdims=True)
-    # log(0) is wanted, its warning is not
+    # log(0) is -inf as intended: only its warning is suppressed
     result = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)), -math.inf) + shift
     return xp.squeeze(result, axis=axis)
 

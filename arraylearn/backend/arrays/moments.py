@@ -21,7 +21,7 @@ __all__ = ["Moments", "grouped_moments", "merge_moments"]
 _CACHE = 1 << 19
 # Rows per piece of work for a thread. Pieces depend on the data alone, so that threads do not change a bit.
 _PIECE, _LEAST_PIECE = 1 << 17, 1 << 12
-# What must be left of a sum of squares less its mean's: cancellation may cost three digits, not more.
+# Share of a sum of squares that must be left after that of the mean is subtracted: at most 3 digits cancel.
 _ENOUGH = 1e-3
 # With more groups than this, sorting the rows of a chunk beats multiplying by a table of memberships.
 _MOST_MULTIPLIED = 16
@@ -31,7 +31,7 @@ class Moments(NamedTuple):
     """Sufficient statistics of groups of rows; `merge_moments` joins those of two sets of rows."""
 
     weight: Array  # (k,), or (k, d) where missing values were left out
-    mean: Array  # (k, d); 0 where nothing weighs
+    mean: Array  # (k, d); 0 where the weight is 0
     scatter: Array  # (k, d) or (k, d, d): weighted sums of squares or products of deviations from the mean
 
 
@@ -134,7 +134,7 @@ def _grouped_moments(
     is_sorted = full or (n > _MOST_MULTIPLIED and not skip_missing)
     size = max(256, _CACHE // (8 * max(1, d)))
     if is_sorted:
-        # rows enough per group that joining the moments, d x d numbers each if full, costs little beside them
+        # so many rows per group that joining its moments (d x d numbers if full) costs little in comparison
         size = max(size, (256 if full else 32) * n)
 
     piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)), size)
@@ -165,7 +165,7 @@ def _by_membership(
     weighing = member if weights is None else member * weights
     weight = divisor = weighing.sum(axis=1)[:, None]
     mean = weighing @ x
-    # a gap anywhere in a column makes its sums NaN; without one there is nothing to skip
+    # a missing value anywhere in a column makes its sums NaN: if no sum is NaN, nothing is to be skipped
     has_gaps = skip_missing and bool(np.isnan(np.add.reduce(mean, axis=None)))
     if has_gaps:
         is_present = np.equal(x, x)

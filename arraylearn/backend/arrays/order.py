@@ -1,4 +1,4 @@
-"""The order of rows and values: sort, keep some in order, number distinct values, find their intervals."""
+"""The order of values: sort, select in order, number the distinct values, find the intervals of values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from arraylearn.backend.namespace import Place, from_host, read_flags, to_host
 
 __all__ = ["argsort_rows", "bin_columns", "compress", "number_values"]
 
-# Rows that are looked at first; that no other value occurs is checked afterwards.
+# Rows from which the distinct values are guessed; all rows are then checked against the guess.
 _SAMPLE = 5_000
-# Of these, rows that show it where there are far too many values.
+# Rows of the sample that are read first: if they have too many distinct values already, the rest is not read.
 _GLANCE = 1_000
 
 
@@ -27,7 +27,7 @@ def argsort_rows(xp: Namespace, values: Array) -> Array:
     if fast := native(xp, "argsort_rows", values):
         return fast(values)
     if xp.isdtype(values.dtype, "real floating"):
-        values = values + 0.0  # -0.0 becomes 0.0; every library of ours sorts NaN last
+        values = values + 0.0  # -0.0 becomes 0.0; all supported libraries sort NaN last
     return xp.astype(xp.argsort(values, axis=-1, stable=True), xp.int64, copy=False)
 
 
@@ -65,7 +65,7 @@ def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> A
     n_edges = xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1)
     bins = []
     for j in range(d):
-        column = x[:, j] + 0.0  # a copy side by side in memory
+        column = x[:, j] + 0.0  # a contiguous copy
         found = xp.minimum(xp.searchsorted(edges[j, :] + 0.0, column), n_edges[j])
         bins.append(xp.astype(xp.where(xp.isnan(column), missing_bin, found), dtype))
     return xp.stack(bins)
@@ -74,14 +74,14 @@ def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> A
 def number_values(xp: Namespace, columns: Array, most: int) -> tuple[Array, Array] | None:
     """Find the distinct values of columns of floats (d, n), where all columns have few; one sync.
 
-    There is a column and a row at least, NaN is missing, nothing is infinite. Return uint8 codes (d, n), b
-    for missing values, and the values (d, b), ascending, padded with inf; b is that of the column that has
-    the most. None where a column has more than `most` values (at most 254), no column has any, or values are
-    so rare that they do not show in a part of the rows.
+    There is at least one column and one row, NaN is missing, no value is infinite. Return uint8 codes (d, n),
+    where b stands for missing values, and the values (d, b), ascending, padded with inf; b is the largest
+    number of distinct values of any column. Return None where a column has more than `most` of them (at most
+    254), where all values are missing, or where a value is so rare that a sample of the rows misses it.
     """
     if fast := native(xp, "number_values", columns):
         return cast("tuple[Array, Array] | None", fast(columns, most))
-    # take the values of some rows for all, and see whether they are
+    # guess that the values of some rows are all there are, and check the guess
     place = Place(xp, array_api_compat.device(columns))
     step = max(1, columns.shape[1] // _SAMPLE)
     some = to_host(columns[:, ::step])

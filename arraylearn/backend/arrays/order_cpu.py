@@ -23,7 +23,7 @@ _BITS = 11
 _DIGITS = 1 << _BITS
 # Rows of up to this length are sorted by NumPy: clearing the counters would cost as much.
 _SHORT = 512
-# Values that a thread must have, or it costs more than it brings: to sort, to bin or number.
+# Least number of values per thread, so that it saves more than it costs: to sort; to bin or number.
 _LEAST_SORTED, _LEAST_VALUES = 50_000, 100_000
 # Values of all columns that are worked on together, so that they stay in the first-level cache, and rows of a
 # table in another order that are copied at once.
@@ -32,7 +32,7 @@ _COPIED = 16_384
 # Cells of a grid for each edge, and cells at most.
 _CELLS_PER_EDGE = 8
 _MOST_CELLS = 1 << 15
-# Bits of the place of a value in the table of hashes, and the number that means an empty place or NaN.
+# Bits of the position of a value in the table of hashes, and the number that means an empty position or NaN.
 _HASH_BITS = 10
 _NO_NUMBER = 255
 
@@ -168,9 +168,9 @@ class _Grids(NamedTuple):
     """A grid over the edges of each column: cells ascend with the values."""
 
     first: HostArray  # (d, size) int16: edges before each cell
-    edges: HostArray  # (d, 3 * b + 1): the edges, and inf behind them
+    edges: HostArray  # (d, 3 * b + 1): the edges, padded with inf
     low: HostArray  # (d,) where the grid begins
-    scale: HostArray  # (d,) cells for a unit
+    scale: HostArray  # (d,) cells per unit of the values
     steps: HostArray  # (d,) int64: the step with which the search in a cell begins
 
 
@@ -198,7 +198,7 @@ def _make_grids(edges: HostArray, dtype: Any) -> _Grids:
     n_edges = np.isfinite(edges).sum(axis=1)
     most = int(n_edges.max(initial=1))
     size = min(_MOST_CELLS, 1 << (_CELLS_PER_EDGE * most).bit_length())
-    # a search that begins at the last edge may look this far behind it
+    # a search that begins at the last edge may read this far beyond it
     bounds = np.full((d, 3 * most + 1), np.inf, dtype=dtype)
     bounds[:, : min(most, edges.shape[1])] = edges[:, :most]
     low, scale = np.zeros((2, d), dtype=dtype)
@@ -206,7 +206,7 @@ def _make_grids(edges: HostArray, dtype: Any) -> _Grids:
         last = np.maximum(n_edges - 1, 0)[:, None]
         ends = np.stack((edges[:, 0], np.take_along_axis(edges, last, axis=1)[:, 0]))
         ends = np.where(n_edges > 1, ends, 0).astype(np.float64)
-        with np.errstate(over="ignore", divide="ignore"):  # all values are in the first or last cell, then
+        with np.errstate(over="ignore", divide="ignore"):  # then all values are in the first or last cell
             low[:], scale[:] = ends[0], np.where(n_edges > 1, (size - 2) / (ends[1] - ends[0]), 0)
     grids = _Grids(np.empty((d, size), np.int16), bounds, low, scale, np.ones(d, np.int64))
     _count_edges(grids, n_edges, np.empty(bounds.shape[1], np.int32))
@@ -288,7 +288,7 @@ def _count_below(
 
 
 def number_values(columns: HostArray, most: int) -> tuple[HostArray, HostArray] | None:
-    """Do what the program does, but find values however rare they are."""
+    """Return what the program does, but find values however rare they are."""
     d, n = columns.shape
     columns = np.ascontiguousarray(columns)
     words = columns.view(f"u{columns.dtype.itemsize}")

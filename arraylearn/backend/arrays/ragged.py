@@ -30,7 +30,7 @@ _MOST_CELLS = 4_096
 # np.take copies pieces of up to this many bytes without a call per piece.
 _FAST_PIECE = 32
 _WORTH_A_THREAD = 50_000
-# Below this many numbers, joining columns costs more than it brings.
+# Below this many numbers, joining columns costs more than it saves.
 _SMALL = 20_000
 
 
@@ -70,7 +70,7 @@ def look_up_sums(xp: Namespace, codes: Array, offsets: Sequence[int], table: Arr
     """Add up, for each row, the entries of a table of floats for its category in every column.
 
     `codes` and `offsets` are those of `count_categories`; the table (offsets[d], k) has a row per cell,
-    ``-inf`` is welcome. Return sums (n, k) in its dtype.
+    entries may be ``-inf``. Return sums (n, k) in its dtype.
     """
     if fast := native(xp, "look_up_sums"):
         return fast(codes, offsets, table)

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Below this many elements a thread costs more than it brings.
+# Below this many elements a thread costs more than it saves.
 _WORTH_A_THREAD = 50_000
 
 
@@ -102,9 +102,9 @@ def paired_histogram(
 ) -> Array:
     """Count each column's values by a key of ``range(n_keys)`` that all columns share (class, node, or both).
 
-    `columns` is a column-major table (d, m) of integers in ``range(n_values)``; uint8 is welcome. Return (d,
-    n_keys, n_values) in the dtype of `histogram`: ``result[j, k, v]`` is the weight of the rows with ``keys
-    == k`` and ``columns[j] == v``.
+    `columns` is a column-major table (d, m) of integers in ``range(n_values)``, of any integer dtype. Return
+    (d, n_keys, n_values) in the dtype of `histogram`: ``result[j, k, v]`` is the weight of the rows with
+    ``keys == k`` and ``columns[j] == v``.
     """
     if fast := native(xp, "paired_histogram", columns):
         return fast(columns, keys, n_values, n_keys, weights)

@@ -12,7 +12,7 @@ from arraylearn.backend.threads import even_portions, parallel_map
 
 __all__ = ["paired_histogram", "split_lists"]
 
-# What a thread must have, or it costs more than it brings: values to count, positions of lists to split.
+# Least work per thread, so that it saves more than it costs: values to count, positions of lists to split.
 _LEAST_COUNTED, _LEAST_POSITIONS = 500_000, 50_000
 # Rows whose keys stay in the first-level cache for all columns.
 _CHUNK = 1024
@@ -92,7 +92,8 @@ def split_by_branch(
                     target[index(filled[own])] = row
                     filled[own] += 1
             continue
-        # every row is written, where it leaves the lists to a place that is still free: nothing to predict
+        # No branch to mispredict: every row is written; one that leaves the lists, to a position that is
+        # overwritten later.
         end_0, end_1 = index(filled[1]), index(filled[n_branches])
         at_0, at_1, i = index(0), end_0, index(0)
         while at_0 < end_0 and at_1 < end_1:

@@ -1,4 +1,4 @@
-"""Numba as the bodies for CPUs use it: how functions are compiled and kept, and how threads share loops."""
+"""Numba for the CPU bodies: compiling and caching, and instructions that Python cannot express."""
 
 import importlib
 

@@ -1,7 +1,6 @@
-"""What loops in Python cannot express, for compiled ones: a hint to the processor, operations on many bits.
+"""Instructions that Python cannot express, for compiled loops: prefetching, operations on many bits at once.
 
-Written out as loops, operations on eight words would be compiled with tests whether the arrays overlap, at
-each call.
+As a loop over eight words, such an operation would test at each call whether its arrays overlap.
 """
 
 from __future__ import annotations

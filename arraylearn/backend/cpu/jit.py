@@ -46,8 +46,8 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., Any])
 Host = HostArray  # the short name, for the long signatures of compiled loops
 Int = Any  # an integer, Python's or NumPy's
-# Indices that are never negative: a signed one costs a test for those that count from the end. Sums and
-# differences must stay among themselves: with a signed integer they become floats. `signed` is the way back.
+# Indices that are never negative: a signed index costs a test, since negative ones count from the end. Do not
+# mix the two: the sum of a signed and an unsigned integer is a float. `signed` converts back.
 index: Any = np.uintp
 signed: Any = np.int64
 
@@ -68,13 +68,13 @@ _NOTICE = (
 class CompileNotice(event.Listener):
     """Log once per process that functions are being compiled, as soon as that has taken a second in all.
 
-    Meanwhile cyclic garbage is not looked for, which would take a tenth of the time. Numba reports
-    compilations alone: code that is loaded from disk costs nothing here. It compiles under a lock, one
-    function at a time with those it calls inside, so that a counter of open reports is enough.
+    While Numba compiles, the collector of cyclic garbage is off: it would take a tenth of the time. Numba
+    sends these events for compilations only, not for code loaded from disk. It compiles under a lock; the
+    events of called functions are nested in those of their caller, so a counter of open events is enough.
     """
 
     def __init__(self, seconds: float = _SECONDS) -> None:
-        self._left = seconds  # until the notice is due
+        self._left = seconds  # of compilation until the notice is due
         self._depth = 0
         self._began = 0.0
         self._timer: threading.Timer | None = None
@@ -94,7 +94,7 @@ class CompileNotice(event.Listener):
             self._timer.start()
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock, keep what is left of the time, and switch the collector on where it was on."""
+        """Stop the clock, subtract the time taken, and restore the collector, with the outermost function."""
         self._depth -= 1
         if self._depth:
             return
@@ -136,7 +136,7 @@ def part(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Compile a part into the code of its caller, which then copies no arguments: for calls on a few rows.
 
-    An array is seven words, and a record of ten arrays costs as much to pass as the work on ten rows.
+    An array argument is seven words: passing a record of ten arrays costs as much as the work on ten rows.
     """
     return _compile(function, forceinline=True, **_PART)
 
@@ -155,9 +155,9 @@ def compiled_loosely(function: Function) -> Function:
 
 
 def loops_for(function: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Register a function as what is compiled where compiled code calls `function`.
+    """Register a replacement for `function` in compiled code; Python runs `function` itself.
 
-    Python runs `function` itself. Both have the same parameters; bits do not matter, see `compiled_loosely`.
+    Both have the same parameters. Results may differ by rounding, see `compiled_loosely`.
     """
 
     def register(loops: Function) -> Function:

@@ -25,5 +25,5 @@ Launch = Callable[[CudaKernel, int, Sequence[Any]], None]
 
 
 def cuda_launcher(xp: Namespace) -> Launch | None:
-    """Return what launches kernels on arrays of this library; None where nothing does: all but CuPy."""
+    """Return the function that launches kernels on arrays of this library; None for all but CuPy."""
     return native(xp, "launch")

@@ -1,4 +1,4 @@
-"""CuPy bodies: atomic additions without a wait; its silent factorizations are checked by multiplying back."""
+"""CuPy bodies: atomic additions without a sync; its silent factorizations are checked by multiplying back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch bodies: scatters without a wait, `_ex` factorizations that report instead of raising."""
+"""PyTorch bodies: scatters without a sync, `_ex` factorizations that report failure instead of raising."""
 
 from __future__ import annotations
 
