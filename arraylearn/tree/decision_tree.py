@@ -31,15 +31,15 @@ from arraylearn.weights import grid_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
-# With more rows than this, "auto" counts bins.
+# With more rows than this, splitter="auto" means "hist".
 ROWS_FOR_BINS = 500_000
-# Criteria that are the decrease of the impurity that a node reports.
+# Criteria that are decreases of the impurity which a node records.
 _DECREASES = ("gini", "entropy", "log_loss", "error")
-# C4.5: what a split must gain.
+# C4.5: the least information gain of a split.
 LEAST_GAIN = 1e-6
 
-FindOrder = Callable[[Rows], Array | None]  # the order of the rows in every numeric column, where it is known
-Grow = Callable[[Sample, Any, Any], Trees]  # from rows, their weights and the random generator
+FindOrder = Callable[[Rows], Array | None]  # returns the order of the rows by every numeric column, if known
+Grow = Callable[[Sample, Any, Any], Trees]  # takes rows, their weights and the random generator
 
 
 class DecisionTreeClassifier(FittedTree):
@@ -56,12 +56,12 @@ class DecisionTreeClassifier(FittedTree):
         function ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
     splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling", "random"}
         Which thresholds are scored: "exact" all of them (presorted lists), "hist" the edges of quantile bins,
-        in small nodes too. "clouds" (Gini only) estimates the gain between the
-        quantiles and searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes
-        the best quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000
-        rows, then "hist"; with `penalize_thresholds` it is always "exact". "random" draws one cut per column
-        in each node and takes the best, as `ExtraTreesClassifier` does: missing values are larger than all
-        others and categories are in the order of their mean class, whatever `missing` and `nominal` are.
+        in small nodes too. "clouds" (Gini only) scores quantiles, estimates the gain between them, and
+        searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes the best
+        quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000 rows, then "hist";
+        with `penalize_thresholds` it is always "exact". "random" draws one cut per column in each node and
+        takes the best, as `ExtraTreesClassifier` does: missing values then count as larger than all others
+        and categories are in the order of their mean class, whatever `missing` and `nominal` are.
     max_bins : int
         Number of bins or intervals per column at most, up to 32766.
     nominal : {"multiway", "binary"}
@@ -220,7 +220,7 @@ class DecisionTreeClassifier(FittedTree):
         return self._fit(X, y, sample_weight, validation, self._grow)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
-        """Fit as `fit`, by a function that may use what it knows of the rows from fits before."""
+        """Do the work of `fit`; `grow` may reuse work done for other fits on the same rows."""
         pruning = check_settings(self, validation)
         with self._fitting(), show_progress("growing", _count_grown(pruning), self.verbose) as report:
             batch, labels = self._open_fit(X, y)
@@ -260,7 +260,7 @@ class DecisionTreeClassifier(FittedTree):
     def _grow(
         self, sample: Sample, weights: Any, generator: Any, find_order: FindOrder | None = None
     ) -> Trees:
-        """Grow the tree; `find_order` may know the order of the rows in every numeric column."""
+        """Grow the tree; `find_order` may return the order of the rows by every numeric column, if known."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
         total, unit = float(table.n_rows if weights is None else weights.sum()), 1.0
         rule, limits = self._rule(total), self._limits(total)
@@ -291,14 +291,14 @@ class DecisionTreeClassifier(FittedTree):
         return collapse(tree) if self.collapse else tree
 
     def _stop_early(self, rows: Rows, limits: Limits) -> Limits:
-        """Let growth stop at splits that would be cut whatever share of the weight their node has."""
+        """Let growth skip splits that `_cut_weak` would cut whatever share of the weight their node has."""
         is_corrected = self.penalize_thresholds or self.require_average_gain or rows.has_missing
         if is_corrected or self.criterion not in _DECREASES:
             return limits
         return limits._replace(min_gain=self.min_impurity_decrease)
 
     def _cut_weak(self, tree: Trees) -> Trees:
-        """Cut the splits of too little a decrease, which is why growth has not kept to `max_leaf_nodes`."""
+        """Cut the splits whose decrease is too small, then apply `max_leaf_nodes`, which growth left open."""
         on_host = tree_on_host(tree)
         weight = np.sum(on_host.counts, axis=1)
         held = weight * on_host.impurity

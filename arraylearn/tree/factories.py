@@ -68,9 +68,10 @@ def c45(
 ) -> DecisionTreeClassifier:
     """Make a C4.5 tree: gain ratio among the columns of at least average gain, pruned from below.
 
-    One branch per category, missing values go down every branch with a part of their weight, thresholds pay
-    for their number, and subtrees without fewer training errors are collapsed. Then leaves and raised
-    branches take the place of subtrees that are not expected to make fewer errors.
+    A split has one branch per category, and rows with missing values go down every branch with a part of
+    their weight. The gain of a numeric column is reduced by the cost of stating which threshold was chosen.
+    Subtrees that make no fewer training errors than a leaf are collapsed. Then a subtree is replaced by a
+    leaf, or by its largest branch, unless it is expected to make fewer errors.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ __all__ = ["FittedTree", "path_to"]
 class FittedTree(ArrayClassifier):
     """A classifier whose ``model_`` is one tree, a record of `Trees`."""
 
-    # ---- what was learned
+    # ---- fitted attributes
 
     @property
     def tree_(self) -> Trees:

@@ -30,11 +30,12 @@ _AFTER_GROWTH = {"max_depth", "collapse", "pruning", "ccp_alpha", "verbose"}
 def judge_tree_folds(
     estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield fitted trees that share what they can.
+    """Yield the fitted tree of each candidate and fold; candidates share growth and sorting where possible.
 
-    A tree grows level by level, so the tree of depth D is the deeper one cut there, and every pruning starts
-    from the grown tree; trees that search sorted columns share the sorting. Left to the loop: splits that are
-    drawn at random, a limit on the number of leaves (best first), and candidates that share nothing.
+    A tree grows level by level, so that the tree of depth D is any deeper one, cut at D; and every pruning
+    starts from the grown tree. Trees that search sorted columns share the sorting. Left to the ordinary loop
+    over fits: splits that are drawn at random, a limit on the number of leaves (best first), and candidates
+    that differ in other parameters.
     """
     models = [set_candidate(estimator, candidate) for candidate in candidates]
     order: SharedOrder | None = None
@@ -59,7 +60,7 @@ def judge_tree_folds(
                 try:
                     grower.fit(model, X, y, weight)
                 except ValueError:
-                    continue  # the loop raises the error again, or scores it
+                    continue  # the ordinary loop fits this candidate again and raises the error, or scores it
                 yield c, f, model
 
 
@@ -78,7 +79,7 @@ def _grows_by_levels(model: Any) -> bool:
 
 
 class _SharedGrowth:
-    """The trees grown on one fold so far; a candidate is cut from the one of its row weights."""
+    """The trees grown on one fold so far, by the weights of the rows; candidates are cut from them."""
 
     def __init__(self, deepest: int | None, fold: Fold, order: SharedOrder | None) -> None:
         self.deepest = deepest  # the largest max_depth of the candidates; None: unlimited

@@ -26,13 +26,13 @@ def count_classes(
     n_nodes: int = 1,
     weights: Array | None = None,
 ) -> Array:
-    """Make (n_nodes, d, n_bins, n_classes) of bins (d, n), codes (n,), nodes (n,): `class_histogram`."""
+    """Count bins (d, n) by codes and nodes (n,): (n_nodes, d, n_bins, n_classes); see `class_histogram`."""
     keys = codes
     if nodes is not None:
         keys = xp.astype(nodes, xp.int64) * n_classes + xp.astype(codes, xp.int64)
     counts = paired_histogram(xp, bins, keys, n_bins, n_nodes * n_classes, weights)
     counts = xp.reshape(counts, (bins.shape[0], n_nodes, n_classes, n_bins))
-    # a view where the library has views: bins stay contiguous, for fast sums over bins and classes
+    # a view, where the library has views: bins stay contiguous, which makes sums over bins fast
     return xp.permute_dims(counts, (1, 0, 3, 2))
 
 
@@ -70,7 +70,7 @@ def class_histogram(
     -------
     array (..., n_nodes, d, n_bins, n_classes)
         int64 for counts and integer weights, else the widest float of the device. Values outside their range
-        are the caller's error and not looked for: that would make the host wait.
+        are the caller's error and are not looked for: that would take a sync.
 
     References
     ----------
@@ -99,7 +99,7 @@ def class_histogram(
         if size < 1:
             raise refuse(name, "must be at least 1", size)
     n_batches = math.prod(batch)
-    if batch:  # the nodes of each batch are nodes of their own
+    if batch:  # number the nodes of all batches consecutively
         first = n_nodes * xp.arange(n_batches, dtype=xp.int64, device=place.device)[:, None]
         node = 0 if brought["nodes"] is None else xp.reshape(brought["nodes"], (n_batches, n))
         brought["nodes"] = xp.broadcast_to(first + node, (n_batches, n))

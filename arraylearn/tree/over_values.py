@@ -1,4 +1,4 @@
-"""Trees that grew over bins as trees over values and categories, and the trees of drawn cuts."""
+"""Turn trees grown over bins into trees over values and categories; grow trees of drawn cuts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from arraylearn.table.binning import Binning, apply_binning, learn_binning, orde
 
 __all__ = ["HostBinning", "grow_random", "take_tree", "tree_over_values"]
 
-# A share of the rows may be off by this much.
+# Rounding error allowed in a share of the rows.
 _ROUNDING = 1e-9
 
 
 class HostBinning(NamedTuple):
-    """How values became bins, on the host."""
+    """The edges and bins of categories of a `Binning`, on the host."""
 
     edges: Any  # (d_numeric, b)
     category_bin: Any  # (d_nominal, v + 1)
@@ -106,7 +106,7 @@ def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees
     column, cut = np.where(is_inner, tree.feature, 0), np.where(is_inner, tree.threshold, 0)
     is_numeric = is_inner & (column < n_numeric)
     threshold = np.zeros(tree.n_nodes)
-    threshold[is_numeric] = np.inf  # after the last bin of the numbers there are the missing values
+    threshold[is_numeric] = np.inf  # a cut after the last bin of numbers parts them from missing values
     known = is_numeric & (cut < binning.edges.shape[1])
     threshold[known] = binning.edges[column[known], cut[known]]
     maps, starts, size = [np.zeros(0, dtype=np.int32)], np.full(tree.n_nodes, -1, dtype=np.int32), 0

@@ -1,4 +1,4 @@
-"""A finished tree in the forms in which rows walk down it."""
+"""A finished tree in the forms that prediction uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Walker", "leaves_of", "make_branching", "make_walker", "shares_of"]
 
 
 class Walker(NamedTuple):
-    """A tree with what predictions look up, prepared once."""
+    """A tree prepared for prediction, with the tables looked up at its leaves."""
 
     packed: PackedTrees | None  # None with nominal splits
     branching: BranchingTree | None  # None with cuts only, where no row spreads

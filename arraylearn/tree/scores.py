@@ -50,17 +50,17 @@ def _sides(xp: Namespace, counts: Array) -> tuple[Array, Array]:
     if xp.isdtype(counts.dtype, "integral"):
         dtype = accumulator_dtype(Place(xp, array_api_compat.device(counts)))
         return xp.astype(left, dtype), xp.astype(running[..., -1:, :] - left, dtype)
-    # a difference of float sums would leave rounding where nothing is left: sum from the other end
+    # not the total minus the left sums: that leaves rounding errors in empty sides
     above = xp.flip(xp.cumulative_sum(xp.flip(counts, axis=-2), axis=-2), axis=-2)
     return left, above[..., 1:, :]
 
 
-# ---- the measures again, for two branches: fewer passes over memory than the general ones
+# ---- the measures specialized to two branches: fewer passes over memory than the general ones
 
 
 def _drift(sides: Sides) -> tuple[Array, Array]:
     """Difference of the shares of classes on the left side and in the node, and those of the node."""
-    # equal shares are the same quotient, rounded alike: independence gives exactly 0
+    # equal shares are rounded alike, so that independence gives exactly 0
     share = sides.total / sides.n_total[..., None]
     return sides.left / sides.n_left[..., None] - share, share
 

@@ -22,7 +22,7 @@ _CHOICES = {
 
 
 def check_settings(estimator: Any, validation: Any) -> Pruning | None:
-    """Raise for a parameter, or held-out rows, that a tree cannot work with; return how it is pruned."""
+    """Raise for invalid parameters, or held-out rows that no pruning would use; return the way of pruning."""
     _check_growth(estimator)
     pruning = _read_pruning(estimator)
     if validation is not None and not isinstance(pruning, ReducedError):
@@ -60,7 +60,7 @@ def _check_growth(estimator: Any) -> None:
 
 
 def check_limits(estimator: Any) -> None:
-    """Raise for a limit that a tree, or those of a forest, cannot grow by."""
+    """Raise for an invalid limit of the growth of a tree or of a forest."""
     check_integer("max_depth", estimator.max_depth, 1, optional=True)
     check_integer("max_leaf_nodes", estimator.max_leaf_nodes, 2, optional=True)
     check_rows("min_samples_split", estimator.min_samples_split, 2)
@@ -78,7 +78,7 @@ def check_criterion(criterion: Any) -> None:
 
 
 def _read_pruning(estimator: Any) -> Pruning | None:
-    """Return the object that a name stands for, or that `ccp_alpha` does."""
+    """Return the object that `pruning` or `ccp_alpha` stands for."""
     pruning = estimator.pruning
     if pruning is None:
         return CostComplexity(estimator.ccp_alpha) if estimator.ccp_alpha > 0 else None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import split_lists
 from arraylearn.backend.namespace import Place, from_host
@@ -25,21 +25,19 @@ from arraylearn.grow.rows import Rows, prepare_rows
 
 __all__ = ["SharedOrder", "sort_sample"]
 
-Host = Any  # a NumPy array
-
 _LEFT_OUT, _KEPT = -1, 0  # branches of a row, as `split_lists` reads them
 
 
 class SharedOrder(NamedTuple):
-    """The sorted columns of all rows; rows are numbered in the order of `tree.rows.Rows`."""
+    """The sorted columns of all rows; rows are numbered in the order of `arraylearn.grow.rows.Rows`."""
 
     place: Place
     lists: Array  # int32 (d, n): the row numbers of each column, ascending by value
-    number: Host  # (n,): the number of each row of the sample
+    number: HostArray  # (n,): the number of each row of the sample
     dtype: Any  # of the columns
 
-    def of_fold(self, train: Host, rows: Rows) -> Array | None:
-        """Return the lists of a tree's rows, which are the rows `train`; None if the tree must sort them."""
+    def of_fold(self, train: HostArray, rows: Rows) -> Array | None:
+        """Return the lists of the rows `train` of the sample, from which `rows` was made; None: sort anew."""
         xp = self.place.xp
         number = self.number.take(train).take(rows.order)
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype

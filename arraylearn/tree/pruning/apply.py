@@ -32,7 +32,7 @@ __all__ = ["PRUNINGS", "Pruned", "Pruning", "grow_and_prune"]
 
 Pruning = ReducedError | Pessimistic | Confidence | DescriptionLength | CostComplexity | ChiSquare
 
-# What the names of ways to prune stand for.
+# Names that `pruning` accepts, and the objects they stand for.
 PRUNINGS: dict[str, type[Pruning]] = {
     "chi2": ChiSquare,
     "confidence": Confidence,
@@ -44,7 +44,7 @@ PRUNINGS: dict[str, type[Pruning]] = {
 
 
 class Pruned(NamedTuple):
-    """A pruned tree, and what was done to it."""
+    """A pruned tree, and the report of its pruning."""
 
     tree: Trees
     report: PruningReport

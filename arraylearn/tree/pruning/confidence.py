@@ -147,16 +147,17 @@ def check_confidence(confidence: float, limit: Limit) -> None:
 def prune_confidence(tree: Trees, *, confidence: float = 0.25, limit: Limit = "c45") -> Trees:
     r"""Cut a subtree where a leaf is expected to make no more errors.
 
-    The errors of a leaf are a sample of a binomial distribution; what is expected is the upper limit U of its
-    mean: a leaf replaces a subtree where :math:`U(t) \le \sum_{u \in \mathrm{leaves}(t)} U(u)`.
+    The errors of a leaf are taken as a sample of a binomial distribution, and the upper limit U of its mean
+    as the errors to expect: a leaf replaces a subtree where
+    :math:`U(t) \le \sum_{u \in \mathrm{leaves}(t)} U(u)`.
 
     Parameters
     ----------
     tree : Trees
         A grown tree; it stays as it is.
     confidence : float
-        For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: less of it prunes
-        more. For "normal" the level of the two-sided interval, in (0, 1): more of it prunes more.
+        For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: a smaller one
+        prunes more. For "normal" the level of the two-sided interval, in (0, 1): a larger one prunes more.
     limit : {"c45", "normal"}
         C4.5's limit, with its tolerance of 0.1 errors in favour of the leaf; or the plain normal
         approximation, with half an error added for continuity.

@@ -64,7 +64,7 @@ class CostComplexity:
 class CostComplexityPath(NamedTuple):
     """The nested trees, from the whole tree to the root alone: arrays (k,) on the host."""
 
-    ccp_alphas: Any  # ascending, the first one 0: from there on the tree is the best
+    ccp_alphas: Any  # ascending from 0: the price from which on each tree is the best one
     impurities: Any  # of the leaves together; their error for ``risk="error"``
     n_leaves: Any
     n_nodes: Any
@@ -110,8 +110,8 @@ def cost_complexity_path(tree: Trees, *, risk: Risk = "impurity") -> CostComplex
     Returns
     -------
     CostComplexityPath
-        As scikit-learn's ``cost_complexity_pruning_path``, except that prices do not repeat: links of one
-        price go together.
+        As scikit-learn's ``cost_complexity_pruning_path``, except that prices do not repeat: all links of
+        one price are cut in one step.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Labelled rows, and rows that the tree was not grown from counted at the nodes that they pass."""
+"""Labelled rows, and the classes of held-out rows counted at every node that they pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chi-square test: a split that may be due to chance is cut, with all nodes below it."""
+"""Chi-square test: a split that chance alone could explain is cut, with all nodes below it."""
 
 from __future__ import annotations
 

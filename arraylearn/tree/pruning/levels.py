@@ -57,7 +57,7 @@ def choose_cuts(
     split_cost: Array | None = None,
     slack: float = TIE,
 ) -> Array:
-    r"""Choose the nodes at which a leaf costs no more than the subtree, which is pruned already.
+    r"""Choose the nodes at which a leaf costs no more than the subtree, pruned in the same way.
 
     .. math:: K(t) = \min\bigl(\ell(t),\; s(t) + \sum_{u \in \mathrm{children}(t)} K(u)\bigr)
 
@@ -81,7 +81,7 @@ def choose_cuts(
     for level in reversed(range(len(bounds) - 1)):
         nodes = slice(bounds[level], bounds[level + 1])
         best = leaf_cost[nodes]
-        is_cut = is_inner_at[nodes]  # no inner node on the deepest level
+        is_cut = is_inner_at[nodes]  # False for all on the deepest level, which has no inner nodes
         if below is not None:
             subtree = xp.astype(sum_children(xp, parent, bounds, level, below), best.dtype)
             if split_cost is not None:

@@ -66,7 +66,7 @@ def prune_mdl(tree: Trees, *, n_values: Sequence[int]) -> Trees:
 
     .. math:: 1 + \log_2 c + \log_2 (n + 1) + \log_2 \tbinom{n}{e} + e \log_2 (c - 1)
 
-    bits (what it is, its class, how many exceptions, which rows, which other class); a split costs
+    bits (that it is a leaf, its class, how many exceptions, which rows, which other class); a split costs
 
     .. math:: 1 + \log_2 d + s, \qquad s = \begin{cases} \log_2 (n - 1) & \text{threshold} \\
               v - 1 & \text{v categories in two sets} \\ 0 & \text{one branch per category} \end{cases}

@@ -33,7 +33,7 @@ class Size(NamedTuple):
 
 
 class PruningStep(NamedTuple):
-    """What was done to the nodes of one level, after those below."""
+    """The changes at one level; the levels below were pruned before."""
 
     depth: int
     n_cut: int  # nodes that became leaves
@@ -42,7 +42,7 @@ class PruningStep(NamedTuple):
 
 
 class PruningReport(NamedTuple):
-    """What pruning did to a tree."""
+    """Sizes of a tree before and after pruning, and the steps between."""
 
     before: Size
     after: Size
@@ -75,7 +75,7 @@ def pruning_report(before: Trees, after: Trees) -> PruningReport:
     Returns
     -------
     PruningReport
-        With ``str(report)`` as a table. The steps are the cuts that can be seen, the deepest first; cuts
+        ``str(report)`` is a table. The steps are the cuts that show in the two trees, the deepest first; cuts
         below other cuts are only in the report of a fit, ``pruning_report_``. Errors are the weight of the
         training rows that leaves get wrong.
 
@@ -95,7 +95,7 @@ def pruning_report(before: Trees, after: Trees) -> PruningReport:
 
 
 def report_cuts(before: Trees, is_cut: Any, after: Trees) -> PruningReport:
-    """Report what turning the nodes `is_cut` (t,) into leaves did, also below nodes that were cut later."""
+    """Report the cuts at the nodes `is_cut` (t,), also those below nodes that were cut later."""
     old, new = tree_on_host(before), tree_on_host(after)
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, is_cut)))
 
@@ -108,7 +108,7 @@ def size_of(tree: Trees) -> Size:
 
 
 def _round(errors: Any) -> float:
-    """Round the errors: parts of rows do not sum up exactly."""
+    """Round the errors: fractions of rows do not sum exactly."""
     return round(float(errors), 9)
 
 

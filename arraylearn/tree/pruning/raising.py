@@ -28,8 +28,8 @@ from arraylearn.walk.spread import BranchingTree
 
 __all__ = ["Estimate", "prune_and_raise"]
 
-# Errors (k,) expected of leaves: from class weights (k, c) of the training rows, and the held-out rows (k,)
-# that they would get wrong, if there are any.
+# Returns the errors (k,) expected of leaves, from the class weights (k, c) of their training rows and the
+# weight (k,) of the held-out rows that they get wrong (0 without held-out rows).
 Estimate = Callable[[Any, Any], Any]
 
 
@@ -88,7 +88,7 @@ def prune_and_raise(
 
 
 class _Work:
-    """A tree while its subtrees move."""
+    """The state of a tree while nodes are cut and branches raised."""
 
     def __init__(self, tree: Trees, samples: list[Sample], estimate: Estimate, slack: float) -> None:
         self.tree, self.samples, self.estimate, self.slack = tree, samples, estimate, slack
@@ -96,10 +96,10 @@ class _Work:
         self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
         n = tree.n_nodes
         self.shape = shape_of(tree)
-        self.counts = np.zeros((n, tree.n_classes))  # training rows at each node by now
+        self.counts = np.zeros((n, tree.n_classes))  # training rows at each node, as of now
         self.wrong = np.zeros(n)  # held-out rows that each node as a leaf gets wrong
         self.cost = np.zeros(n)  # errors expected of the subtree of each node
-        self._walker: BranchingTree | None = None  # of the present shape, once rows are sent down it
+        self._walker: BranchingTree | None = None  # made from `shape` when needed; None after `shape` changed
 
     def run(self) -> list[PruningStep]:
         """Prune all levels; the stack holds frames whose raised subtrees are to be pruned first."""

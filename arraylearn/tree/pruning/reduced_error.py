@@ -1,4 +1,4 @@
-"""Reduced-error pruning: subtrees stay where they lower the errors on held-out rows."""
+"""Reduced-error pruning: a subtree stays only if it makes fewer errors on held-out rows than a leaf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows sent down a tree whose subtrees move: the parts of rows, by missing values, at the nodes they pass.
+"""Parts of rows at the nodes of a tree that is being pruned: missing values divide a row over branches.
 
 A row whose value is missing is divided over the branches in proportion to the known training rows there::
 
@@ -24,7 +24,7 @@ __all__ = ["RowParts", "keep_at", "send_down", "start_at_root", "tally"]
 
 
 class RowParts(NamedTuple):
-    """Rows, or parts of rows, at nodes: arrays (e,), of small dtypes, as those of all levels are kept."""
+    """Rows, or parts of rows, at nodes: arrays (e,) of small dtypes, since all levels are kept."""
 
     row: Array  # int32
     node: Array  # int32

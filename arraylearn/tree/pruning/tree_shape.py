@@ -1,4 +1,4 @@
-"""The shape of a tree while its subtrees are cut and raised, on the host; and the finished tree."""
+"""The shape of a tree during pruning, on the host, and the finished tree made from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "
 
 
 class TreeShape(NamedTuple):
-    """Which splits and children the nodes of a grown tree have by now: host arrays (t,).
+    """The present split and children of each node of a grown tree: host arrays (t,).
 
     ::
 

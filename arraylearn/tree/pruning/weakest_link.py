@@ -23,7 +23,7 @@ class Links(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """The nodes that are not cut off yet: arrays (r,)."""
+    """The nodes that are still in the tree: arrays (r,)."""
 
     node: Array  # number in the grown tree
     parent: Array  # position among these, r for the root
@@ -34,10 +34,11 @@ class _Rest(NamedTuple):
 def weakest_links(place: Place, tree: Trees, n_levels: int, risk: Array) -> Links:
     r"""Find the price at which each node turns into a leaf.
 
-    The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only
-    above it and never lowers it there; so every node whose g is the least of all above and below it will be
-    a weakest link, and all of them are pruned at once. Sums over subtrees take steps of 1, 2, 4, ...
-    levels: their number grows with the logarithm of the depth. One sync per round.
+    The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only in
+    the nodes above, and never lowers it. So every node whose g is the least among the nodes above and below
+    it becomes a weakest link at some price, and all such nodes are pruned in one round. Sums over subtrees
+    take steps of 1, 2, 4, ... levels, so that their number grows with the logarithm of the depth. One sync
+    per round.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def weakest_links(place: Place, tree: Trees, n_levels: int, risk: Array) -> Link
         is_least = (price <= _least_below(xp, price, jumps)) & (price <= _least_above(xp, price, jumps))
         is_cut = rest.is_inner & is_least
         is_gone = _least_above(xp, -xp.astype(is_cut, dtype), jumps) < 0
-        # of links of one price on one path, the uppermost is cut: the lower ones are dropped with it
+        # if several links of one price are on one path, the uppermost is cut, and the others with it
         is_cut = is_cut & ~is_gone
         n_cut, n_left = _read_sizes(xp, is_cut, ~is_gone)
         cut, cut_steps = (compress(xp, part, is_cut, n_cut) for part in (rest.node, steps))
