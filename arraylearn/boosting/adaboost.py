@@ -27,7 +27,7 @@ __all__ = ["AdaBoostClassifier"]
 
 
 class Rounds(NamedTuple):
-    """What is kept of the rounds."""
+    """The classifiers of all rounds, with weights and errors."""
 
     estimators: tuple[Any, ...]
     weights: tuple[float, ...]
@@ -67,7 +67,7 @@ class AdaBoostClassifier(ArrayClassifier):
     classes_ : array (c,)
         The class labels.
     estimators_ : tuple of classifiers
-        One per round; they know the classes as 0, 1, ...
+        One per round; their classes are the codes 0, 1, ...
     estimator_weights_ : array (m,)
         The :math:`\alpha_m`.
     estimator_errors_ : array (m,)
@@ -196,7 +196,8 @@ class AdaBoostClassifier(ArrayClassifier):
         if "backend" in known and self.backend is not None:
             ours["backend"] = self.backend
         for name, one_row in (("min_samples_leaf", 1), ("min_samples_split", 2)):
-            if known.get(name) == one_row:  # "any row will do", also one that weighs little by now
+            # such a limit means that any single row is enough, hence also one of little weight
+            if known.get(name) == one_row:
                 ours[name] = _ANY_ROW
         if "random_state" in known:
             ours["random_state"] = int(generator.integers(2**31 - 1))
@@ -262,7 +263,7 @@ class AdaBoostClassifier(ArrayClassifier):
         return self._deliver(result(votes), batch, _and_then(spread, result))
 
     def _probabilities(self, votes: Array) -> Array:
-        """Turn votes into probabilities: the softmax of what SAMME minimizes the exponential loss of."""
+        """Turn votes into probabilities: the softmax of the scores whose exponential loss SAMME minimizes."""
         xp, n_classes = locate(votes).xp, len(self.classes_)
         n_others = max(n_classes - 1, 1)
         decision = (votes - (1 - votes) / n_others) / n_others
@@ -312,12 +313,12 @@ class AdaBoostClassifier(ArrayClassifier):
             yield float(np.average(to_host(predicted) == truth, weights=sample_weight))
 
 
-# A share of all weight that every row has.
+# Share of the total weight that every row keeps.
 _ANY_ROW = 1e-12
 
 
 def _total_weight(weights: Any) -> float:
-    """Return what the weights of a round add up to: trees count their leaves by weight.
+    """Return the sum to which the weights of a round are scaled: trees count rows of a leaf by weight.
 
     Integers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
     one in the mean.

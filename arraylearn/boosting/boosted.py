@@ -28,9 +28,9 @@ class Boosted(NamedTuple):
 
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
-    # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None: none
+    # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None: no rounds
     trees: Any
-    gains: tuple[float, ...]  # (d,): what the splits of each column have gained, numeric columns first
+    gains: tuple[float, ...]  # (d,): sum of the gains of each column's splits, numeric columns first
 
 
 def append_trees(xp: Namespace, before: Trees, after: Trees) -> Trees:
@@ -57,7 +57,7 @@ def append_trees(xp: Namespace, before: Trees, after: Trees) -> Trees:
 
 
 def first_rounds(trees: Trees, rounds: slice, n_outputs: int) -> Trees:
-    """Return the trees of some rounds; their nodes stay where they are."""
+    """Return the trees of some rounds; the node arrays are shared, not cut."""
     return trees._replace(roots=trees.roots[rounds.start * n_outputs : rounds.stop * n_outputs])
 
 

@@ -1,4 +1,4 @@
-"""Which way the score may go along each column, and which columns may interact, as a user states it."""
+"""Read the user's constraints: in which direction a column may move the score, which columns may interact."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def read_trend(
 def read_groups(
     interaction_cst: Any, schema: Schema, names: Sequence[str] | None
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return the groups of columns that may stand on one path, numeric columns first; None for no limit.
+    """Return the groups of columns that may be used on one path, numeric columns first; None for no limit.
 
     `interaction_cst` is "pairwise", "no_interactions", or sets of columns, by position or by one of `names`;
-    those that no set holds are one more.
+    the columns that no set holds form one more.
     """
     if interaction_cst is None:
         return None

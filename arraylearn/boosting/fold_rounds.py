@@ -18,9 +18,10 @@ __all__ = ["judge_boosting_folds"]
 def judge_boosting_folds(
     estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
 ) -> Iterator[tuple[int, int, Answers]]:
-    """Yield the answers of boosted trees that differ in number alone: a longer run begins with a shorter one.
+    """Yield the answers of models that differ in their number of rounds: longer runs begin as shorter ones.
 
-    Left to the loop: early stopping, random states that are not seeds, and candidates that share nothing.
+    Left to the ordinary loop over fits: early stopping, random states that are not seeds, and candidates that
+    differ in other parameters.
     """
     models = [set_candidate(estimator, candidate) for candidate in candidates]
     for group in group_alike(models, {"n_estimators"}):

@@ -57,8 +57,8 @@ class GradientBoostingClassifier(StagedClassifier):
     min_child_hessian : float
         Least sum of hessians of a leaf.
     min_samples_leaf : float
-        Least hessian of a leaf, counted in rows of the average hessian of the node that is split. So what
-        the model is sure of already counts for less than a row.
+        Least hessian of a leaf, divided by the average hessian per row of the node that is split. So rows
+        whose class the model is sure of already count for less than one.
     max_bins : int
         Greatest number of bins of a column, 2 to 255. Of more categories than this, the rarest share a bin.
     subsample : float
@@ -66,9 +66,9 @@ class GradientBoostingClassifier(StagedClassifier):
     max_features : float
         Share of the columns drawn for each tree.
     categorical_smoothing : float
-        The categories of a nominal column are tried in the order of :math:`G / (H + \text{smoothing})`, which
-        is where an optimal split of them in two lies. It adds to the :math:`\lambda` of such a split, which
-        has many sets to choose from.
+        The categories of a nominal column are put in the order of :math:`G / (H + \text{smoothing})`, and the
+        best split of this order in two is best among all sets. The smoothing is also added to
+        :math:`\lambda` in the gain of such a split, because it is chosen among many sets.
     monotonic_cst : array-like (d,) or dict, optional
         1 where the second class may only become more likely along a column, -1 where it may only become less
         likely, 0 otherwise; by column or by its name. Two classes and numeric columns only.
@@ -120,15 +120,15 @@ class GradientBoostingClassifier(StagedClassifier):
     init_ : classifier
         The fitted `init`, where that is a classifier.
     seed_ : int
-        What the random numbers of all rounds are drawn from.
+        Seed of the random numbers of all rounds.
 
     Notes
     -----
-    Missing values are tried on both sides of each split; where a node has none, they go where more weight
-    is. Infinities are values beyond all others. The host syncs twice per level and tree.
+    Missing values are tried on both sides of each split; where a node has none, they go to the side of more
+    weight. Infinities are values beyond all others. The host syncs twice per level and tree.
 
-    A split along a column of `monotonic_cst` is made where its sides have values in that order, and bounds
-    all below it at their middle.
+    A split by a column of `monotonic_cst` is admissible if the values of its sides are in that order; the
+    middle of these values bounds the values of all nodes below.
 
     References
     ----------
@@ -254,7 +254,7 @@ class GradientBoostingClassifier(StagedClassifier):
         return self
 
     def _begin(self, batch: Batch, X: Any, y: Any, sample_weight: Any) -> Boosted:
-        """Choose what stays the same in all rounds; `start` None: not known yet."""
+        """Return a model without trees, with the binning of all rounds; `start` is None if not known yet."""
         place, n_classes = batch.place, len(self.classes_)
         is_seed = isinstance(self.random_state, Integral)
         seed = self.random_state if is_seed else as_generator(self.random_state).integers(2**63 - 1)
@@ -270,7 +270,7 @@ class GradientBoostingClassifier(StagedClassifier):
     def _lay_out(
         self, base: Boosted, batch: Batch, X: Any, codes: HostArray, weights: Array | None
     ) -> tuple[Part, float]:
-        """Return rows as boosting takes them, their scores without `start`; and the largest weight."""
+        """Return binned rows, with scores that lack `start`, and the largest weight before scaling to 1."""
         place, k, heaviest = batch.place, self.n_trees_per_iteration_, 1.0
         xp = place.xp
         if weights is not None:
@@ -302,7 +302,7 @@ class GradientBoostingClassifier(StagedClassifier):
         return take_part(batch.place, part, kept), Held(take_part(batch.place, part, held), rows, batch)
 
     def _boost(self, base: Boosted, part: Part, held: Held | None, plan: Plan, generator: Any) -> None:
-        """Add the rounds that are missing up to `n_estimators`, and set the fitted attributes."""
+        """Add the rounds that the model lacks up to `n_estimators`, and set the fitted attributes."""
         place, k, n_before = locate(part.bins), self.n_trees_per_iteration_, self.n_iter_
         columns = prepare_columns(place, base.binning, part.bins)
         sample = BoostingRows(columns, part.codes, part.weights, part.scores + base.start[:, None])

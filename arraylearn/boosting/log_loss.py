@@ -1,4 +1,4 @@
-"""The log loss of integer scores: where boosting starts, how far it has come, and its gradients.
+"""The log loss of integer scores: the scores to start from, the mean loss, and its gradients.
 
 Scores are integers in units of ``2**-SCORE_BITS``. Gradient and hessian of a row are looked up in tables,
 rounded to integers and packed into one int64 (hessian in the upper half), so that one addition adds both and
@@ -41,10 +41,10 @@ __all__ = [
 
 # Scores are integers in units of 2**-SCORE_BITS.
 SCORE_BITS = 20
-# The exponential of -24 to 0 at a step of 1/64 with straight lines between: right to 3e-5 of its value.
+# The exponential from -24 to 0 at steps of 1/64, interpolated linearly: relative error below 3e-5.
 TABLE_END = 24
 STEP_BITS = 6
-# The sigmoid from -20 to 20 at a step of 2**-12, the nearest entry: right to 3e-5.
+# The sigmoid from -20 to 20 at steps of 2**-12, the nearest entry is taken: error below 3e-5.
 LAST_SCORE = 20
 CELL_BITS = 12
 
@@ -83,7 +83,7 @@ def sigmoid_units() -> HostArray:
 
 
 class GradientTables(NamedTuple):
-    """What gradients are looked up in, on the device; the caller keeps it from round to round."""
+    """The tables in which gradients are looked up, on the device; made once for all rounds."""
 
     first: Array  # int64 gradients by score and class of two, or float32 exponentials
     second: Array  # int64 hessians, or float32 slopes
@@ -97,7 +97,7 @@ class Gradients(NamedTuple):
 
 
 def gradient_tables(xp: Namespace, device: Device, n_outputs: int) -> GradientTables:
-    """Bring the tables for `log_loss_gradients` with `n_outputs` lines of scores to a device."""
+    """Bring the tables for `log_loss_gradients` with `n_outputs` rows of scores to a device."""
     place = Place(xp, device)
     tables = sigmoid_units() if n_outputs == 1 else exponential_table()
     return GradientTables(*(from_host(table, place) for table in tables))
@@ -115,7 +115,7 @@ def log_loss_gradients(
     tables : GradientTables
         Of `gradient_tables`.
     scores : int32 array (k, n)
-        In units of ``2**-SCORE_BITS``. One line: the log odds of class 1 of two; else one line per class.
+        In units of ``2**-SCORE_BITS``. k = 1: the log odds of class 1 of two; otherwise k classes.
     codes : int64 array (n,)
         Classes.
     weights : float32 array (n,), optional
@@ -124,7 +124,7 @@ def log_loss_gradients(
     Returns
     -------
     Gradients
-        The same bits on every backend: the probabilities come from a table (right to 3e-5), sums of
+        The same bits on every backend: the probabilities come from a table (error below 3e-5), and sums of
         exponentials are sums of integers.
     """
     if scores.shape[0] == 1:
@@ -138,7 +138,7 @@ def log_loss_gradients(
             for x in _softmax_derivatives(xp, tables, scores, codes)
         ]
     gradient, hessian = units
-    # |g| is not less than h, row by row: one shift keeps both sums below 2**31
+    # |g| >= h in every row, so that one shift for both keeps both sums below 2**31
     powers = xp.arange(GRADIENT_BITS, 62, dtype=xp.int64, device=array_api_compat.device(scores))
     total = xp.sum(xp.abs(gradient), axis=1)
     shift = xp.sum(xp.astype((total[:, None] >> powers) > 0, xp.int64), axis=1)
@@ -183,7 +183,7 @@ def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: i
     """Return the log odds of two classes, or the log shares of more, as scores; the host syncs."""
     counts = histogram(place.xp, codes, n_classes, weights)
     shares: list[float] = to_host(counts).tolist()
-    # a class whose rows all weigh nothing is as rare as can be
+    # a class without weight gets the least share
     logs = [math.log(max(share, 1e-9 * sum(shares))) for share in shares]
     starts = [logs[1] - logs[0]] if n_classes == 2 else [x - sum(logs) / n_classes for x in logs]
     return [round(x * (1 << SCORE_BITS)) for x in starts]

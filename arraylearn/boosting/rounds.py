@@ -38,7 +38,7 @@ _LONGEST_STEP = 16.0
 
 
 class BoostingRule(NamedTuple):
-    """How the trees of a round grow."""
+    """Settings of the trees of a round."""
 
     limits: Limits  # `min_samples_leaf` counts rows of average hessian
     newton: NewtonRule
@@ -46,7 +46,7 @@ class BoostingRule(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How to boost."""
+    """Settings of all rounds."""
 
     rule: BoostingRule
     subsample: float
@@ -67,14 +67,14 @@ class BoostingRows(NamedTuple):
 class RoundBody(NamedTuple):
     """The compiled loops of a round."""
 
-    derive: Callable[..., tuple[Array, Array]]  # `log_loss_gradients`: the fields of `Gradients`
-    step: Callable[..., Array]  # `add_steps`: adds to scores what the leaves of a tree add
+    derive: Callable[..., tuple[Array, Array]]  # `log_loss_gradients`: returns the fields of `Gradients`
+    step: Callable[..., Array]  # `add_steps`: adds the values of a tree's leaves to the scores
 
 
 class Tools(NamedTuple):
-    """What every round uses."""
+    """The body, the tables and the units that all rounds use."""
 
-    body: RoundBody | str  # or why the array program serves
+    body: RoundBody | str  # or the reason why the array program runs
     gradients: GradientTables
     units: Array  # of `NewtonRule.in_units`
 
@@ -88,14 +88,14 @@ class Holdout(NamedTuple):
 
 
 class Boosting(NamedTuple):
-    """What came of it."""
+    """The grown trees, and the losses on held-out rows."""
 
     trees: list[Trees]  # round after round
     losses: list[float]  # of the held-out rows before the first and after each round
 
 
 def choose_body(place: Place, n_cells: int, rule: NewtonRule) -> RoundBody | str:
-    """Return the loops of a round for a table of so many bins, or why the array program serves."""
+    """Return the loops of a round for a table of so many bins, or the reason why the array program runs."""
     if rule.groups is not None:
         return "columns that may not stand on one path"
     if (reason := why_not_compiled(place, n_cells)) is not None:
@@ -207,7 +207,7 @@ class Growth(NamedTuple):
     tree: Trees  # with the steps of its leaves as values
     nodes: Trees  # the same before it was cut back
     order: Array | None  # (m,) row ids in the order of `nodes`; None: rows must walk down the tree
-    step: Any  # (nodes,) what each of `nodes` adds to the scores of its rows
+    step: Any  # (nodes,) integers: the change that each of `nodes` makes to the scores of its rows
 
 
 def _grow_trees(
@@ -219,7 +219,7 @@ def _grow_trees(
     units: Array,
     is_used: Sequence[Array | None],
 ) -> Iterator[Growth]:
-    """Grow a tree for each line of `gradients` on `rows`, which ascend; its order lasts until the next one.
+    """Grow a tree for each output on `rows`, which ascend; `Growth.order` is overwritten by the next tree.
 
     `units` comes from `NewtonRule.in_units`; `is_used` (d,) marks the columns that each tree may split.
     """
@@ -246,7 +246,7 @@ def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:
 
 
 def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, Any]:
-    """Return the tree of the leaves that count, and the node of it that stands for each node's rows."""
+    """Cut to `max_leaf_nodes`: return the tree, and the node of it in which the rows of each old node are."""
     n = nodes.feature.shape[0]
     if max_leaf_nodes is None:
         return nodes, np.arange(n)

@@ -1,4 +1,4 @@
-"""What a round does with the scores of rows, in compiled loops: gradients of the log loss, and steps.
+"""Compiled loops over the scores of rows: gradients of the log loss, and steps of the trees.
 
 Gradients are derived in chunks of rows that stay in the first-level cache.
 """
@@ -28,15 +28,17 @@ from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["BlockSplits", "add_steps", "add_to_sides", "log_loss_gradients"]
 
-# Gradients that a thread must have, or it costs more than it brings: to be derived, and to be scaled.
+# Least number of gradients per thread, so that it saves more than it costs: to derive, and to scale.
 _LEAST_GRADIENTS = 100_000
 _LEAST_SCALED = 400_000
-# Rows whose scores a thread must change, likewise.
+# Least number of rows per thread that adds steps.
 _LEAST_STEPPED = 150_000
 _CHUNK = 256
-# Gradients wait for their scale with this much added, so that nothing is borrowed from the hessian above.
+# Added to gradients until they are scaled: not negative, they borrow nothing from the hessian above them.
 _ONE = 1 << GRADIENT_BITS
 _LOWER_HALF = (1 << 32) - 1
+# In place of the threshold of a block: a set of bins decides; all rows go left.
+_BY_SET, _NO_SPLIT = -1, 1 << 30
 
 
 def log_loss_gradients(
@@ -64,7 +66,7 @@ def log_loss_gradients(
 
 @cache
 def _class_zero() -> HostArray:
-    """Return hessian and waiting gradient by score; class 1 has one less of the latter."""
+    """Return hessian and offset gradient by score, packed; the gradient of class 1 is less by one unit."""
     gradient, hessian = sigmoid_units()
     half = gradient.shape[0] // 2
     units: HostArray = (hessian[:half] << 32) + (gradient[:half] + _ONE)
@@ -82,7 +84,7 @@ def _two_classes(
     packed: HostArray,
     total: HostArray,
 ) -> None:
-    """Look gradient and hessian up together; add to the sum of absolute gradients."""
+    """Look gradient and hessian up in one table; add to the sum of absolute gradients."""
     end, bits = LAST_SCORE << SCORE_BITS, SCORE_BITS - CELL_BITS
     middle = end + (1 << (bits - 1))
     absolute = np.int64(0)
@@ -163,7 +165,7 @@ def _exponentials(
 
 @compiled
 def _scale(packed: HostArray, shifts: HostArray, first: int, last: int) -> None:
-    """Divide both halves by 2**shift, rounded, and pack them for good."""
+    """Divide both halves by 2**shift, rounded, and take the offset off the gradients."""
     for c in range(packed.shape[0]):
         shift = shifts[c]
         half = (np.int64(1) << shift) >> 1
@@ -182,21 +184,22 @@ class BlockSplits(NamedTuple):
     starts: Sequence[int]
     sizes: Sequence[int]
     features: Sequence[int]  # the column that splits each block
-    thresholds: Sequence[int]  # rows with a larger bin go right; -1: by `goes_right`
-    goes_right: Any | None  # (at most k, n_bins) bool, as many lines as have a -1; None where none has
+    thresholds: Sequence[int]  # rows with a larger bin go right; or _BY_SET, _NO_SPLIT
+    goes_right: Any | None  # (s, n_bins) bool of the first s blocks; None if no threshold is _BY_SET
 
 
 def add_steps(scores: HostArray, columns: Columns, nodes: Trees, order: HostArray, step: Any) -> HostArray:
-    """Add to the scores (n,), in place, what the leaf of each row adds.
+    """Add the step of the leaf of each row to the scores (n,), in place.
 
     Parameters
     ----------
     nodes : Trees
-        A grown tree with `rows`: the last level is not divided in `order` and found by the cuts above it.
+        A grown tree with `rows`. `order` is not divided for the last level, so that the rows of its leaves
+        are found by the cuts of the level above.
     order : integer array (m,)
         Row ids.
     step : int array (nodes,)
-        What each node adds.
+        The step of each node.
     """
     start, size = nodes.rows
     left = nodes.first_child
@@ -206,8 +209,8 @@ def add_steps(scores: HostArray, columns: Columns, nodes: Trees, order: HostArra
     below = left[parents]
     steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
     split = _divide_as(columns, nodes, parents)
-    # blocks of leaves come after those that are split; no bin is above such a threshold
-    kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [1 << 30] * len(ends))
+    # blocks of leaves come after those that are split; their threshold is above all bins
+    kept = (start[ends].tolist(), size[ends].tolist(), [0] * len(ends), [_NO_SPLIT] * len(ends))
     starts, sizes, features, thresholds = ([*one, *other] for one, other in zip(split[:4], kept, strict=True))
     blocks = BlockSplits(starts, sizes, features, thresholds, split.goes_right)
     return add_to_sides(scores, columns.bins, order, blocks, (steps_left, steps_right))
@@ -233,7 +236,7 @@ def _describe_blocks(
     """Describe how blocks (2, k) of rows are divided: by a bin, or by sets (k, n_bins)."""
     if sets is not None:
         is_left = ~missing_right & np.isin(feature, columns.missing)
-        low = np.where((feature < columns.n_numeric) & ~is_left, low, -1)
+        low = np.where((feature < columns.n_numeric) & ~is_left, low, _BY_SET)
     starts, sizes = rows.tolist()
     return BlockSplits(starts, sizes, feature.tolist(), low.tolist(), sets)
 
@@ -241,7 +244,7 @@ def _describe_blocks(
 def add_to_sides(
     scores: HostArray, bins: HostArray, order: HostArray, splits: BlockSplits, values: Sequence[Sequence[int]]
 ) -> HostArray:
-    """Add to the scores (n,), in place, what the side of its block adds for each row of `order`.
+    """Add to the scores (n,), in place, for each row of `order` the value of its block's side.
 
     Threads share the positions of all blocks, one block after the other; a block may belong to two of them.
     """
@@ -268,7 +271,7 @@ def _step_rows(
     first: int,
     last: int,
 ) -> None:
-    """Step the rows at some positions; `steps` takes that of each bin."""
+    """Add the steps of the rows at some positions; `steps` is a buffer for the step of each bin."""
     before = 0
     for j in range(blocks.shape[1]):
         size, offset, threshold = blocks[1, j], blocks[0, j], blocks[3, j]
@@ -279,7 +282,7 @@ def _step_rows(
             for position in range(offset + start, offset + stop):
                 scores[np.uint64(order[position])] += np.int32(low)
             continue
-        is_set = threshold < 0 and j < sets.shape[0]
+        is_set = threshold == _BY_SET and j < sets.shape[0]
         for b in range(256):
             steps[b] = high if b > threshold else low
         for b in range(sets.shape[1] if is_set else 0):

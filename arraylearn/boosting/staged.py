@@ -1,4 +1,4 @@
-"""What a boosted classifier predicts: after all rounds, and after each of them."""
+"""Predictions of a boosted classifier after all rounds, and after each of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from arraylearn.walk.packed import PackedTrees, pack_trees
 
 __all__ = ["StagedClassifier", "fit_init", "given_scores"]
 
-# No probability of a given classifier counts as smaller.
+# Smaller probabilities of a given classifier count as this one.
 _LEAST_PROBABILITY = 2.0**-23
 
 
@@ -36,7 +36,7 @@ class StagedClassifier(ArrayClassifier):
     init_: Any
 
     def _reopen_fit(self, X: Any, y: Any) -> tuple[Batch, Labels]:
-        """Read further training rows: the columns and classes are those of the fit before."""
+        """Read further training rows; columns and classes must be those of the previous fit."""
         batch, codes = self._open(X), encode_with(y, self.classes_)
         check_same_length(batch, codes)
         return batch, Labels(codes, self.classes_)
@@ -106,7 +106,7 @@ class StagedClassifier(ArrayClassifier):
         return self._deliver(odds[0, :] if odds.shape[0] == 1 else xp.permute_dims(odds, (1, 0)), batch)
 
     def answer(self, scores: Array, batch: Batch) -> Answers:
-        """Return what a scorer may ask of rows with these scores (k, n)."""
+        """Return the predictions that a scorer may ask for, of rows with these scores (k, n)."""
         makers = {
             "predict": self._labels,
             "predict_proba": self._probabilities,
@@ -149,7 +149,7 @@ class StagedClassifier(ArrayClassifier):
 
 
 def fit_init(init: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Return a fitted copy of the classifier whose probabilities are where scores begin."""
+    """Return a fitted copy of the classifier from whose probabilities the scores start."""
     if not hasattr(init, "predict_proba"):
         raise refuse("init", "must predict probabilities", type(init).__name__)
     if sample_weight is None:

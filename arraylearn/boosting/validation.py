@@ -1,4 +1,4 @@
-"""Rows that decide when boosting stops: which they are, and how well their scores predict them."""
+"""Rows that decide when boosting stops: how they are chosen, and how their scores are judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Held", "Part", "check_given", "judge_rows", "share_rows", "take_part
 
 
 class Part(NamedTuple):
-    """Rows that trees are grown on, or that judge them."""
+    """Binned rows, for growing trees or for judging them."""
 
     bins: Array  # (d, n)
     codes: Array  # (n,) int64
@@ -31,8 +31,8 @@ class Held(NamedTuple):
     """Rows that decide when to stop."""
 
     part: Part
-    rows: Any  # the same as the user's kind of table, for a scorer
-    batch: Batch  # of these or all rows: where results go
+    rows: Any  # the same rows in the user's kind of table, for a scorer
+    batch: Batch  # of these or of all rows; it knows where results go
 
 
 def take_part(place: Place, part: Part, rows: HostArray) -> Part:
@@ -47,7 +47,7 @@ def take_part(place: Place, part: Part, rows: HostArray) -> Part:
 
 
 def check_given(early_stopping: bool, X: Any, y: Any) -> bool:
-    """Whether rows for validation are given; raise where they are of no use."""
+    """Whether rows for validation are given; raise where nothing would use them."""
     if X is None and y is None:
         return False
     if X is None or y is None:
@@ -79,7 +79,7 @@ def share_rows(codes: HostArray, n_classes: int, share: float, generator: Any) -
 
 
 def judge_rows(model: StagedClassifier, held: Held, start: Array) -> Holdout:
-    """Judge held-out rows by their log loss, or by the scorer of a model, whose scores begin at `start`."""
+    """Let the log loss, or the scorer of `model`, judge held-out rows; their scores begin at `start`."""
     (bins, codes, weights, scores), rows, batch = held
     first = scores + start[:, None]
     if model.scoring == "loss":

@@ -1,4 +1,4 @@
-"""What is drawn for a forest: the rows that each tree sees."""
+"""The rows that are drawn for each tree of a forest."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ __all__ = ["ExtraTreesClassifier"]
 class ExtraTreesClassifier(RandomForestClassifier):
     r"""Extremely randomized trees: each node takes the best of some cuts drawn at random, one per column.
 
-    As `RandomForestClassifier`, but every tree has all rows, and a column that a node looks at offers one
-    cut, drawn uniformly between its least and greatest value in the node.
+    As `RandomForestClassifier`, but every tree is grown on all rows, and of each column that a node considers
+    one cut is scored, drawn uniformly between the least and the greatest value in the node.
 
     Parameters
     ----------
     bootstrap : bool
-        Whether each tree has a sample of the rows drawn with replacement; by default all rows.
+        Whether each tree is grown on a sample of the rows drawn with replacement; by default on all rows.
     n_estimators, criterion, max_features, max_bins, max_depth, min_samples_split, min_samples_leaf
         As for `RandomForestClassifier`.
     min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha, max_samples, oob_score

@@ -31,7 +31,7 @@ class FittedForest(ArrayClassifier):
     criterion: str | Measure
     n_jobs: int | None
 
-    # ---- what was learned
+    # ---- fitted attributes
 
     def __len__(self) -> int:
         """Return the number of trees."""
@@ -50,7 +50,7 @@ class FittedForest(ArrayClassifier):
 
     @property
     def estimators_(self) -> list[DecisionTreeClassifier]:
-        """The trees one by one, over values; they know the classes as 0, 1, ..."""
+        """The trees one by one, over values; their classes are the codes 0, 1, ..."""
         made: list[DecisionTreeClassifier] = self._prepared_at(HOST, "estimators", self._make_members)
         return made
 

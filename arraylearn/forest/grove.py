@@ -47,10 +47,10 @@ def share_sums(trees: Trees) -> Trees:
 
 
 def join_grove(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:
-    """Put trees with shares into one grove at the place; the list is used up."""
+    """Put trees with shares into one grove at the place; empties the list, to free its arrays early."""
     shares = from_host(np.concat([part.probability for part in parts]), place)
     weight = from_host(np.concat([part.sums[:, 0] for part in parts]), place)
-    # free them before the rest is joined
+    # free these arrays before the rest is joined
     parts[:] = [part._replace(probability=None, sums=None) for part in parts]
     gains = np.zeros(d)
     for part in parts:

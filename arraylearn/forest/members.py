@@ -1,4 +1,4 @@
-"""The trees of a forest one by one: cut back after growth, and as trees over values."""
+"""Single trees of a forest: cut back after growth, and turned into trees over values."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def node_ranges(trees: Trees) -> Iterator[tuple[int, int]]:
 
 
 def members_of(grove: Grove, binning: Binning, schema: Schema, rule: SplitRule) -> Iterator[Trees]:
-    """Yield each tree as one over values and categories, as single trees are; missing values go right."""
+    """Yield each tree as one over values and categories, like single trees; missing values go right."""
     trees, shares = tree_on_host(grove.trees), to_host(grove.trees.probability) * SHARE_UNIT
-    # weights are integers, of which shares keep the first 20 bits
+    # shares hold 20 bits, so that their products with the integer weight are rounded
     counts = np.round(shares * np.astype(to_host(grove.weight), np.float64)[:, None])
     trees = trees._replace(counts=counts, depth=_depths(trees), impurity=rule.impurity(HOST.xp, counts))
     on_host = HostBinning.of(binning)
@@ -53,7 +53,7 @@ def members_of(grove: Grove, binning: Binning, schema: Schema, rule: SplitRule) 
 
 
 def _depths(trees: Trees) -> Any:
-    """Return the depth (m,) of each node of a model, which keeps none."""
+    """Return the depth (m,) of each node; models do not store it."""
     depth = np.zeros(trees.n_nodes, dtype=np.int32)
     at = np.nonzero(~trees.is_leaf[trees.roots])[0]
     nodes = trees.roots[at]

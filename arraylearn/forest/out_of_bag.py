@@ -16,7 +16,7 @@ from arraylearn.walk.leaves import find_leaves
 
 __all__ = ["judge_out_of_bag"]
 
-# Trees of a batch.
+# Trees that judge in one batch.
 _TREES_JUDGED = 16
 
 
@@ -29,7 +29,7 @@ def judge_out_of_bag(
     weights: Any,
     n_draws: int | None,
 ) -> Any:
-    """Return the class shares (n, c) of each row by the trees whose bags it is not in; NaN where all had it.
+    """Return the class shares (n, c) of each row by the trees grown without it; NaN where there is none.
 
     Parameters
     ----------

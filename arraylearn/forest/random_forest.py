@@ -32,18 +32,19 @@ from arraylearn.tree.settings import check_criterion, check_limits
 
 __all__ = ["RandomForestClassifier"]
 
-# What a compiled body takes, less the bin of missing values.
+# The most bins that a compiled body takes, without the one of missing values.
 _MOST_BINS = 4_094
-# A share of the rows may be off by this much.
+# Rounding error allowed in a share of the rows.
 ROUNDING = 1e-9
 
 
 class RandomForestClassifier(FittedForest):
-    r"""Random forest: trees on bootstrap samples, each node looking at some columns drawn at random.
+    r"""Random forest: trees on bootstrap samples, each node split by one of some columns drawn at random.
 
     A node takes the cut that maximizes :math:`\sum_c l_c^2 / l + \sum_c r_c^2 / r` (the Gini gain) among its
-    columns; where none of them can be cut, it looks at all. Trees are grown many at a time, level by level,
-    with a bootstrap sample as whole-number weights. A prediction is the mean of the leaves' class shares.
+    drawn columns; where none of them can be cut, it considers all. Trees are grown many at a time, level by
+    level, with a bootstrap sample as whole-number weights. A prediction is the mean of the leaves' class
+    shares.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class RandomForestClassifier(FittedForest):
     criterion : str or callable
         As for `DecisionTreeClassifier`. All but "gini" are computed level by level, by the array program.
     max_features : int, float, {"sqrt", "log2"}, optional
-        Number or share of the columns that each node looks at; None for all.
+        Number or share of the columns drawn for each node; None for all.
     max_bins : int
         Number of bins per numeric column at most, up to 4094: full-grown trees lose accuracy with fewer.
     max_depth : int, optional
@@ -72,12 +73,12 @@ class RandomForestClassifier(FittedForest):
         Whether to judge every row by the trees that did not see it; a function ``(y, predicted) -> float``
         takes the place of the accuracy.
     class_weight : dict, "balanced", optional
-        Weights of the classes: rows are drawn the more often, in proportion.
+        Weights of the classes: rows are drawn in proportion to them.
     warm_start : bool
         Whether a further `fit`, on the same data with a larger `n_estimators`, adds trees to those there are.
     random_state : int, Generator, optional
-        Seed of the seeds of the trees. The columns that a node looks at depend on it, the number of the tree
-        and the way to the node alone: not on rows, labels, other trees, threads or backend.
+        Seed of the seeds of the trees. The columns drawn for a node depend on it, on the number of the tree
+        and on the path to the node alone: not on rows, labels, other trees, threads or backend.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut.
     n_jobs : int, optional
@@ -96,7 +97,7 @@ class RandomForestClassifier(FittedForest):
     n_trees_ : int
         Number of trees.
     estimators_ : list of DecisionTreeClassifier
-        The trees one by one, over values; they know the classes as 0, 1, ... Made on first access.
+        The trees one by one, over values; their classes are the codes 0, 1, ... Made on first access.
     feature_importances_ : array (d,)
         Mean over the trees of the share of each column in the decrease of the impurity.
     oob_score_ : float
@@ -122,7 +123,7 @@ class RandomForestClassifier(FittedForest):
     ['low', 'middle', 'low']
     """
 
-    # whether each column that a node looks at offers one cut only, drawn at random
+    # whether a node scores one cut per column, drawn at random, instead of all cuts
     _draws_cuts: ClassVar[bool] = False
 
     def __init__(
@@ -241,7 +242,7 @@ class RandomForestClassifier(FittedForest):
     def _grow_missing(
         self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
     ) -> Grove:
-        """Grow the trees up to `n_estimators` that are not there yet, on bins (d, n)."""
+        """Grow the trees that the model lacks up to `n_estimators`, on bins (d, n)."""
         xp, (d, n) = place.xp, bins.shape
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
         plan = DrawnPlan(
@@ -285,7 +286,7 @@ class RandomForestClassifier(FittedForest):
         )
 
     def _n_draws(self, n: int) -> int | None:
-        """Return how many rows are drawn for each tree; None where it has all of them."""
+        """Return how many rows are drawn for each tree; None: trees are grown on all rows."""
         if not self.bootstrap:
             return None
         return n if self.max_samples is None else max(1, int(share_of(self.max_samples, n)))
