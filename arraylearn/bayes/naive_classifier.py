@@ -318,7 +318,7 @@ class NaiveBayesClassifier(BayesClassifier):
     def class_count_(self) -> HostArray:
         """Weight (k,) of the training rows of each class; changing it does not change the model."""
         check_is_fitted(self)
-        return np.array(to_host(self.statistics_.class_weight))
+        return np.array(to_host(self._statistics.class_weight))
 
     # ---- tables
 

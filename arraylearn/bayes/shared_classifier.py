@@ -43,15 +43,19 @@ class BayesClassifier(ArrayClassifier):
     _sums_squares: ClassVar[bool] = True
 
     priors: Any
-    statistics_: Any
+    _statistics: Any
 
     def __getstate__(self) -> dict[str, Any]:
         # what was learned on a GPU can be read on a machine without one
         state = super().__getstate__()
-        for name in ("model_", "statistics_"):
+        for name in ("model_", "_statistics"):
             if name in state:
                 state[name] = move_model(state[name], HOST)
         return state
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("_statistics", None)
 
     # ---- what a method of its own defines
 
@@ -155,7 +159,7 @@ class BayesClassifier(ArrayClassifier):
             self.schema_ = schema
             self._refuse_nominal()
             return None
-        return self.statistics_
+        return self._statistics
 
     def _absorb(self, batch: Batch, codes: Any, sample_weight: Any, known: Any) -> None:
         """Take the statistics of the rows, add them to the known ones, and make the model anew."""
@@ -164,7 +168,7 @@ class BayesClassifier(ArrayClassifier):
         if known is not None:
             known = move_model(known, batch.place)
             statistics = self._merge_statistics(batch.place.xp, known, statistics)
-        self.statistics_ = statistics
+        self._statistics = statistics
         is_bad = batch.place.xp.stack([batch.is_bad, is_weight_bad])
         self.model_ = self._estimate(batch, statistics, is_bad)
 

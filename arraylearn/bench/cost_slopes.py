@@ -105,7 +105,7 @@ def _subjects() -> list[_Subject]:
     class SearchPrices:
         def fit(self, X: Any, y: Any) -> Any:
             grid = {"C": [0.1, 1.0, 10.0]}
-            return al.GridSearch(al.SVC(gamma=0.05), grid, cv=3, refit=False, progress=False).fit(X, y)
+            return al.GridSearch(al.SVC(gamma=0.05), grid, cv=3, refit=False, verbose=0).fit(X, y)
 
     exact = partial(al.DecisionTreeClassifier, splitter="exact")
     binned = partial(al.DecisionTreeClassifier, splitter="hist", max_depth=8)

@@ -143,7 +143,7 @@ class AdaBoostClassifier(ArrayClassifier):
             weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
             if weights is None:
                 weights = np.ones(labels.codes.shape[0], dtype=np.float64)
-            with show_progress("boosting", self.n_estimators, self.verbose) as report:
+            with show_progress("boosting", self.n_estimators, self.verbose, measure="error") as report:
                 self._boost(X, labels.codes, weights, report)
         return self
 

@@ -17,7 +17,15 @@ from arraylearn.boosting.log_loss import start_scores
 from arraylearn.boosting.rounds import BoostingRows, BoostingRule, Plan, boost
 from arraylearn.boosting.staged import StagedClassifier, fit_init, given_scores
 from arraylearn.boosting.validation import Held, Part, check_given, judge_rows, share_rows, take_part
-from arraylearn.checks import check_flag, check_integer, check_number, refuse
+from arraylearn.checks import (
+    check_flag,
+    check_integer,
+    check_number,
+    check_rows,
+    count_features,
+    refuse,
+    share_of,
+)
 from arraylearn.estimator import Batch
 from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
 from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
@@ -56,15 +64,16 @@ class GradientBoostingClassifier(StagedClassifier):
         The :math:`\lambda` of the formula. On a few hundred rows about 1 often gives better probabilities.
     min_child_hessian : float
         Least sum of hessians of a leaf.
-    min_samples_leaf : float
-        Least hessian of a leaf, divided by the average hessian per row of the node that is split. So rows
-        whose class the model is sure of already count for less than one.
+    min_samples_leaf : int or float
+        Least number of rows of a leaf; a float is a share of all rows, up to 1.0; 0: no limit. Rows are
+        counted as LightGBM does: the hessian of the leaf, divided by the average hessian per row of the node
+        that is split. So rows whose class the model is sure of already count for less than one.
     max_bins : int
         Greatest number of bins of a column, 2 to 255. Of more categories than this, the rarest share a bin.
     subsample : float
         Share of the rows drawn for each round, without replacement.
-    max_features : float
-        Share of the columns drawn for each tree.
+    max_features : int, float, {"sqrt", "log2"}, optional
+        Number or share of the columns drawn for each tree; None for all.
     categorical_smoothing : float
         The categories of a nominal column are put in the order of :math:`G / (H + \text{smoothing})`, and the
         best split of this order in two is best among all sets. The smoothing is also added to
@@ -156,10 +165,10 @@ class GradientBoostingClassifier(StagedClassifier):
         max_leaf_nodes: int | None = None,
         l2_regularization: float = 0.0,
         min_child_hessian: float = 1e-3,
-        min_samples_leaf: float = 20.0,
+        min_samples_leaf: int | float = 20,
         max_bins: int = 254,
         subsample: float = 1.0,
-        max_features: float = 1.0,
+        max_features: int | float | str | None = 1.0,
         categorical_smoothing: float = 10.0,
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
@@ -250,7 +259,7 @@ class GradientBoostingClassifier(StagedClassifier):
             if base.start is None:
                 start = start_scores(place, part.codes, part.weights, max(n_classes, 2))
                 base = base._replace(start=from_host(start, place, place.xp.int32))
-            self._boost(base, part, held, self._plan(int(part.bins.shape[0]), heaviest), generator)
+            self._boost(base, part, held, self._plan(part.bins.shape, heaviest), generator)
         return self
 
     def _begin(self, batch: Batch, X: Any, y: Any, sample_weight: Any) -> Boosted:
@@ -334,7 +343,8 @@ class GradientBoostingClassifier(StagedClassifier):
             new = append_trees(place.xp, base.trees, new)
         return Boosted(base.binning, base.start, new, tuple(gains.tolist()))
 
-    def _plan(self, n_columns: int, heaviest: float) -> Plan:
+    def _plan(self, shape: tuple[int, int], heaviest: float) -> Plan:
+        n_columns, n_rows = shape
         names = getattr(self, "feature_names_in_", None)
         trend = None
         if self.monotonic_cst is not None:
@@ -342,7 +352,7 @@ class GradientBoostingClassifier(StagedClassifier):
         limits = Limits(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self.min_samples_leaf,
+            min_samples_leaf=share_of(self.min_samples_leaf, n_rows),
         )
         newton = NewtonRule(
             self.l2_regularization / heaviest,
@@ -354,7 +364,7 @@ class GradientBoostingClassifier(StagedClassifier):
         return Plan(
             BoostingRule(limits, newton, self.learning_rate),
             self.subsample,
-            max(1, round(self.max_features * n_columns)),
+            min(count_features(self.max_features, n_columns) or n_columns, n_columns),
             self.n_iter_no_change if self.early_stopping else None,
             self.tol,
         )
@@ -369,13 +379,13 @@ class GradientBoostingClassifier(StagedClassifier):
         for name in (
             "l2_regularization",
             "min_child_hessian",
-            "min_samples_leaf",
             "categorical_smoothing",
             "tol",
         ):
             check_number(name, getattr(self, name), 0)
-        for name in ("subsample", "max_features"):
-            check_number(name, getattr(self, name), 0, 1, closed="right")
+        check_number("subsample", self.subsample, 0, 1, closed="right")
+        check_rows("min_samples_leaf", self.min_samples_leaf, 0)
+        count_features(self.max_features, 1)
         check_number("validation_fraction", self.validation_fraction, 0, 0.9, closed="right", optional=True)
         check_flag("warm_start", self.warm_start)
         if isinstance(self.init, str) and self.init != "zero":

@@ -179,7 +179,7 @@ def _cross_validate(options: argparse.Namespace) -> int:
             f"({largest}); got {n_folds}."
         )
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
-    print(al.evaluate(_make(options), X, y, cv=folds, refit=False, progress=False))
+    print(al.evaluate(_make(options), X, y, cv=folds, refit=False, verbose=0))
     return 0
 
 

@@ -23,7 +23,7 @@ def check_naive_bayes(fields: Fields) -> None:
     # one cell more than there are categories: that of a missing value
     offsets = tuple(accumulate((size + 1 for size in fields.schema.n_values), initial=0))
     fields.sizes["cells"] = offsets[-1]
-    fields.part("statistics_", NaiveStatistics, _check_naive_statistics)
+    fields.part("_statistics", NaiveStatistics, _check_naive_statistics)
     model = fields.part("model_", NaiveModel, _check_naive_model)
     fields.refuse("cells must follow the categories", unless=model.offsets == offsets)
 
@@ -59,7 +59,7 @@ def _check_naive_model(fields: Fields) -> None:
 def check_full_bayes(fields: Fields) -> None:
     """Check a fitted `FullBayesClassifier`."""
     check_classifier(fields)
-    fields.part("statistics_", FullStatistics, _check_full_statistics)
+    fields.part("_statistics", FullStatistics, _check_full_statistics)
     kinds = {FullModel: _check_full_model, NaiveModel: _check_naive_model}  # the latter where diagonal
     model = fields.take("model_", lambda value: type(value) in kinds, "a model of full Bayes")
     fields.sizes["cells"] = 0

@@ -234,8 +234,8 @@ class RuleClassifier(ArrayClassifier):
         probability = decide(batch.place.xp, model, batch.table)[1]
         return self._deliver(batch.place.xp.astype(probability, batch.float_dtype), batch)
 
-    def explain(self, X: Any) -> list[Explanation]:
-        """Find which rules fired, and which of them decided.
+    def fired_rules(self, X: Any) -> list[Explanation]:
+        """Find for each row which rules fired, and which of them decided.
 
         Parameters
         ----------

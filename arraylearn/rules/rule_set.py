@@ -78,7 +78,7 @@ class RuleSetClassifier(RuleClassifier):
     >>> clf = clf.fit(people.X, people.y)
     >>> clf.predict([["Tall", "Red", "Brown"], ["Tall", "Dark", None]])
     array(['C1', 'C2'], dtype='<U2')
-    >>> clf.explain([["Tall", "Red", "Brown"]])
+    >>> clf.fired_rules([["Tall", "Red", "Brown"]])
     [Explanation(label='C1', rule=0, fired=(0,))]
     """
 

@@ -35,7 +35,7 @@ def evaluate(
     refit: bool = True,
     n_jobs: int | None = None,
     fast: bool = True,
-    progress: bool | None = None,
+    verbose: int | None = None,
 ) -> Report:
     r"""Judge a classifier by cross-validation, then fit it on all rows.
 
@@ -67,8 +67,8 @@ def evaluate(
         Processes for the folds, as in scikit-learn.
     fast : bool
         Whether to use what the classifier's family knows about folds; the results are those of the loop.
-    progress : bool, optional
-        Whether to show a bar; by default where the standard error is a terminal.
+    verbose : int, optional
+        1: a progress bar, 0: none; by default where the standard error is a terminal.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def evaluate(
             sample_weight=sample_weight,
             refit=refit,
             fast=fast,
-            progress=progress,
+            verbose=verbose,
         )
     begin = time.perf_counter()
     sample = open_sample(X, y, sample_weight)
@@ -108,7 +108,7 @@ def evaluate(
     trials: list[Trial] = []
     is_complete = True
     try:
-        with show_progress("folds", len(folds), progress) as advance:
+        with show_progress("folds", len(folds), verbose) as advance:
             for trial in run_trials(plan, [{}], n_jobs=n_jobs, fast=fast):
                 trials.append(trial)
                 advance()
@@ -145,13 +145,13 @@ def leave_one_out(
     sample_weight: Any = None,
     refit: bool = True,
     fast: bool = True,
-    progress: bool | None = None,
+    verbose: int | None = None,
 ) -> Report:
     """Judge a classifier on each row in turn, trained on all the others; then fit it on all rows.
 
     Parameters
     ----------
-    estimator, X, y, scoring, sample_weight, refit, fast, progress
+    estimator, X, y, scoring, sample_weight, refit, fast, verbose
         As in `evaluate`. A metric other than the accuracy is taken once, over the predictions for
         all rows.
 
@@ -178,7 +178,7 @@ def leave_one_out(
     if path is not None:
         answers = path(estimator, sample)
     if answers is None:
-        answers = _leave_out_in_turn(estimator, sample, progress, with_more=scoring is not None)
+        answers = _leave_out_in_turn(estimator, sample, verbose, with_more=scoring is not None)
     predictions = answers.answer("predict")
     n_done = int(predictions.shape[0])
     rows = np.arange(n_done)
@@ -201,7 +201,7 @@ def leave_one_out(
 
 
 def _leave_out_in_turn(
-    estimator: Any, sample: LabelledRows, progress: bool | None, *, with_more: bool
+    estimator: Any, sample: LabelledRows, verbose: int | None, *, with_more: bool
 ) -> Answers:
     """Fit once per row; `with_more`: keep scores and probabilities, too, for other metrics."""
     n = sample.n_rows
@@ -209,7 +209,7 @@ def _leave_out_in_turn(
     found: dict[str, list[HostArray]] = {}
     n_done = 0
     try:
-        with show_progress("rows", n, progress) as advance:
+        with show_progress("rows", n, verbose) as advance:
             for i in range(n):
                 others = rows[rows != i]
                 model = sample.fit(clone(estimator), others)

@@ -51,8 +51,8 @@ class GridSearch(GridSearchCV):
         Seed of the random candidates.
     fast : bool
         Whether to use what the classifier's family knows about folds and candidates.
-    progress : bool, optional
-        Whether to show a bar; by default where the standard error is a terminal.
+    verbose : int, optional
+        1: a progress bar, 0: none; by default where the standard error is a terminal.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class GridSearch(GridSearchCV):
         return_train_score: bool = False,
         random_state: RandomState = None,
         fast: bool = True,
-        progress: bool | None = None,
+        verbose: int | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -106,7 +106,7 @@ class GridSearch(GridSearchCV):
         self.n_iter = n_iter
         self.random_state = random_state
         self.fast = fast
-        self.progress = progress
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, **params: Any
@@ -211,7 +211,7 @@ class GridSearch(GridSearchCV):
         n = len(candidates) * len(plan.folds)
         self.is_complete_ = True
         try:
-            with show_progress("candidates x folds", n, self.progress) as advance:
+            with show_progress("candidates x folds", n, self.verbose) as advance:
                 for trial in run_trials(plan, candidates, n_jobs=self.n_jobs, fast=self.fast):
                     trials.append(trial)
                     advance()

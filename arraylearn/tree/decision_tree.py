@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -38,6 +40,8 @@ _DECREASES = ("gini", "entropy", "log_loss", "error")
 # C4.5: the least information gain of a split.
 LEAST_GAIN = 1e-6
 
+_log = logging.getLogger("arraylearn.tree")
+
 FindOrder = Callable[[Rows], Array | None]  # returns the order of the rows by every numeric column, if known
 Grow = Callable[[Sample, Any, Any], Trees]  # takes rows, their weights and the random generator
 
@@ -54,14 +58,15 @@ class DecisionTreeClassifier(FittedTree):
         A name of `arraylearn.measures.MEASURES`: "gini", "entropy" (information gain; also "log_loss"),
         "gain_ratio", "symmetric_gain_ratio", "symmetric_gain_ratio_sum", "chi2", "error", "accuracy"; or a
         function ``(xp, counts[..., branch, class]) -> (...)``, larger is better.
-    splitter : {"auto", "exact", "hist", "clouds", "clouds_sampling", "random"}
-        Which thresholds are scored: "exact" all of them (presorted lists), "hist" the edges of quantile bins,
-        in small nodes too. "clouds" (Gini only) scores quantiles, estimates the gain between them, and
-        searches the intervals whose estimate beats the best quantile; "clouds_sampling" takes the best
-        quantile; both score all thresholds of small nodes. "auto" is "exact" up to 500,000 rows, then "hist";
-        with `penalize_thresholds` it is always "exact". "random" draws one cut per column in each node and
-        takes the best, as `ExtraTreesClassifier` does: missing values then count as larger than all others
-        and categories are in the order of their mean class, whatever `missing` and `nominal` are.
+    splitter : {"auto", "exact", "best", "hist", "clouds", "clouds_sampling", "random"}
+        Which thresholds are scored: "exact" all of them (presorted lists), as does "best", scikit-learn's
+        name for it; "hist" the edges of quantile bins, in small nodes too. "clouds" (Gini only) scores
+        quantiles, estimates the gain between them, and searches the intervals whose estimate beats the best
+        quantile; "clouds_sampling" takes the best quantile; both score all thresholds of small nodes. "auto"
+        is "exact" up to 500,000 rows, then "hist", which the log notes once; with `penalize_thresholds` it is
+        always "exact". "random" draws one cut per column in each node and takes the best, as
+        `ExtraTreesClassifier` does: missing values then count as larger than all others and categories are
+        in the order of their mean class, whatever `missing` and `nominal` are.
     max_bins : int
         Number of bins or intervals per column at most, up to 32766.
     nominal : {"multiway", "binary"}
@@ -151,7 +156,7 @@ class DecisionTreeClassifier(FittedTree):
         self,
         *,
         criterion: str | Measure = "gini",
-        splitter: Literal["auto", "exact", "hist", "clouds", "clouds_sampling", "random"] = "auto",
+        splitter: Literal["auto", "exact", "best", "hist", "clouds", "clouds_sampling", "random"] = "auto",
         max_bins: int = 255,
         nominal: Literal["multiway", "binary"] = "multiway",
         missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
@@ -272,6 +277,8 @@ class DecisionTreeClassifier(FittedTree):
             given = place, table, sample.codes, weights
             tree = grow_random(*given, rule, limits, self.max_bins, generator)
         elif self.splitter == "hist" or (self.splitter == "auto" and is_large):
+            if self.splitter == "auto":
+                _note_bins()
             rows = bin_rows(place, table, sample.codes, n_classes, weights, self.max_bins)
             tree = grow_binned(place, rows, rule, self._stop_early(rows, limits), generator)
         else:
@@ -360,3 +367,12 @@ class DecisionTreeClassifier(FittedTree):
 def _count_grown(pruning: Pruning | None) -> int:
     """Return how many trees are grown."""
     return 1 + pruning.folds if isinstance(pruning, CostComplexity) and pruning.alpha is None else 1
+
+
+@cache  # once per process
+def _note_bins() -> None:
+    _log.warning(
+        "splitter='auto' cuts at the edges of bins above %s rows, not at every value; name splitter='exact' "
+        "or 'hist' to have the same on all tables",
+        f"{ROWS_FOR_BINS:,}",
+    )

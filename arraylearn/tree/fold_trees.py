@@ -66,7 +66,7 @@ def judge_tree_folds(
 
 def _searches_sorted_columns(model: Any, sample: LabelledRows) -> bool:
     is_small = sample.n_rows <= ROWS_FOR_BINS or bool(model.penalize_thresholds)
-    return model.splitter == "exact" or (model.splitter == "auto" and is_small)
+    return model.splitter in ("exact", "best") or (model.splitter == "auto" and is_small)
 
 
 def _grows_by_levels(model: Any) -> bool:

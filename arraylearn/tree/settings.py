@@ -15,7 +15,7 @@ __all__ = ["check_criterion", "check_limits", "check_nominal", "check_settings"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
-    "splitter": ("auto", "exact", "hist", "clouds", "clouds_sampling", "random"),
+    "splitter": ("auto", "exact", "best", "hist", "clouds", "clouds_sampling", "random"),
     "nominal": ("multiway", "binary"),
     "missing": ("fractional", "surrogate", "direction", "known_fraction"),
 }
@@ -47,7 +47,7 @@ def _check_growth(estimator: Any) -> None:
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
     check_integer("max_bins", estimator.max_bins, 2, _MOST_BINS)
-    if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact"):
+    if estimator.penalize_thresholds and estimator.splitter not in ("auto", "exact", "best"):
         raise ValueError("`penalize_thresholds` counts thresholds between values: use splitter='exact'.")
     if estimator.require_average_gain and estimator.splitter == "random":
         raise ValueError("`require_average_gain` compares the best cuts of columns: use another splitter.")

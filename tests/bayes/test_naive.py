@@ -87,12 +87,6 @@ def test_nothing_varies():
     np.testing.assert_allclose(model.predict_proba([[3.0], [4.0]]), 0.5)
 
 
-def test_progress(capsys):
-    for model in (al.NaiveBayesClassifier(verbose=1), al.FullBayesClassifier(verbose=1)):
-        model.fit([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
-        assert "1/1" in capsys.readouterr().err
-
-
 def test_names_of_scikit_learn(rung):
     """Means, variances and counts; what is handed out is no part of the model."""
     name = rung.float_dtypes[-1]

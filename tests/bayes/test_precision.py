@@ -203,7 +203,7 @@ def test_parts_end_with_the_variances_of_one_fit(rung, bounds, var_smoothing):
         parts.partial_fit(rung.from_host(some, name), rung.from_host(labels), classes=[0, 1, 2])
     rtol = 1e-9 if name == "float64" else 1e-3
     np.testing.assert_allclose(rung.to_host(parts.model_.var), rung.to_host(once.model_.var), rtol=rtol)
-    for one, other in zip(parts.statistics_.distinct[:3], once.statistics_.distinct[:3], strict=True):
+    for one, other in zip(parts._statistics.distinct[:3], once._statistics.distinct[:3], strict=True):
         np.testing.assert_array_equal(rung.to_host(one), rung.to_host(other))
 
 

@@ -90,7 +90,9 @@ def test_a_perfect_round_is_the_last():
 def test_progress(capsys):
     X, y = stripes(100)
     al.AdaBoostClassifier(n_estimators=3, verbose=1).fit(X, y)
-    assert "3/3" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "3/3" in shown
+    assert "error 0." in shown
 
 
 def test_bad_input():

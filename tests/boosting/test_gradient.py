@@ -373,6 +373,24 @@ def test_progress(capsys):
     assert "loss 0." in shown
 
 
+def test_rows_and_columns_may_be_shares_or_names():
+    X, y = np.random.default_rng(0).normal(size=(200, 9)), np.arange(200) % 2
+
+    def scores(**options):
+        return small(n_estimators=3, random_state=0, **options).fit(X, y).decision_function(X)
+
+    for one, same in (
+        ({"max_features": "sqrt"}, {"max_features": 3}),
+        ({"max_features": "log2"}, {"max_features": 0.4}),
+        ({"max_features": None}, {"max_features": 1.0}),
+        ({"min_samples_leaf": 0.1}, {"min_samples_leaf": 20}),
+        ({"min_samples_leaf": np.float64(0.25)}, {"min_samples_leaf": 50}),
+    ):
+        np.testing.assert_array_equal(scores(**one), scores(**same))
+    assert (scores(max_features=1) != scores(max_features=1.0)).any()
+    assert (scores(min_samples_leaf=1.0) == scores(min_samples_leaf=1.0)[0]).all()  # all rows are in one leaf
+
+
 # ---- what it refuses
 
 
@@ -388,6 +406,7 @@ def test_progress(capsys):
         ("max_bins", 256, "from 2 to 255"),
         ("subsample", 0.0, "above 0 and up to 1"),
         ("max_features", 1.5, "above 0 and up to 1"),
+        ("min_samples_leaf", 2.5, "at least 0, or a float above 0 and up to 1.0"),
         ("l2_regularization", -1.0, "at least 0"),
         ("min_child_hessian", "1", "at least 0"),
         ("validation_fraction", 0.95, "above 0 and up to 0.9"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 
 import hypothesis
@@ -111,19 +112,23 @@ def test_results_come_home(subject, rung, float_dtype_name):
         assert_close(getattr(model, name)(queries), expected, rung=rung, dtype=float_dtype_name, **tolerance)
 
 
-@one_strict_device
-def test_public_attributes_are_on_the_host(rung):
-    """Trees and what stands on them; made on first access where the model is elsewhere."""
+@pytest.mark.rungs("strict")
+def test_public_attributes_are_on_the_host(subject, rung):
+    """Made on first access where the model is elsewhere, which is `model_` alone."""
+
+    def arrays(value):
+        if isinstance(value, tuple | list):
+            return [array for part in value for array in arrays(part)]
+        return [value] if is_array(value) else []
+
     X, y = table()
-    names = ("decision_tree", "random_forest", "extra_trees", "adaboost")
-    for subject in (each for each in SUBJECTS if each.name in names):
-        model = subject.make().fit(rung.from_host(X), rung.from_host(y))
-        public = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")}
-        assert {"classes_", "n_classes_", "feature_importances_"} <= public
-        for name in public - {"model_"}:
-            value = getattr(model, name, None)
-            parts = value if isinstance(value, tuple | list) else [value]
-            assert all(isinstance(part, np.ndarray) for part in parts if is_array(part)), name
+    model = subject.make().fit(rung.from_host(X), rung.from_host(y))
+    public = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")}
+    assert {"classes_", "n_classes_", "model_"} <= public
+    for name in public - {"model_"}:
+        assert all(isinstance(array, np.ndarray) for array in arrays(getattr(model, name))), name
+    inside = model.estimators_[0] if subject.name == "adaboost" else model
+    assert not all(isinstance(array, np.ndarray) for array in arrays(inside.model_))
 
 
 @one_strict_device
@@ -276,6 +281,15 @@ def test_missing_values(host_subject):
     model = host_subject.make().fit(holes, y)
     for values in outputs(host_subject, model, holes).values():
         assert np.isfinite(values).all()
+
+
+def test_one_bar_shows_the_progress_of_all(host_subject, capsys):
+    X, y = table()
+    host_subject.make(verbose=1).fit(X, y)
+    shown = capsys.readouterr().err
+    assert re.search(r"^(counting|growing|boosting|rules|solving) \u2501+ \d+/(\d+|\?) ", shown), shown
+    host_subject.make().fit(X, y)
+    assert not capsys.readouterr().err
 
 
 # ---- tensors on the CPU, where torch was not named

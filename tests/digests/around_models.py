@@ -72,7 +72,7 @@ def _few(rows: Rows, n_classes: int) -> int:
 
 def _judge(estimator: Any, rows: Rows) -> Any:
     model = _with_nominal(estimator, rows)
-    return al.evaluate(model, rows.X, rows.y, cv=_few(rows, 2), progress=False)
+    return al.evaluate(model, rows.X, rows.y, cv=_few(rows, 2), verbose=0)
 
 
 def _with_nominal(estimator: Any, rows: Rows) -> Any:
@@ -92,7 +92,7 @@ def _report_numbers(report: Any) -> canonical.Numbers:
 def _search(estimator: Any, grid: Any, rows: Rows) -> Any:
     model = _with_nominal(estimator, rows)
     cv = StratifiedKFold(_few(rows, 2))
-    return al.GridSearch(model, grid, cv=cv, progress=False, refit=False).fit(rows.X, rows.y)
+    return al.GridSearch(model, grid, cv=cv, verbose=0, refit=False).fit(rows.X, rows.y)
 
 
 def _search_scores(search: Any) -> Any:
@@ -110,13 +110,13 @@ def selection_cases() -> Iterable[Case]:
         if name != "svc_ova":
             yield Case(
                 f"leave_one_out/{name}_numbers",
-                lambda rows, m=model: _report_numbers(al.leave_one_out(m, rows.X, rows.y, progress=False)),
+                lambda rows, m=model: _report_numbers(al.leave_one_out(m, rows.X, rows.y, verbose=0)),
                 sets[:1],
             )
     tree = al.DecisionTreeClassifier()
     yield lines_of(
         "leave_one_out/tree",
-        lambda rows: _report_lines(al.leave_one_out(tree, rows.X, rows.y, progress=False)),
+        lambda rows: _report_lines(al.leave_one_out(tree, rows.X, rows.y, verbose=0)),
         ("tennis", "hire"),
     )
     for name, (model, grid) in _GRIDS.items():
@@ -192,7 +192,7 @@ def importance_cases() -> Iterable[Case]:
         "c45": (al.c45, {}),
         "forest": (al.RandomForestClassifier, {"n_estimators": 5, "random_state": SEED}),
         "extra": (al.ExtraTreesClassifier, {"n_estimators": 5, "random_state": SEED}),
-        "boosting": (al.GradientBoostingClassifier, {"n_estimators": 4, "min_samples_leaf": 3.0}),
+        "boosting": (al.GradientBoostingClassifier, {"n_estimators": 4, "min_samples_leaf": 3}),
         "adaboost": (
             al.AdaBoostClassifier,
             {"estimator": al.DecisionTreeClassifier(max_depth=4), "n_estimators": 3},
@@ -205,7 +205,7 @@ def importance_cases() -> Iterable[Case]:
             ("iris", "wine", "missing", "mixed", "ten_classes"),
         )
     yield Case("path/cost_complexity", _path_numbers, SMALL)
-    stopping = {"n_estimators": 8, "early_stopping": True, "random_state": SEED, "min_samples_leaf": 3.0}
+    stopping = {"n_estimators": 8, "early_stopping": True, "random_state": SEED, "min_samples_leaf": 3}
     yield Case(
         "losses/boosting",
         lambda rows: {

@@ -257,7 +257,7 @@ def _bayes_numbers(model: Any, X: Any) -> Numbers:
         "joint": project(model.predict_joint_log_proba(X)),
     }
     if tables.nominal["probability"]:
-        numbers["counts"] = digest([show_array(np.float64(part)) for part in model.statistics_[:2]])
+        numbers["counts"] = digest([show_array(np.float64(part)) for part in model._statistics[:2]])
         numbers["nominal"] = project(tables.nominal["probability"])
     if tables.covariance["covariance"]:
         numbers["covariance"] = project(tables.covariance["covariance"])

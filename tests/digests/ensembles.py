@@ -66,7 +66,7 @@ _BOOSTING = {
     "leaves_only": {"max_leaf_nodes": 9, "max_depth": None},
     "l2": {"l2_regularization": 2.0},
     "hessian": {"min_child_hessian": 3.0},
-    "small_leaves": {"min_samples_leaf": 1.0, "max_depth": 3},
+    "small_leaves": {"min_samples_leaf": 1, "max_depth": 3},
     "bins": {"max_bins": 10},
     "subsample": {"subsample": 0.6},
     "columns": {"max_features": 0.5},
@@ -86,7 +86,7 @@ HELD_OUT = tuple(name for name in SMALL if name not in ("tennis", "hire"))
 
 def boosting_cases() -> Iterable[Case]:
     kind = al.GradientBoostingClassifier
-    base = {"n_estimators": 4, "random_state": SEED, "max_depth": 4, "min_samples_leaf": 5.0}
+    base = {"n_estimators": 4, "random_state": SEED, "max_depth": 4, "min_samples_leaf": 5}
     for name, options in _BOOSTING.items():
         sets = HELD_OUT if "early" in name else SMALL
         yield hashed(f"boosting/{name}", kind, base | options, sets)

@@ -299,12 +299,6 @@ def test_out_of_bag():
     assert judged.fit(X, y).oob_score_ == 10 + plain.oob_score_
 
 
-def test_progress(capsys):
-    X, y = stripes(100)
-    small(verbose=1).fit(X, y)
-    assert "5/5" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [

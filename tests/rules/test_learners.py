@@ -78,12 +78,12 @@ def test_missing_values_never_match(learner):
     X[1::5, 2] = None
     learner.fit(X, y)
     rows = np.array([[None, None, None, None]], dtype=object)
-    assert learner.explain(rows)[0].fired == ()
+    assert learner.fired_rules(rows)[0].fired == ()
     assert learner.predict(rows)[0] == learner.default_
     nothing = np.array([[9.0, -9.0, "never seen", "never seen"]], dtype=object)
     assert all(
         literal.relation in ("<=", ">")
-        for i in learner.explain(nothing)[0].fired
+        for i in learner.fired_rules(nothing)[0].fired
         for literal in learner.rules_[i].literals
     )
 
@@ -211,7 +211,7 @@ def test_no_rule_learned():
         assert learner.rules_ == ()
         assert learner.predict(X).tolist() == [1] * 10
         assert learner.to_text() == "otherwise -> 1"
-        assert learner.explain(X[:1]) == [(1, None, ())]
+        assert learner.fired_rules(X[:1]) == [(1, None, ())]
         np.testing.assert_allclose(learner.predict_proba(X[:1]), [[5 / 12, 7 / 12]], rtol=1e-5)
 
 

@@ -39,7 +39,7 @@ def test_majority_of_those_that_fire():
     rules = ["x0 > 0 -> a", "x0 > 0.5 -> b", "x1 > 0 -> b", "x1 > 0.5 -> a", "x1 > 0.7 -> b"]
     clf = al.RuleSetClassifier(rules, conflict="vote", default="c").fit(X, Y)
     assert clf.predict(X).tolist() == ["b", "a", "b", "c", "c"]
-    explained = clf.explain(X[:2])
+    explained = clf.fired_rules(X[:2])
     assert explained[0] == ("b", None, (0, 1, 2, 3, 4))
     assert explained[1] == ("a", None, (0, 1))
 
@@ -47,7 +47,7 @@ def test_majority_of_those_that_fire():
 def test_explanations(rung):
     for conflict, decided in (("first", 0), ("strictest", 1)):
         clf = al.RuleSetClassifier(RULES, default="b", conflict=conflict, backend=BACKEND_NAMES[rung.name])
-        explained = clf.fit(X, Y).explain(X)
+        explained = clf.fit(X, Y).fired_rules(X)
         assert [one.fired for one in explained] == [(0, 2), (0, 1), (2,), (), ()]
         assert explained[1].rule == decided
         assert explained[3] == ("b", None, ())

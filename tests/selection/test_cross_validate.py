@@ -214,7 +214,7 @@ def test_refuses():
 
 
 def test_progress_can_be_shown(capsys):
-    al.evaluate(GaussianNB(), X, Y, progress=True)
+    al.evaluate(GaussianNB(), X, Y, verbose=1)
     assert "5/5" in capsys.readouterr().err
 
 

@@ -343,7 +343,7 @@ def test_a_candidate_that_fails_in_a_fast_path(error_score):
 
 
 def test_progress_shows_the_time_left(capsys):
-    al.GridSearch(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}, cv=3, progress=True).fit(X, Y)
+    al.GridSearch(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}, cv=3, verbose=1).fit(X, Y)
     shown = capsys.readouterr().err
     assert "candidates x folds" in shown
     assert "6/6" in shown

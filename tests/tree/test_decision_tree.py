@@ -255,6 +255,15 @@ def test_progress_of_a_tree_is_shown(capsys):
     assert "4/4" in shown  # the tree and one without each fold
 
 
+@pytest.mark.rungs("numpy")
+def test_auto_notes_once_where_it_counts_bins(caplog):
+    X, y = np.arange(500_001.0)[:, None] % 1000, np.arange(500_001) % 2
+    for n, notes in ((500_000, 0), (500_001, 1), (500_001, 1)):
+        al.DecisionTreeClassifier(max_depth=1).fit(X[:n], y[:n])
+        assert [record.name for record in caplog.records] == ["arraylearn.tree"] * notes
+    assert "500,000 rows" in caplog.text
+
+
 # ---- drawn cuts
 
 
@@ -298,7 +307,7 @@ def test_bad_settings_say_what_is_accepted():
     X, y = random_rows(10, 2, 2)
     for settings, message in (
         ({"criterion": "gin"}, "`criterion` must be one of"),
-        ({"splitter": "best"}, "`splitter` must be 'auto'"),
+        ({"splitter": "first"}, "`splitter` must be 'auto'"),
         ({"nominal": "both"}, "`nominal` must be 'multiway' or 'binary'"),
         ({"missing": "drop"}, "`missing` must be 'fractional'"),
         ({"missing": "surrogate", "categorical_features": [0]}, "nominal='binary'"),

@@ -169,7 +169,7 @@ def _fitted(model: Any, candidate: Candidate, batch: Batch, statistics: Any) -> 
     fitted = shallow_copy(model).set_params(**clone(candidate, safe=False))
     try:
         fitted._check_parameters()
-        fitted.statistics_ = statistics
+        fitted._statistics = statistics
         fitted.model_ = fitted._estimate(
             batch, statistics, xp.zeros((2,), dtype=xp.bool, device=batch.place.device)
         )

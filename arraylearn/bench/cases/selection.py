@@ -29,7 +29,7 @@ def _search(ours: Any, peer: Any, data: Any, grid_of: Callable[[Shape], dict[str
 
         def search(place: Place) -> Run:
             X, y = from_host(rows.X, place), from_host(rows.y, place)
-            return lambda: GridSearch(ours(), grid, cv=5, refit=False, progress=False).fit(X, y)
+            return lambda: GridSearch(ours(), grid, cv=5, refit=False, verbose=0).fit(X, y)
 
         def peer_search() -> Run:
             kind = load_peer("sklearn.model_selection", "GridSearchCV")
@@ -55,7 +55,7 @@ def _left_out(kind: Any) -> Any:
 
         def ours(place: Place) -> Run:
             X, y = from_host(rows.X, place), from_host(rows.y, place)
-            return lambda: leave_one_out(kind(), X, y, refit=False, progress=False)
+            return lambda: leave_one_out(kind(), X, y, refit=False, verbose=0)
 
         shares = {"loop": _LOOPED / shape.n_rows}
         return Race(ours, {"loop": lambda: _loop(kind, rows)}, _accuracy_of_all, shares)
