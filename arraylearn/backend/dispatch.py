@@ -258,9 +258,7 @@ class Tuning:
     svm_path_rows: int = 500
     # up to this many rows all problems of a search over C are solved at once, by splitting, which is then
     # faster than one path each on a CPU, too
-    svm_splitting_rows: int = 700
-    # a new factor also serves the next sets of rows: it may cost this many times as much as a border
-    svm_refactor_cost: float = 2.0
+    svm_splitting_rows: int = 400
     # rows that walk down one tree before the next one is fetched into the cache
     walk_block_rows: int = 65_536
     # steps of prediction (rows x trees x levels) that a thread must have, or starting it takes longer

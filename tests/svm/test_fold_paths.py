@@ -13,8 +13,8 @@ from arraylearn.backend.dispatch import tuned
 from arraylearn.backend.namespace import HOST
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
-from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.fold_paths import judge_svc_folds
+from arraylearn.svm.paths.rising_prices import follow_path
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.solvers.dual import Settings
 from arraylearn.table.subsets import take_rows
@@ -50,7 +50,7 @@ def test_a_path_meets_the_optimality_conditions(dtype):
     matrix = np.exp(-0.2 * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
     share = np.where(np.arange(300) % 5 == 0, 0.0, 1.0 + 0.5 * (y == 1))
     store = SharedMatrix(HOST, matrix.astype(dtype), np.dtype(dtype))
-    points = [point for (point,) in follow_paths(store, sign, [share], PRICES, Settings(tol=1e-3))]
+    points = follow_path(store, sign, share, PRICES, Settings(tol=1e-3))
     for price, point in zip(PRICES, points, strict=True):
         bound = price * share
         assert abs(point.beta.sum()) < 1e-8 * bound.sum()
@@ -67,8 +67,7 @@ def test_a_bound_that_nothing_reaches_may_rise():
     X, y = rows(60)
     matrix = np.exp(-20 * ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
     store = SharedMatrix(HOST, matrix, matrix.dtype)
-    paths = follow_paths(store, 2.0 * y - 1.0, [np.ones(60)], [10.0, 20.0], Settings(tol=1e-6))
-    (first,), (second,) = paths
+    first, second = follow_path(store, 2.0 * y - 1.0, np.ones(60), [10.0, 20.0], Settings(tol=1e-6))
     assert second is first
     assert abs(first.beta).max() < 10.0
 

@@ -13,12 +13,13 @@ from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.memory import get_memory_budget, row_chunks, scratch
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, is_on_host, read_flags, to_host
+from arraylearn.backend.threads import parallel_blocks
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.machine import score_pairs
-from arraylearn.svm.paths.active_sets import follow_paths
 from arraylearn.svm.paths.operator_splitting import solve_columns
+from arraylearn.svm.paths.rising_prices import follow_path
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.tasks import Task, make_tasks
 
@@ -31,6 +32,7 @@ _log = logging.getLogger("arraylearn.svm")
 _LARGE_PRICE = 1e6
 _BATCH_ARRAYS = 20  # arrays of the size of a batch's multipliers that solving it takes
 _STRIP = 256  # rows of the kernel matrix that are made at a time
+_WORTH_A_THREAD = 800  # with fewer rows the interpreter lock leaves nothing to gain from threads
 
 
 class Group(NamedTuple):
@@ -106,7 +108,7 @@ def _fits_memory(group: Group, sample: LabelledRows) -> bool:
     """Whether the matrix and what is made of it fit the memory budget; if not, warn: the loop is slower."""
     n, k = sample.n_rows, sample.labels.classes.shape[0]
     if is_on_host(group.batch.place):
-        # the matrix, its parts between pairs of classes, and as much again for the factors of all folds
+        # the matrix, and its parts between pairs of classes, and as much again for rows in float64
         cells = (4.0 if k > 2 and group.model.multiclass == "ovo" else 2.0) * n**2
         needed = cells * (4 if _is_narrow(group) else 8)
     else:
@@ -204,19 +206,23 @@ def _judge_along(
     settings = group.model._settings()
     shared = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
-    paths = []
-    for t, (task, _) in enumerate(tasks[0]):
-        shares = [fold[t][1][task.rows] for fold in tasks]
-        store = shared.between(task.rows)
-        paths.append(follow_paths(store, task.sign[task.rows], shares, group.prices, settings))
-    for c, points in zip(group.members, zip(*paths, strict=True), strict=True):
-        for i, f in enumerate(some):
+    stores = [shared.between(task.rows) for task, _ in tasks[0]]
+    paths = [
+        follow_path(store, task.sign[task.rows], share[task.rows], group.prices, settings)
+        for fold in tasks
+        for store, (task, share) in zip(stores, fold, strict=True)
+    ]
+    for c in group.members:
+        solved = parallel_blocks(next, paths) if sample.n_rows >= _WORTH_A_THREAD else map(next, paths)
+        points = iter(solved)
+        for f in some:
             values = []
-            for (task, _), found in zip(tasks[0], points, strict=True):
-                product = found[i].product
+            for task, _ in tasks[0]:
+                point = next(points)
+                product = point.product
                 if task.rows.shape[0] < sample.n_rows:
-                    product = shared.multiply(task.rows, found[i].beta)
-                values.append(product.take(folds[f].test) + found[i].offset)
+                    product = shared.multiply(task.rows, point.beta)
+                values.append(product.take(folds[f].test) + point.offset)
             yield c, f, _answers(group.model, np.stack(values, axis=1))
 
 
