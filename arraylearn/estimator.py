@@ -32,7 +32,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.backend.random import RandomState
 from arraylearn.backend.selector import choose_place
-from arraylearn.progress import Advance, advance_nothing, show_progress
+from arraylearn.progress import Advance, show_progress
 from arraylearn.table import (
     Labels,
     Schema,
@@ -247,9 +247,13 @@ class ArrayEstimator(BaseEstimator):
             # once more, for the error of a property
             return object.__getattribute__(self, name)
 
-    def _progress(self, label: str, total: int | None) -> AbstractContextManager[Advance]:
+    def _progress(
+        self, label: str, total: int | None, measure: str = "loss"
+    ) -> AbstractContextManager[Advance]:
         """Return a bar where `verbose` asks for one."""
-        return show_progress(label, total, self.verbose) if self.verbose else nullcontext(advance_nothing)
+        if self.verbose:
+            return show_progress(label, total, self.verbose, measure=measure)
+        return nullcontext(lambda measured=None: None)
 
     # ---- all or nothing
 

@@ -18,7 +18,7 @@ from arraylearn.backend.random import RandomState, spawn
 from arraylearn.checks import check_integer, check_number
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
 from arraylearn.grow.rows import Rows
-from arraylearn.progress import Advance, show_progress
+from arraylearn.progress import Advance
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.weights import read_weights
@@ -143,7 +143,7 @@ class AdaBoostClassifier(ArrayClassifier):
             weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
             if weights is None:
                 weights = np.ones(labels.codes.shape[0], dtype=np.float64)
-            with show_progress("boosting", self.n_estimators, self.verbose, measure="error") as report:
+            with self._progress("boosting", self.n_estimators, measure="error") as report:
                 self._boost(X, labels.codes, weights, report)
         return self
 

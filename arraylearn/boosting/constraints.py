@@ -54,14 +54,12 @@ def read_trend(
 
 def read_groups(
     interaction_cst: Any, schema: Schema, names: Sequence[str] | None
-) -> tuple[tuple[int, ...], ...] | None:
-    """Return the groups of columns that may be used on one path, numeric columns first; None for no limit.
+) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of columns that may be used on one path, numeric columns first.
 
     `interaction_cst` is "pairwise", "no_interactions", or sets of columns, by position or by one of `names`;
     the columns that no set holds form one more.
     """
-    if interaction_cst is None:
-        return None
     order = (*schema.numeric_idx, *schema.nominal_idx)
     if isinstance(interaction_cst, str):
         sizes = {"pairwise": min(2, len(order)), "no_interactions": 1}

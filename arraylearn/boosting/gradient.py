@@ -242,7 +242,9 @@ class GradientBoostingClassifier(StagedClassifier):
             Itself.
         """
         self._check_settings()
-        is_given = check_given(self.early_stopping, X_val, y_val)
+        is_given = X_val is not None or y_val is not None
+        if is_given:
+            check_given(self.early_stopping, X_val, y_val)
         is_further = self.warm_start and "model_" in self.__dict__
         with self._updating() if is_further else self._fitting():
             batch, labels = self._reopen_fit(X, y) if is_further else self._open_fit(X, y)
@@ -346,9 +348,11 @@ class GradientBoostingClassifier(StagedClassifier):
     def _plan(self, shape: tuple[int, int], heaviest: float) -> Plan:
         n_columns, n_rows = shape
         names = getattr(self, "feature_names_in_", None)
-        trend = None
+        trend = groups = None
         if self.monotonic_cst is not None:
             trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
+        if self.interaction_cst is not None:
+            groups = read_groups(self.interaction_cst, self.schema_, names)
         limits = Limits(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
@@ -359,7 +363,7 @@ class GradientBoostingClassifier(StagedClassifier):
             self.min_child_hessian / heaviest,
             self.categorical_smoothing / heaviest,
             trend,
-            read_groups(self.interaction_cst, self.schema_, names),
+            groups,
         )
         return Plan(
             BoostingRule(limits, newton, self.learning_rate),

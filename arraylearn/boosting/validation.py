@@ -46,10 +46,8 @@ def take_part(place: Place, part: Part, rows: HostArray) -> Part:
     )
 
 
-def check_given(early_stopping: bool, X: Any, y: Any) -> bool:
-    """Whether rows for validation are given; raise where nothing would use them."""
-    if X is None and y is None:
-        return False
+def check_given(early_stopping: bool, X: Any, y: Any) -> None:
+    """Raise for rows for validation that nothing would use."""
     if X is None or y is None:
         raise refuse("X_val` and `y_val", "must be given together", "one of them")
     if not early_stopping:
@@ -58,7 +56,6 @@ def check_given(early_stopping: bool, X: Any, y: Any) -> bool:
         raise refuse(
             "y_val", f"must have a label for each of the {count_rows(X)} rows of `X_val`", count_rows(y)
         )
-    return True
 
 
 def share_rows(codes: HostArray, n_classes: int, share: float, generator: Any) -> tuple[HostArray, HostArray]:

@@ -25,7 +25,6 @@ from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.count_measures import Measure
-from arraylearn.progress import show_progress
 from arraylearn.table import Labels
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.tree.settings import check_criterion, check_limits
@@ -271,7 +270,7 @@ class RandomForestClassifier(FittedForest):
                 report()
             return share_sums(trees)
 
-        with show_progress("growing", len(generators), self.verbose) as report:
+        with self._progress("growing", len(generators)) as report:
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
         return join_grove(place, parts, binning.n_bins, d)
 

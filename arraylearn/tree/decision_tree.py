@@ -22,7 +22,6 @@ from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
 from arraylearn.grow.trees import Limits, Trees, tree_on_host
 from arraylearn.measures.count_measures import Measure
-from arraylearn.progress import show_progress
 from arraylearn.tree.fitted import FittedTree
 from arraylearn.tree.over_values import grow_random
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
@@ -227,7 +226,7 @@ class DecisionTreeClassifier(FittedTree):
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
         """Do the work of `fit`; `grow` may reuse work done for other fits on the same rows."""
         pruning = check_settings(self, validation)
-        with self._fitting(), show_progress("growing", _count_grown(pruning), self.verbose) as report:
+        with self._fitting(), self._progress("growing", _count_grown(pruning)) as report:
             batch, labels = self._open_fit(X, y)
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
