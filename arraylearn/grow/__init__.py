@@ -1,1 +1,1 @@
-"""What the growth of trees needs below the families: binned columns."""
+"""Growth of trees, for single trees, forests and boosting: one loop, and finders of splits."""

@@ -1,4 +1,4 @@
-"""The host's side of growth: which nodes split, where their children go, and the finished arrays."""
+"""The host's part of growth: node records, the numbers of children, and the finished arrays of trees."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["Builder", "NextLevel", "Splits"]
 class Splits(NamedTuple):
     """The best split of each of the k nodes of a level, on the host."""
 
-    is_split: Any  # (k,) bool: whether the node is split; none is, before splits are accepted
+    is_split: Any  # (k,) bool: whether the node is split; all False until splits are accepted
     column: Any  # (k,) among the numeric, then the nominal columns
-    gain: Any  # (k,) -inf: none
-    score: Any  # (k,) what columns competed with; the value that nodes report
+    gain: Any  # (k,) -inf: there is no split
+    score: Any  # (k,) by which the column was chosen; reported as the gain of the node
     threshold: Any  # (k,)
-    missing_left: Any  # (k,) where the rule learned it, or None
+    missing_left: Any  # (k,) bool, if the split learned it; else None
     offset: Any  # (k,) first child, counted from the first child of the level
     n_branches: Any  # (k,)
     child_counts: Any  # (t, c) class weights or packed sums of the children, rows with a known value
@@ -36,7 +36,7 @@ class Splits(NamedTuple):
     branches: Any | None  # (k, v + 1) branch of each category of a binary nominal split
     surrogates: tuple[Any, ...] | None  # the fields of a `SurrogateChoice`
     sets: Any | None  # (k, b) bool: bins that take branch 1, where columns are nominal
-    default: Any | None = None  # (k,) branch of missing values, where it is known already
+    default: Any | None = None  # (k,) branch of missing values; None: the builder chooses it
 
 
 # Class weights or sums (k, c), numbers of rows and depth of nodes -> whether they may be split (k,).
@@ -44,7 +44,7 @@ MaySplit = Callable[[Any, Any, int], Any]
 
 
 class NextLevel(NamedTuple):
-    """What the rows have to know to go down."""
+    """The accepted splits of a level, as far as dividing the rows needs them."""
 
     is_split: Any  # (k,) bool
     default: Any  # (k,) branch of the missing values; -1: all branches
@@ -54,13 +54,13 @@ class NextLevel(NamedTuple):
     parent: Any  # of the live children, counted within the old level
     ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
     branch: Any
-    sibling: Any  # where the other branch of a split in two is among them; -1: there is none
+    sibling: Any  # position among them of the other child of a split into two; -1: it is not among them
     counts: Any
     sizes: Any
 
 
 class Builder:
-    """Collects the levels of trees that grow side by side."""
+    """Collects the nodes of trees that grow together, level by level."""
 
     def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, roots: Any) -> None:
         self.rows, self.rule, self.limits = rows, rule, limits
@@ -144,7 +144,7 @@ class Builder:
         )
 
     def add_all(self, ids: Any, nodes: Trees) -> None:
-        """Append all that is below the nodes of a level, which come first: thresholds only."""
+        """Append finished subtrees, splits by threshold alone; `nodes` begins with the nodes of the level."""
         k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
         split = np.nonzero(column >= 0)[0]
         if split.shape[0] == 0:
@@ -245,7 +245,7 @@ class Builder:
             self._record_surrogates(level, at, splits.surrogates, is_split)
 
     def _thresholds(self, column: Any, is_numeric: Any, threshold: Any) -> Any:
-        """Turn bins into edges; a cut after the last bin, known against missing values, is at infinity."""
+        """Turn bins into edges; a cut after the last bin, which parts missing values off, is at infinity."""
         if self.rows.edges is not None and bool(np.any(is_numeric)):
             bins = np.astype(np.where(is_numeric, threshold, 0.0), np.int64)
             last = self.rows.edges.shape[1] - 1
@@ -266,7 +266,7 @@ class Builder:
         run_start = np.cumulative_sum(widths) - widths
         category = np.arange(node_idx.shape[0]) - run_start[node_idx]
         branches = category if splits.branches is None else splits.branches[nodes[node_idx], category]
-        # a category that no row of the node had follows the most
+        # categories without rows in the node take the heaviest branch
         branches = np.where(branches < 0, heaviest[nodes[node_idx]], branches)
         self.maps.append(np.astype(branches, np.int32))
         starts[nominal] = self.map_size + run_start
@@ -328,7 +328,7 @@ class Builder:
         return np.concat(parts)
 
     def finish_trees(self) -> Trees:
-        """Return trees of two branches, one after the other: none depends on those beside it."""
+        """Return trees with two branches per split, one after the other, whichever grew together."""
         nodes = {name: self.join(name) for name in ("feature", "first_child", "depth", "gain", "sets")}
         is_leaf = nodes["feature"] < 0
         nodes["threshold"] = np.where(is_leaf, np.int32(LEAF), np.astype(self.join("threshold"), np.int32))

@@ -51,9 +51,9 @@ MOST_COUNTED = 2**24
 # Tables of up to so many entries are kept from tree to tree.
 _MOST_KEPT = 2**20
 _LEAST_BITS = 12
-# The largest value of a table has so many bits: less than float64, whose rounding is a part of a unit then.
+# Bits of the largest value of a table: fewer than float64 holds, so that rounding is below one unit.
 _VALUE_BITS = 50
-# Terms of the series of the logarithm, of which the last one is lost in the rounding of the first.
+# Terms of the series of the logarithm; further ones would be lost in rounding.
 _TERMS = 11
 _LOG2_E = 1.4426950408889634
 
@@ -66,14 +66,14 @@ class LogTable(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """How integer weights are scored."""
+    """A criterion for integer weights: its number, and the table of logarithms if it takes them."""
 
     number: int  # see `formulas.GINI`
     logs: Array | None  # `LogTable.values` at the place, where the criterion takes logarithms
     unit: float
 
 
-# What needs no table.
+# Criteria without logarithms.
 PLAIN_GINI = Criterion(formulas.GINI, None, 1.0)
 
 
@@ -86,7 +86,7 @@ def log_table(largest: int) -> LogTable:
 def _make_table(bits: int) -> LogTable:
     n = np.arange(1 << bits, dtype=np.float64)
     mantissa, exponent = np.frexp(np.maximum(n, 1.0))
-    # between sqrt(1/2) and sqrt(2), where the series ends soon
+    # between sqrt(1/2) and sqrt(2), where the series converges fast
     is_low = mantissa < 0.7071067811865476
     mantissa, exponent = np.where(is_low, 2.0 * mantissa, mantissa), exponent - is_low
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
@@ -102,7 +102,7 @@ _kept_table = lru_cache(maxsize=8)(_make_table)
 
 
 def make_criterion(place: Place, measure: Any, weight: Any) -> Criterion | None:
-    """Return how a tree of some weight scores by a measure; None where floats have to."""
+    """Return the criterion of a measure, for trees of some weight; None if scores have to be float sums."""
     number = CRITERIA.get(measure) if isinstance(measure, str) else None
     if number is None:
         return None
@@ -117,7 +117,8 @@ def make_criterion(place: Place, measure: Any, weight: Any) -> Criterion | None:
 def score_counts(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
     """Score splits by class counts (..., branch, class), which are integers of a float dtype.
 
-    What `measures` give, rounded alike everywhere; of no meaning where a branch is all there is.
+    The values of `arraylearn.measures`, rounded alike on every backend; meaningless where a branch has all
+    rows.
     """
     if criterion.number == formulas.CHI2 and counts.shape[-2] == 2:
         return _score_chi2(xp, counts)
@@ -132,7 +133,7 @@ def _score_chi2(xp: Namespace, counts: Array) -> Array:
     parts = xp.zeros_like(n_left)
     for c in range(counts.shape[-1]):
         inside, outside = left[..., c], right[..., c]
-        outside = xp.where(inside + outside > 0, outside, 1.0)  # a class without rows: its part is 0
+        outside = xp.where(inside + outside > 0, outside, 1.0)  # makes the part of a class without rows 0
         part = formulas.chi2_part(inside, outside, n_left, n_right)
         parts = parts + xp.where(left[..., c] + right[..., c] > 0, part, 0.0)
     is_split = (n_left > 0) & (n_right > 0)
@@ -159,7 +160,7 @@ def _score_information(xp: Namespace, criterion: Criterion, counts: Array) -> Ar
 def _divide(
     xp: Namespace, criterion: Criterion, gained: Array, split: Array, held: Array, size: Array
 ) -> Array:
-    """Score; 0 where nothing is gained, also where there is nothing to divide by."""
+    """Score; 0 where nothing is gained, which covers all cases of a divisor of 0."""
     is_gain = gained > 0
     split, held = xp.where(is_gain, split, 1.0), xp.where(is_gain, held, 1.0)
     return formulas.information_score(criterion.number, gained, split, held, size)
@@ -171,7 +172,7 @@ def _look_up(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
 
 
 def count_values(n_branches: int, n_classes: int) -> int:
-    """Return of how many logarithms `formulas.information` is made, and how many units it may be off."""
+    """Return the number of logarithms in `formulas.information`: its greatest error in units, too."""
     return (n_branches + 1) * (n_classes + 1)
 
 
@@ -185,8 +186,8 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
               \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
 
     The first form, for few classes, is :math:`M^2` times the Gini gain (half of that for two classes); the
-    second, for many, :math:`M` times the gain plus a constant of the block. Of integers each step is exact or
-    correctly rounded. `gini_gains` turns scores into gains.
+    second, for many, :math:`M` times the gain plus a constant of the node. With integers each step is exact
+    or correctly rounded. `gini_gains` turns scores into gains.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
 
 
 def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
-    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -inf stays for -1."""
+    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -1 becomes -inf."""
     dtype = scores.dtype
     total = xp.astype(xp.sum(counts, axis=0), dtype)
     total = xp.where(total > 0, total, 1.0)

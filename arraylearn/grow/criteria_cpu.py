@@ -1,4 +1,4 @@
-"""Scores of splits by every criterion but Gini's and Newton's, in compiled loops: integer class weights."""
+"""Compiled scores of splits with integer class weights, by all criteria but Gini's and Newton's."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _information_score = part(formulas.information_score)
 
 
 class NodeTerms(NamedTuple):
-    """What is the same for all splits of a node; logarithms in units of their table."""
+    """Terms that all splits of a node share; logarithms are in units of their table."""
 
     n: Int  # weight
     size: Any  # the same in units, float64
     node: Int  # n log2(n)
     classes: Int  # the same, summed over the classes
-    noise: Int  # information of up to so many units is none
-    before: Int  # weight of the largest class, where that is subtracted
+    noise: Int  # information of up to so many units counts as 0: it may be rounding
+    before: Int  # weight of the largest class if the criterion subtracts it, else 0
 
 
 @part
@@ -88,7 +88,7 @@ def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left
 
 @part
 def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Any:
-    """Score two classes by chi2: `zero` and `one` of `zeros` and `ones`, both above 0, are left."""
+    """Score two classes by chi2: `zero` of `zeros` and `one` of `ones` are left; the totals are above 0."""
     n_near, n_far = np.float64(zero + one), np.float64(zeros + ones - zero - one)
     parts = _chi2_part(np.float64(zero), np.float64(zeros - zero), n_near, n_far)
     parts += _chi2_part(np.float64(one), np.float64(ones - one), n_near, n_far)

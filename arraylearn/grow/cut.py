@@ -13,7 +13,7 @@ from arraylearn.grow.trees import LEAF, Surrogates, Trees, best_first, tree_at, 
 
 __all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "subtree_sums"]
 
-# Rounding may take this much off a decrease of the impurity, as a share of all weight.
+# Rounding error allowed in a decrease of the impurity, as a share of all weight.
 _SLACK = 1e-12
 
 
@@ -122,7 +122,7 @@ def cut_weak(tree: Trees, decrease: Any, weight: Any, least: float, max_leaf_nod
     weight : float array (t,)
         Of all rows of each tree.
     least : float
-        What a split must decrease the impurity by, as a share of the weight.
+        The least decrease of a split, as a share of the weight.
     max_leaf_nodes : int, optional
         Leaves of a tree; the largest decrease goes first.
     """

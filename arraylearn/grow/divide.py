@@ -1,6 +1,7 @@
-"""How the rows of a level go down: which branch each takes, what the host reads, where they lie next.
+"""The rows of a level: the branch of each, the sums that the host reads, and their order in the next level.
 
-Rows lie node after node. Those of the children that may be split are put branch by branch::
+Rows are ordered by node. In the next level the rows of branches 0 come first, and only the rows of children
+that may be split are kept::
 
     level         | node 0: a b c d e | node 1: f g h |      branch 0: a c, g h      branch 1: b d e, f
     next level    | 0/0: a c | 1/0: g h | 0/1: b d e |       child 1 of node 1 is a leaf: f is left out
@@ -37,15 +38,15 @@ __all__ = ["Routed", "divide_level", "keep_nodes", "read_splits", "route_rows"]
 
 
 class Routed(NamedTuple):
-    """A level whose rows know their branches."""
+    """The branches of a level's rows."""
 
     choice: NodeChoice
     branch_at: Array | None  # (m,) branch of the row at each position; -1: its value is missing
-    surrogates: SurrogateChoice | None  # those that helped
+    surrogates: SurrogateChoice | None  # those that were found, if the rule asks for surrogates
 
 
 def route_rows(place: Place, rows: Rows, level: Level, rule: SplitRule, choice: NodeChoice) -> Routed:
-    """Find the branch of each row, as far as lists are not simply cut."""
+    """Find the branch of each row, unless the sorted lists can simply be cut at a position."""
     if choice.cut is not None:
         return Routed(choice, None, None)
     branch_at = _route_by_value(place, rows, level, choice)
@@ -123,7 +124,7 @@ def read_splits(place: Place, rows: Rows, level: Level, rule: SplitRule, routed:
 def _child_places(
     place: Place, rows: Rows, level: Level, rule: SplitRule, choice: NodeChoice
 ) -> tuple[Any, Any]:
-    """First child and number of branches (k,) of each node, on the host, which waits for multiway splits."""
+    """First child and number of branches (k,) of each node, on the host; multiway splits need a sync."""
     n_branches = np.full(level.n_nodes, 2, dtype=np.int64)
     if rows.n_values and rule.nominal == "multiway":
         (column,) = read_together(place, choice.column)
@@ -136,9 +137,9 @@ def _child_places(
 def _sum_children(
     place: Place, rows: Rows, level: Level, routed: Routed, places: tuple[Any, int]
 ) -> dict[str, Array]:
-    """Sum the children of the nodes, and behind them the rows of each node whose value is missing.
+    """Sum the rows of the children, and after them the rows of each node whose value is missing.
 
-    Return the sums and the numbers of rows of all of them, or of branch 0 alone where the others follow.
+    Return sums and numbers of rows: of all of these, or of branch 0 alone if the others are the difference.
     """
     xp, (offset, n_children), choice = place.xp, places, routed.choice
     if routed.branch_at is None:
@@ -160,7 +161,7 @@ def _sum_children(
 
 
 def _as_children(level: Level, host: dict[str, Any]) -> tuple[Any, Any]:
-    """Return sums and sizes of the children and of missing rows, of which there are none beside `left`."""
+    """Return sums and sizes of the children and of missing rows; if `host` has `left`, none are missing."""
     k, c = level.counts.shape
     if "left" not in host:
         counts = host["counts"]
@@ -178,16 +179,16 @@ def _as_children(level: Level, host: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _has_integers(level: Level) -> bool:
-    """Whether entries count once, or by integers."""
+    """Whether entries have no weights or integer ones."""
     return level.weights is None or "int" in str(level.weights.dtype)
 
 
 def _rounded(values: Any) -> Any:
-    """Drop the last bits, in which libraries differ where a measure takes logarithms."""
+    """Drop the last bits: logarithms differ there between libraries."""
     return np.astype(np.astype(values, np.float32), np.float64)
 
 
-# ---- where the rows lie next
+# ---- the order of rows in the next level
 
 
 def divide_level(
@@ -200,7 +201,7 @@ def divide_level(
 
 
 def _cut_lists(place: Place, rows: Rows, level: Level, routed: Routed, step: NextLevel) -> Level:
-    """Lay out the rows of the next level where a list of each node is cut."""
+    """Lay out the rows of the next level if one list of each node is cut at a position."""
     is_live = np.reshape(step.is_live, (level.n_nodes, 2))
     branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
     cut, sizes = routed.choice.cut, step.branch_sizes
@@ -218,7 +219,7 @@ def _send_rows(
     splits: Splits,
     step: NextLevel,
 ) -> Level:
-    """Lay out the rows of the next level where each row takes a branch by its value."""
+    """Lay out the rows of the next level if each row takes a branch by its value."""
     xp, members = place.xp, level.members
     lists, entries, block_at = level.lists, level.entries, level.block_at
     if rule.missing == "fractional" and bool(np.any(splits.missing_sizes[step.is_split] > 0)):

@@ -1,9 +1,8 @@
-"""What finds the cuts of a level, and decides which are made, for trees of every family.
+"""Finders of splits: a finder searches the splits of a level, and decides which are made.
 
-A finder knows the rows and what a split is worth. The first one judges splits by class weights in presorted
-lists; on it stand those by histograms (`histograms/bin_finder.py`, with CLOUDS on top) and among drawn
-columns (`drawn_columns/drawn.py`). Trees of Newton steps have packed gradients in place of class weights
-(`histograms/newton_trees.py`).
+The base class judges splits by class weights in presorted lists. Its subclasses search histograms
+(`histograms/bin_finder.py`, and CLOUDS in `histograms/clouds.py`), drawn columns (`drawn_columns/drawn.py`),
+and histograms of packed gradients in place of class weights (`histograms/newton_trees.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from arraylearn.grow.trees import Limits, Trees
 
 __all__ = ["Finder", "NodeChoice"]
 
-# Rounding may take this much off a gain.
+# Rounding error allowed in a gain.
 _GAIN_SLACK = 1e-12
 
 
@@ -33,15 +32,15 @@ class NodeChoice(NamedTuple):
     """The best split of each node of a level, at the place: arrays (k,)."""
 
     column: Array  # among the numeric, then the nominal columns
-    score: Array  # what columns competed with; -inf, or False: there is no split
+    score: Array  # by which the column was chosen; -inf, or False: there is no split
     threshold: Array  # a value or a bin: rows up to it take branch 0
     missing_left: Array | None = None  # bool; None: the host decides
     gain: Array | None = None  # None: the host computes it
     branches: Array | None = None  # (k, v + 1) branch of each category of a binary nominal split
     goes_right: Array | None = None  # (k, b) bool: bins that take branch 1, where a threshold is not enough
-    sets: Array | None = None  # the same, where the host has to know it
-    left: Array | None = None  # (k, c) sums of branch 0, where they are known and there are two branches
-    cut: ListSplits | None = None  # where the lists of the nodes are cut; None: rows go by value
+    sets: Array | None = None  # the same, if the host records it in the tree
+    left: Array | None = None  # (k, c) sums of branch 0 of two; None: not known yet
+    cut: ListSplits | None = None  # positions at which the lists are cut; None: rows are routed by value
 
 
 class Finder:
@@ -56,11 +55,11 @@ class Finder:
     # ---- thresholds
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
-        """Find the best threshold of every column in every node, or of the only one that may win."""
+        """Find the best threshold of every column in every node, or of the best column alone."""
         return scan_lists(self.place, self.rows, level, self.rule, allowed)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
-        """Return threshold and side of the missing values of the winners; anything for nominal ones."""
+        """Return threshold and side of missing values of the chosen columns; meaningless for nominal ones."""
         xp, device = self.place.xp, self.place.device
         missing_left = xp.zeros(column.shape, dtype=xp.bool, device=device)
         assert numeric.threshold is not None
@@ -75,7 +74,7 @@ class Finder:
     # ---- splits
 
     def choose(self, level: Level) -> NodeChoice:
-        """Let the columns compete: thresholds of numeric ones, and branches of nominal ones; no sync."""
+        """Choose the best split of each node: a threshold, or branches by category; no sync."""
         place, rows, rule, xp = self.place, self.rows, self.rule, self.place.xp
         allowed = self._draw_columns(level)
         numeric = nominal = branches = cut = None
@@ -94,7 +93,7 @@ class Finder:
         if rows.n_values and rule.nominal == "binary":
             branches = find_subsets(place, rows, level, rule, nominal_column(xp, rows, column))
         if rule.missing == "surrogate" and rule.n_surrogates:
-            cut = None  # surrogates want to know the branch of every row
+            cut = None  # surrogates need the branch of every row
         left = None if cut is None else cut.left
         return NodeChoice(column, score, threshold, missing_left, gain, branches, left=left, cut=cut)
 
@@ -108,7 +107,7 @@ class Finder:
         return from_host(np.permute_dims(rank < most, (1, 0)), self.place)
 
     def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
-        """Look once more at nodes for which the host has read that there is no split; None: at none."""
+        """Search again in nodes for which the host has read that there is no split; None: in no node."""
         return None
 
     def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
@@ -123,13 +122,13 @@ class Finder:
     # ---- levels
 
     def finish(self, level: Level) -> Trees | None:
-        """Grow all that is below a level at once; None where that has to go level by level."""
+        """Grow all subtrees below a level by a compiled body; None: growth continues level by level."""
         return finish_lists(self.place, self.rows, level, self.rule, self.limits)
 
     def begin(self, level: Level) -> Level:
-        """Add to the first level what is known of every level."""
+        """Complete the first level with the fields that this finder needs in every level."""
         return level
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
-        """Add it to the next level; return the finder that goes on from there, too."""
+        """Complete the next level in the same way; return the finder to use from there on, and the level."""
         return self, new

@@ -1,4 +1,4 @@
-"""All that is below a level grown at once by a compiled body, where one serves."""
+"""Compiled bodies that grow all subtrees below a level in one call, and the choice between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from arraylearn.grow.trees import Limits, Trees
 __all__ = ["choose_body", "finish_bins", "finish_lists"]
 
 
-# Why `SplitRule.exact` is None.
+# The reason why `SplitRule.exact` is None.
 _NOT_EXACT = (
     "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
     f"logarithms of weights beyond {MOST_COUNTED:,}"
@@ -30,7 +30,7 @@ _NOT_EXACT = (
 def choose_body(
     place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, *, by_lists: bool
 ) -> Callable[..., Trees] | str:
-    """Return the body that grows what is below sorted lists, or bins, or why the array program does."""
+    """Return the body that grows subtrees on sorted lists, or bins, or the reason for the array program."""
     d, n_values = rows.columns.shape[0], math.prod(rows.columns.shape)
     if rule.exact is None:
         return _NOT_EXACT
@@ -59,7 +59,7 @@ def choose_body(
 
 
 def finish_lists(place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits) -> Trees | None:
-    """Grow what is below the presorted lists of a level; None where that has to go level by level."""
+    """Grow the subtrees below a level on presorted lists; None: growth continues level by level."""
     body = choose_body(place, rows, level, rule, limits, by_lists=True)
     if isinstance(body, str):
         return None
@@ -90,14 +90,14 @@ def finish_bins(
     nodes = body(rows, level, bins, n_bins, integer_limits, rule.exact)
     if values is None:
         return nodes
-    # where only missing values are above, the threshold is the value itself
+    # if only missing values are above, the threshold is the value itself
     upper = np.where(nodes.high < n_bins - 1, nodes.high, nodes.threshold)
     low, high = (_values_at(place, values, nodes.feature, at) for at in (nodes.threshold, upper))
     return nodes._replace(threshold=midpoint(HOST.xp, low, high))
 
 
 def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
-    """Return the limits of what is below a level: integer weights, `least` of a side, and remaining depth."""
+    """Return the limits of subtrees: integer weights, `least` of a side, and the depth that remains."""
     least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
     return limits._replace(
         max_depth=None if limits.max_depth is None else limits.max_depth - level.depth,
@@ -107,6 +107,6 @@ def _integer_limits(level: Level, limits: Limits, least: int) -> Limits:
 
 
 def _values_at(place: Place, columns: Array, column: Any, at: Any) -> Any:
-    """Look up values on the host; those of leaves are anything."""
+    """Look up values on the host; those of leaves are meaningless."""
     columns_at, positions = (from_host(np.clip(part, min=0), place) for part in (column, at))
     return to_host(take_flat(place.xp, columns, columns_at, positions))

@@ -1,9 +1,9 @@
 """The formulas of growth, once: plain functions of numbers that work on arrays and inside compiled loops.
 
-Their arguments are rounded to the stated dtype already, and they hold no constant that would widen it: every
-backend and body does the same operations in the same order and gives the same bits. Constants that compiled
-code knows stand here, too: it is compiled anew where this file changes. No formula calls another, which
-inside compiled loops would be a plain Python function.
+Their arguments are rounded to the stated dtype already, and they contain no constant that would widen it, so
+that every backend and body does the same operations in the same order and gives the same bits. Constants that
+compiled code uses are here, too: when this file changes, compiled code is built anew. No formula calls
+another, because compiled loops would see a plain Python function there.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Number = Any  # a number, or an array of them
 
 # Gradients are rounded at 2**-30 of the largest weight before they are packed, sums stay below 2**31.
 GRADIENT_BITS = 30
-# Criteria. NEWTON_BOUNDED keeps the values of nodes within bounds, for columns along which they may only rise
-# or fall. Those from ENTROPY on take logarithms.
+# Criteria. NEWTON_BOUNDED keeps the values of nodes within bounds, for columns along which values may only
+# rise or only fall. The criteria from ENTROPY on take logarithms.
 GINI, NEWTON, NEWTON_BOUNDED, ACCURACY, ERROR, CHI2, ENTROPY, GAIN_RATIO, SYMMETRIC, SYMMETRIC_SUM = range(10)
 
-# Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. It is lost in the
-# rounding of all others.
+# Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. Added to any larger
+# score, it is lost in rounding.
 NO_GAIN = 2.0**-100
-# A large node looks at up to so many groups of neighbouring bins, of four rows or more on average.
+# The most groups of neighbouring bins in a large node, of four rows or more on average.
 MOST_GROUPS = 256
 
 
@@ -109,8 +109,9 @@ def chi2_part(inside: Number, outside: Number, n_left: Number, n_right: Number) 
 def information(node: Number, cells: Number, branches: Number, classes: Number) -> Number:
     """Return the mutual information of branch and class in units of integers: sums of ``n log2(n)``.
 
-    Of all rows of the node, of its cells of branch and class, of its branches, of its classes. Each value is
-    at most one unit off: a sum of no more units than values stands for 0.
+    The arguments are such sums: for the node as a whole, its cells of branch and class, its branches, its
+    classes. Each looked-up value is at most one unit off, so that a result of no more units than there are
+    values stands for 0.
     """
     return node + cells - branches - classes
 
@@ -147,29 +148,29 @@ def unpack(packed: Number) -> tuple[Number, Number]:
 
 
 def newton_value(gradient: Number, hessian: Number, ridge: Number) -> Number:
-    """Return the step -G / (H + ridge) that lessens the loss the most; it gains -G times that."""
+    """Return the step -G / (H + ridge), which lowers the loss the most: its gain is -G times the step."""
     return gradient / -(hessian + ridge)
 
 
 def newton_gain(gradient: Number, ridged: Number, value: Number) -> Number:
-    """Return what a value gains: -2 G v - h v**2, with the hessian h and its ridge."""
+    """Return the gain of a value v: -2 G v - h v**2, where h is the hessian with the ridge."""
     return -((gradient + gradient) + ridged * value) * value
 
 
 def gini_of_two(surplus: Number, product: Number, no_gain: Number) -> Number:
     """Score a split of two classes in float32.
 
-    Of integer weights, n of the node and m of its left side, `surplus` is ``n left[1] - m total[1]`` and
+    With integer weights n of the node and m of its left side, `surplus` is ``n left[1] - m total[1]`` and
     `product` is ``m (n - m)``; `no_gain` is `NO_GAIN`.
     """
     return surplus * surplus / product + no_gain
 
 
 def group_bits(size_bits: int, bin_bits: int) -> int:
-    """Return the bits of the number of a group in a large node; `size_bits` of its number of rows."""
+    """Return the bits of the number of a group in a large node, whose number of rows has `size_bits`."""
     return min(8, size_bits - 3, bin_bits)
 
 
 def draw_position(low: Number, high: Number, number: Number) -> Number:
-    """Return the position between two others that a number of 32 random bits draws."""
+    """Return a position between two others, drawn by a number of 32 random bits."""
     return low + (((high - low) * number) >> 32)

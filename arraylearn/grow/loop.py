@@ -1,6 +1,6 @@
-"""The one loop of growth: all nodes of a level, of all trees of a batch, are split at once.
+"""The loop of growth: all nodes of a level, of all trees of a batch, are split at once.
 
-Single trees, forests, AdaBoost and boosting grow by it; what differs stands in their finders::
+Single trees, forests and boosting share it; they differ in their finders::
 
     level -- choose --> best splits -- route, count --> read by the host: one sync -- accept, add --> children
       ^                                                                                                  |
@@ -20,13 +20,13 @@ __all__ = ["grow"]
 
 
 def grow(finder: Finder, roots: Roots) -> Builder:
-    """Grow trees, whose rows lie in the order in which the finder wants them; return all their nodes."""
+    """Grow trees from roots whose lists are in the order that the finder needs; return all their nodes."""
     place, rule = finder.place, finder.rule
     builder = Builder(finder.rows, rule, finder.limits, roots.counts)
     level = _first_level(finder, roots)
     while level is not None:
         below = finder.finish(level)
-        if below is not None:  # a compiled body has grown all of it
+        if below is not None:  # a compiled body has grown all subtrees
             builder.add_all(level.ids, below)
             break
         if level.depth == 0:
@@ -55,7 +55,7 @@ def _first_level(finder: Finder, roots: Roots) -> Level | None:
 
 
 def _look(finder: Finder, builder: Builder, level: Level, choice: NodeChoice) -> tuple[Routed, Splits]:
-    """Send the rows to the branches of the best splits, and read what the host must know to accept them."""
+    """Find the branches that rows take by the best splits, and read the sums that `accept` needs."""
     routed = route_rows(finder.place, finder.rows, level, finder.rule, choice)
     splits = read_splits(finder.place, finder.rows, level, finder.rule, routed)
     return routed, finder.accept(level, splits, builder)

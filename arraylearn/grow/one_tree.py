@@ -21,7 +21,7 @@ from arraylearn.table import Table
 
 __all__ = ["grow_binned", "grow_clouds", "grow_exact"]
 
-# Up to so many distinct values of each column, counting them is faster than sorting rows.
+# With at most so many distinct values in each column, counting them is faster than sorting rows.
 _MOST_VALUES = 128
 
 
@@ -36,7 +36,7 @@ def grow_exact(
 ) -> Trees:
     """Grow a tree on presorted lists, or counts of few distinct values, of the rows from `prepare_rows`.
 
-    `find_order` may know the stable order of every numeric column, so that nothing need be sorted.
+    `find_order` may return the stable order of every numeric column, if known; otherwise columns are sorted.
     """
     given = place, rows, _prepare(place, rows, rule), limits, generator
     if rows.columns.shape[0] and not rule.penalize_thresholds:
@@ -74,7 +74,7 @@ def grow_clouds(
 
 
 def presort(place: Place, rows: Rows, order: Array | None = None) -> Array:
-    """Sort every numeric column once; `order` (d, n) is the stable order where it is known already.
+    """Sort every numeric column once; `order` (d, n) is their stable order if it is known already.
 
     Returns
     -------
@@ -94,14 +94,14 @@ def _in_order(place: Place, rows: Rows) -> Array:
 
 
 def _prepare(place: Place, rows: Rows, rule: SplitRule) -> SplitRule:
-    """Return the rule with what it takes to score these rows exactly, where weights stay integers."""
+    """Return the rule, with a criterion for exact scores if the weights stay integers."""
     is_spread = rule.missing == "fractional" and rows.has_missing
     is_integral = rows.class_weights.dtype.kind == "i" and not is_spread
     return prepare_rule(place, rule, rows.class_weights, is_integral=is_integral)
 
 
 def _grow(finder: Finder, lists: Array) -> Trees:
-    """Grow a tree of all rows, which lie in these lists."""
+    """Grow a tree of all rows, given in these lists."""
     rows = finder.rows
     counts, sizes = rows.class_weights[None, :], np.asarray([rows.n_rows])
     return grow(finder, Roots(lists, Entries(rows.labels, rows.weights), counts, sizes)).finish(finder.place)

@@ -1,4 +1,4 @@
-"""Training rows where they are computed with, and the level of a tree that they are spread over."""
+"""Training rows at the place of computation, and the nodes of a level with their rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
     column_order: tuple[int, ...]  # numeric, then nominal columns -> position of each column of the table
     has_missing_numbers: bool
     has_missing_codes: bool
-    order: Any = None  # (n,) host: the row of the table that each row was
+    order: Any = None  # (n,) host: the number of each row in the table
     class_weights: Any = None  # (c,) host: of all rows; integers where weights are
     edges: Any | None = (
         None  # (d_numeric, b) host: where `columns` are bins; bin i holds values up to edges[i]
@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """What lists hold: rows of the table, rows of several trees, or copies with a part of the weight."""
+    """The items of lists: rows of the table, of several trees, or copies of rows with fractional weights."""
 
     labels: Array | None  # (n,) class of each entry; None: there are no classes, `weights` are summed
     weights: Array | None  # (n,) None: every entry counts 1
@@ -78,7 +78,7 @@ class Entries(NamedTuple):
 
 
 class Roots(NamedTuple):
-    """Trees that are to be grown, and their rows side by side."""
+    """The roots of trees to be grown, with their rows, one tree after the other."""
 
     lists: Array  # (d, m) int32: entries of each tree, in a list per numeric column or in one
     entries: Entries  # what the lists hold
@@ -87,7 +87,7 @@ class Roots(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The nodes of one level that may still be split, and their rows side by side."""
+    """The nodes of one level that may still be split, with their rows, one node after the other."""
 
     ids: Any  # (k,) host: number of each node in the tree
     counts: Any  # (k, c) host: class weights, or packed sums
@@ -101,7 +101,7 @@ class Level(NamedTuple):
     sums: Array | None = (
         None  # (d, k, c, b) class weights, or summed weights, of every bin, if they are counted
     )
-    seeds: Any = None  # (k,) host uint64: what is random in the nodes follows from them
+    seeds: Any = None  # (k,) host uint64: the seeds of all that is drawn in the nodes
 
     @property
     def n_nodes(self) -> int:
@@ -120,7 +120,7 @@ class Level(NamedTuple):
 
     @property
     def source(self) -> Array | None:
-        """Row (n,) of the table of each entry, where that is not the entry itself."""
+        """Row (n,) of the table of each entry; None: entry i is row i."""
         return self.entries.source
 
     @property
@@ -131,7 +131,7 @@ class Level(NamedTuple):
 
 def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any) -> Rows:
     """Sort the rows by class and turn the table into columns; `codes` and `weights` are on the host."""
-    short = np.astype(codes, np.int16) if n_classes < 2**15 else codes  # which NumPy sorts by radix
+    short = np.astype(codes, np.int16) if n_classes < 2**15 else codes  # NumPy sorts int16 by radix
     order = np.argsort(short, stable=True)
     if weights is not None:
         kept = np.nonzero(weights[order] > 0)[0]
@@ -191,7 +191,7 @@ def level_of(
 
 
 def number_copies(xp: Any, copies: Array, total: int) -> tuple[Array, Array]:
-    """Return which of the copied entries each of the `total` copies is of, and its number among those."""
+    """Return for each of the `total` copies the entry it is copied from, and its number among its copies."""
     origin = block_index(xp, copies, total)
     first = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
     return origin, xp.arange(total, dtype=xp.int64, device=array_api_compat.device(copies)) - first
@@ -206,13 +206,13 @@ def rows_at(xp: Any, level: Level, entries: Array) -> Array:
 
 
 def numeric_column(xp: Any, rows: Rows, column: Array) -> Array:
-    """Return the numeric column of each slot, any of them where the slot is a nominal one."""
+    """Return positions among the numeric columns; for nominal ones any valid position."""
     d = rows.columns.shape[0]
     return column if not rows.n_values else xp.where(column < d, column, d - 1)
 
 
 def nominal_column(xp: Any, rows: Rows, column: Array) -> Array:
-    """Return the nominal column of each slot, any of them where the slot is a numeric one."""
+    """Return positions among the nominal columns; for numeric ones any valid position."""
     d = rows.columns.shape[0]
     return column if d == 0 else xp.where(column < d, 0, column - d)
 
@@ -224,9 +224,9 @@ def is_missing_number(xp: Any, rows: Rows, values: Array) -> Array:
     return xp.isnan(values)
 
 
-def take_flat(xp: Any, table: Array, lines: Array, positions: Array) -> Array:
-    """Return ``table[lines, positions]`` for a table (d, n) and index arrays of one shape."""
+def take_flat(xp: Any, table: Array, rows: Array, positions: Array) -> Array:
+    """Return ``table[rows, positions]`` for a table (d, n) and index arrays of one shape."""
     n = table.shape[1]
-    flat = xp.astype(lines, xp.int64) * n + xp.astype(positions, xp.int64)
+    flat = xp.astype(rows, xp.int64) * n + xp.astype(positions, xp.int64)
     found = xp.take(xp.reshape(table, (-1,)), xp.reshape(flat, (-1,)), axis=0)
     return xp.reshape(found, flat.shape)

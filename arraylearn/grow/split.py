@@ -1,4 +1,4 @@
-"""What makes a split good: rules, candidates, and the choice among the columns."""
+"""The rules by which splits are judged, candidate splits, and the choice among the columns."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
 
 MissingPolicy = Literal["fractional", "surrogate", "direction", "known_fraction"]
 
-# Weights that differ by less than this share are equal (J48's tolerance, too): sums of parts of rows round.
+# Weights that differ by less than this share are equal, as in J48: sums of fractional rows are rounded.
 SLACK = 1e-6
 
 # A node is pure if all but this share of its weight is of one class.
 _ROUNDING = 1e-12
 
-# A gain may fall short of the average by this much (J48's tolerance).
+# A gain that is less than the average by no more than this counts as average, as in J48.
 _AVERAGE_SLACK = 1e-3
 
-# Which impurity a node reports beside a measure; Gini for all others.
+# The impurity that is recorded for nodes, by measure; Gini for all others.
 IMPURITY_OF = {
     "accuracy": "error",
     "entropy": "entropy",
@@ -56,16 +56,16 @@ class SplitRule(NamedTuple):
     measure: str | Measure = "gini"
     nominal: Literal["multiway", "binary"] = "multiway"
     missing: MissingPolicy = "fractional"
-    penalize_thresholds: bool = False  # C4.5: log2(thresholds) / rows off the gain of a numeric column
+    penalize_thresholds: bool = False  # C4.5: subtract log2(thresholds) / rows from a numeric column's gain
     require_average_gain: bool = False  # C4.5: only columns of at least average gain compete
     least: float = 1  # weight that at least two branches must have
     n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
-    exact: Criterion | None = None  # how integer weights are scored; None: by the measure, in floats
+    exact: Criterion | None = None  # scores integer weights; None: the measure is computed in floats
 
     @property
     def enough(self) -> float:
-        """What a branch must weigh: `least` less what rounding may take from a sum of parts of rows."""
+        """The least weight of a branch: `least` less the rounding error of sums of fractional rows."""
         return max(self.least * (1.0 - SLACK), 1e-9)
 
     def in_units(self, unit: float) -> SplitRule:
@@ -82,12 +82,12 @@ class SplitRule(NamedTuple):
 
     @property
     def threshold_measure(self) -> Measure:
-        """What chooses among the thresholds of one column."""
+        """The measure that chooses among the thresholds of one column."""
         return MEASURES["entropy"] if self.penalize_thresholds else self.judge
 
     @property
     def impurity(self) -> Measure:
-        """The impurity that nodes report."""
+        """The impurity that is recorded for nodes."""
         name = IMPURITY_OF.get(self.measure, "gini") if isinstance(self.measure, str) else "gini"
         return IMPURITIES[name]
 
@@ -96,11 +96,11 @@ class SplitCandidates(NamedTuple):
     """The best split of each column in each node: arrays (d, k)."""
 
     gain: Array  # value of the threshold measure; -inf: no split
-    score: Array  # what columns compete with; -inf: no split
-    threshold: Array | None = None  # None: found for the winners only
+    score: Array  # by which a column is chosen; -inf: no split
+    threshold: Array | None = None  # None: computed later, for the chosen columns only
     missing_left: Array | None = None  # bool: whether missing values go left
-    column_idx: Array | None = None  # (k,) the numeric column that won already: the other fields are (1, k)
-    cut: ListSplits | None = None  # where the lists of the winners are cut, if rows weigh 1
+    column_idx: Array | None = None  # (k,) the best numeric column, if chosen: the other fields are (1, k)
+    cut: ListSplits | None = None  # where the lists of the best columns are cut, if rows weigh 1
 
 
 def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: bool) -> SplitRule:
@@ -126,12 +126,12 @@ def may_split(limits: Limits, counts: Any, depth: int) -> Any:
 
 
 def is_gini(rule: SplitRule) -> bool:
-    """Whether the Gini gain is asked for, and nothing besides."""
+    """Whether the rule is the Gini gain without any correction."""
     return rule.measure == "gini" and not rule.penalize_thresholds
 
 
 def is_scale_free(rule: SplitRule) -> bool:
-    """Whether a split is as good where all weights are multiplied by one number."""
+    """Whether multiplying all weights by one number changes no choice."""
     is_known = isinstance(rule.measure, str) and rule.measure != "chi2"
     return is_known and not (rule.penalize_thresholds or rule.scale_least)
 
@@ -226,7 +226,7 @@ def choose_columns(
         n_splits = xp.sum(xp.astype(is_split, dtype), axis=0)
         average = xp.sum(xp.where(is_split, gain, 0.0), axis=0) / xp.where(n_splits > 0, n_splits, 1.0)
         score = xp.where(gain >= average[None, :] - _AVERAGE_SLACK, score, -xp.inf)
-    # in float32, so that the last bits, in which libraries differ, decide nothing
+    # in float32, because libraries differ in the last bits of float64
     column = xp.argmax(xp.astype(score, xp.float32), axis=0)
     nodes = xp.arange(score.shape[1], dtype=xp.int64, device=array_api_compat.device(score))
     flat = xp.astype(column, xp.int64) * score.shape[1] + nodes

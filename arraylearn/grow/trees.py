@@ -1,4 +1,4 @@
-"""One record of trees, grown or in a model, and one of limits, for single trees, forests and boosting."""
+"""The record of trees, grown or in a model, and that of limits, for single trees, forests and boosting."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Limits(NamedTuple):
     min_samples_leaf: float = 1
     max_leaf_nodes: int | None = None
     min_gain: float = 0.0
-    max_features: int | None = None  # columns that a node looks at; None: all
+    max_features: int | None = None  # columns that a node considers; None: all
 
     def in_units(self, unit: float) -> Limits:
         """Return the limits for weights that are counted in units."""
@@ -104,16 +104,16 @@ class Trees(NamedTuple):
     height: Any = None  # the depth of the deepest leaf, an int; None in growth
     gain: Array = None  # (m,) float: of the split, 0 for a leaf; None in models of many trees
 
-    # where rows go, beyond one threshold per node
+    # the branches of rows, where there is more than one threshold per node
     n_branches: Array = None  # (m,) int32: 0 for a leaf; None: two at each split
-    # (m,) branch of missing values, -1: all branches, by their weight; None: they are compared as all others,
-    # the missing bin as the largest one, and NaN as the least number
+    # (m,) branch of missing values, -1: all branches, by their weight; None: missing values are compared like
+    # others, the missing bin as the largest bin, and NaN as the least number
     default_branch: Array = None
     map_start: Array = None  # (m,) int32: where a nominal split begins in `category_branch`, -1 elsewhere
     category_branch: Array = None  # (v,) integer: for nominal splits the branch of each category, or bin
     surrogates: Surrogates | None = None
 
-    # what nodes hold
+    # contents of nodes
     counts: Array = None  # (m, c) float: weight of the training rows by class
     # (m, c): class shares, those of the parent where a node has no row; in forests int32, of unit 2**-20
     probability: Array = None
@@ -149,7 +149,7 @@ class Trees(NamedTuple):
 
     @property
     def kind(self) -> Array:
-        """What each node (m,) asks, int8: NOTHING (a leaf), NUMERIC (a threshold) or NOMINAL (a category)."""
+        """Kind of each node (m,), int8: NOTHING (a leaf), NUMERIC (a threshold) or NOMINAL (categories)."""
         xp = locate(self.feature).xp
         kind = xp.astype(self.first_child >= 0, xp.int8)
         return kind if self.map_start is None else kind + xp.astype(self.map_start >= 0, xp.int8)
@@ -215,7 +215,7 @@ def tree_on_host(tree: Trees) -> Trees:
 
 
 def _map_arrays(part: Any, function: Callable[[Array], Any]) -> Any:
-    """Call a function for every array of trees, in their order, and put the results in their places."""
+    """Replace every array of trees, in order, by a function of it."""
     if is_array(part):
         return function(part)
     if isinstance(part, tuple):
@@ -224,14 +224,14 @@ def _map_arrays(part: Any, function: Callable[[Array], Any]) -> Any:
 
 
 def best_first(gain: Any, first_child: Any, max_leaf_nodes: int, n_branches: Any = None) -> set[int]:
-    """Return the nodes of a tree that are split when the largest gain always goes first.
+    """Return the nodes of a tree that are split if the largest gain is always split first.
 
     `gain` (m,) is ``-inf`` where a node has no split; `n_branches` (m,) None: two branches each.
     """
     gains, first = gain.tolist(), first_child.tolist()
     branches = [2] * len(gains) if n_branches is None else n_branches.tolist()
     chosen: set[int] = set()
-    numbers = itertools.count()  # of equal gains the one that was met first
+    numbers = itertools.count()  # among equal gains the node that came up first
     heap, n_leaves = [(-gains[0], next(numbers), 0)], 1
     while heap:
         loss, _, node = heapq.heappop(heap)
@@ -245,7 +245,7 @@ def best_first(gain: Any, first_child: Any, max_leaf_nodes: int, n_branches: Any
 
 
 def concat_trees(xp: Namespace, parts: Sequence[Trees]) -> Trees:
-    """Put trees of many parts side by side: what they need for walks, their sets, shares and values."""
+    """Put trees of many parts one after the other: the fields for walks, sets, shares and values."""
     children, roots, first = [], [], 0
     for part in parts:
         children.append(xp.where(part.is_leaf, LEAF, part.first_child + first))

@@ -8,13 +8,13 @@ from arraylearn.backend.cpu.jit import Host, part
 
 __all__ = ["number_nodes"]
 
-# Lines of the buffer: where nodes stood, first child, depth, and two of scratch.
+# Rows of the buffer `places`: slots of nodes, first child, depth, and two of scratch.
 _WHERE, _FIRST, _DEPTH, _LEVEL, _BELOW = range(5)
 
 
 @part
 def number_nodes(n_roots: int, first_child: Host, places: Host) -> Any:
-    """Write where each node stood, its first child, and its depth, in the order of `Trees`; count them.
+    """Write slot, first child and depth of each node, in the order of `Trees`; return the number of nodes.
 
     Parameters
     ----------
@@ -24,8 +24,9 @@ def number_nodes(n_roots: int, first_child: Host, places: Host) -> Any:
         The left child of each node, -1 for a leaf; the right child follows it. There may be gaps: only roots
         and nodes below them count.
     places : int32 array (5, s)
-        Its first three lines are written: ``field[where]`` is a field in the new order. The fourth one holds
-        the new numbers of the nodes to look at, the fifth those after.
+        Its first three rows receive the result; with the first of them as ``slot``, ``field[slot]`` is a
+        field in the new order. The fourth row has the new numbers of the nodes of one level, the fifth of the
+        next.
     """
     for i in range(n_roots):
         places[_WHERE, i], places[_FIRST, i], places[_DEPTH, i], places[_LEVEL, i] = i, -1, 0, i

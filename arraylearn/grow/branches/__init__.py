@@ -1,1 +1,1 @@
-"""Splits by category, and rows whose value is missing: parts of rows down every branch, or surrogates."""
+"""Splits by category, and two ways with missing values: fractions of rows to every branch, or surrogates."""

@@ -23,7 +23,7 @@ def spread_missing(
     lists : int32 array (d, m')
         The lists of the level over the new entries.
     entries : Entries
-        The new entries, numbered as the members of the old level with copies side by side.
+        The new entries, numbered in the order of the old level's members, the copies of a row side by side.
     members, block_at, branch_at : arrays (m',)
         The entries in order, their node and the branch they take.
     """
@@ -33,7 +33,7 @@ def spread_missing(
     copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
     origin, copy = number_copies(xp, copies_at, total)  # the position of the old entry
     old_branch = xp.take(branch_at, origin, axis=0)
-    # a node that does not split keeps its rows for the moment: they leave with the others of the node
+    # rows of a node that does not split are not copied; they leave the lists with the node
     branch = xp.astype(xp.where(old_branch < 0, copy, xp.astype(old_branch, xp.int64)), xp.int32)
     block_at = xp.take(level.block_at, origin, axis=0)
     old = xp.take(level.members, origin, axis=0)
@@ -51,7 +51,7 @@ def spread_missing(
 
 
 def _expand_lists(xp: Namespace, level: Level, copies_at: Array, total: int) -> Array:
-    """Put the copies of an entry where it stood in each list."""
+    """Put the copies of an entry in its position of each list."""
     (d, _), n = level.lists.shape, level.entries.n_entries
     copies = scatter(xp, copies_at, level.members, n)
     first = scatter(xp, xp.cumulative_sum(copies_at) - copies_at, level.members, n)

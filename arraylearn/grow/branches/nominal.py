@@ -15,12 +15,12 @@ from arraylearn.grow.split import SplitCandidates, SplitRule, judge
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
-# Categories of a column that may take either side: of more than two classes all sets are tried up to this.
+# With more than two classes, all sets of up to so many categories are tried.
 _MOST_FREE = 8
 
 
 def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
-    """Group columns of similar width: (width, columns). There are few groups however many columns."""
+    """Group columns of similar numbers of categories: (width, columns), with few different widths."""
     groups: dict[int, list[int]] = {}
     for column, n in enumerate(n_values):
         groups.setdefault(max(2, (max(n, 1) - 1).bit_length()), []).append(column)
@@ -48,10 +48,10 @@ def scan_nominal(place: Place, rows: Rows, level: Level, rule: SplitRule) -> Spl
 
 
 def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner: Array) -> Array:
-    """Return the branch of each category of the winning columns: (k, v + 1) int32, -1 not seen in the node.
+    """Return the branch of each category of the chosen columns: (k, v + 1) int32, -1 if not in the node.
 
-    `winner` (k,) is the winner among the nominal columns; nodes that chose a numeric one may hold anything in
-    range. The last entry is the branch of the missing values, where the rule learns it.
+    `winner` (k,) is the best of the nominal columns; for nodes that chose a numeric one the result is not
+    used. The last entry is the branch of the missing values, where the rule learns it.
     """
     xp = place.xp
     width = max(rows.n_values)
@@ -124,8 +124,8 @@ def _count_codes(
 def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -> tuple[Array, Array, Array]:
     """Find the best cut of the categories into two sets, the categories ordered by the share of a class.
 
-    For two classes the best of all cuts is among them (Breiman et al., 1984); for more, the shares of every
-    class are tried in turn, and of few categories all sets besides.
+    For two classes the best of all sets is a cut of this order (Breiman et al., 1984). For more, one order by
+    the share of each class is tried, and if there are few categories, all sets as well.
 
     Returns gain and score (d, k), and branches (d, k, v + 1).
     """
@@ -147,7 +147,7 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
     is_cut = (xp.sum(left, axis=-1) >= rule.enough) & (xp.sum(right, axis=-1) >= rule.enough)
     scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
     scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
-    best = xp.argmax(scores, axis=-1)  # (d, k); of equals a cut of an order
+    best = xp.argmax(scores, axis=-1)  # (d, k); among equals the first: cuts of orders precede the other sets
     width = counts.shape[2]
     which, cut = best % n_ordered // width, best % width
     pick = xp.broadcast_to(which[..., None, None], (*which.shape, 1, width))
@@ -165,16 +165,16 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
 
 
 def _orders(xp: Namespace, counts: Array, weight: Array, is_present: Array) -> Array:
-    """Order the categories by the share of each class, the second alone of two: (d, k, o, v)."""
+    """Order the categories by the share of each class (of two classes: of the second): (d, k, o, v)."""
     classes = counts[..., 1:2] if counts.shape[-1] == 2 else counts
     share = xp.where(is_present[..., None], classes / xp.where(is_present, weight, 1.0)[..., None], 2.0)
     return xp.argsort(xp.permute_dims(share, (0, 1, 3, 2)), axis=-1, stable=True)
 
 
 def _all_subsets(xp: Namespace, rule: SplitRule, counts: Array) -> Array | None:
-    """Return all sets of categories, up to exchanging both sides: (m, v) bool; None where there are many.
+    """Return all sets of categories, one of each complementary pair: (m, v) bool; None if there are too many.
 
-    The last entry that may hold rows is in none of them.
+    The last entry (of those that may hold rows) is in none of them.
     """
     width = counts.shape[2]
     n_free = width - 1 if rule.missing == "direction" else width - 2

@@ -53,8 +53,8 @@ def find_surrogates(
     entries, branch_at : arrays (m,)
         Rows node after node, and the branch (0 or 1) they take; -1 where the value is missing.
     n_surrogates : int
-        How many to keep; only those count that agree on more rows than the larger branch has of all rows
-        whose value of the chosen column is known (rpart's rule).
+        How many to keep. A surrogate must agree on more rows than sending all rows with a known value of the
+        chosen column to their larger branch would (rpart's rule).
     """
     xp, dtype = place.xp, accumulator_dtype(place)
     side = scatter(xp, xp.astype(branch_at, xp.int32), entries, level.entries.n_entries)
@@ -95,7 +95,7 @@ def _map_width(rows: Rows) -> int:
 
 
 def _larger_branch(place: Place, level: Level, entries: Array, branch_at: Array) -> Array:
-    """Weight (k,) of the larger branch of each node, of the rows that take one by their value."""
+    """Weight (k,) of the larger branch of each node, counting the rows whose value is known."""
     xp, k = place.xp, level.n_nodes
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
     keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
@@ -107,7 +107,7 @@ def _numeric_agreement(place: Place, rows: Rows, level: Level, side: Array) -> t
     xp = place.xp
     lists = level.lists
     if lists.shape[0] == 1 or lists.shape[0] < rows.columns.shape[0]:
-        # a list on its own may be in the order of the rows, also where there is only one column
+        # a single list may be in the order of the rows and not sorted, even if there is one column
         lists = sort_values(place, rows, level)
     found = [
         _scan_some(place, rows, level, side, lists[f, :], rows.columns[f, :])

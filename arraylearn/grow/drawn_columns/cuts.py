@@ -1,9 +1,9 @@
-"""The best cuts of many nodes of many trees at once, each among columns of its own.
+"""The best cuts of many nodes of many trees at once, where each node has its own set of columns.
 
-The rows of a node lie side by side, node after node. An entry is one integer for a row in a tree:
+The rows of a node are contiguous, one node after the other. An entry is one integer for a row in a tree:
 ``row << payload_bits | weight << class_bits | class``, where the weight is how often the row was drawn.
-Sorting packed keys node | bin | payload orders all rows of all nodes by one column each, with everything that
-a scan needs inside the key.
+Sorting packed keys node | bin | payload orders the rows within every node by one column per node; weight and
+class are read from the sorted keys.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["CutRules", "Draws", "best_cuts"]
 
 
 class CutRules(NamedTuple):
-    """What entries are made of, and which cuts are allowed."""
+    """The layout of entries, and which cuts are allowed."""
 
     n_bins: int
     class_bits: int
     payload_bits: int  # of weight and class together
     min_side: int = 1  # least weight of a side
-    large: int = 1 << 62  # nodes of so many rows look at groups of bins
+    large: int = 1 << 62  # nodes of so many rows or more score cuts between groups of bins
 
 
 class Draws(NamedTuple):
-    """Random numbers from which the cut of each column follows, and what a cut is judged by."""
+    """Random numbers that determine one cut per column, if cuts are drawn, and the measure of a cut."""
 
     numbers: Array | None  # (k, f) int64 of range(2**32): one for each column of each node; None: all cuts
-    positions: Array | None  # (d * n_bins,) int64: where bins lie, ascending through all columns
+    positions: Array | None  # (d * n_bins,) int64: positions of the bins, ascending through all columns
     judge: Measure | None = None  # of class weights (..., branch, class); None: the Gini gain
 
 
@@ -70,8 +70,8 @@ def best_cuts(
     :math:`l_c`, together :math:`m`, and the right side :math:`r_c`. Both are largest where the Gini gain is;
     they are made of integers, each rounded to float32 once, so that all backends find the same cuts.
 
-    A node of ``rules.large`` rows or more looks at cuts between groups of bins only: equal runs of bins from
-    its least bin on, as short as their number allows (up to 256, of four rows or more on average).
+    A node of ``rules.large`` rows or more scores cuts between groups of bins only: runs of equally many bins
+    from its least bin on, as short as possible with at most 256 groups of four rows or more on average.
 
     Parameters
     ----------
@@ -82,14 +82,14 @@ def best_cuts(
     sizes : sequence of k int
         Rows of each node, one at least.
     features : int64 array (k, f)
-        The columns that each node looks at.
+        The columns that each node considers.
     counts : int64 array (k, c)
         Weight of each class in each node.
     rules : CutRules
-        How entries are packed, and what is allowed.
+        How entries are packed, and which cuts are allowed.
     draws : Draws, optional
-        What cuts are judged by. Where there are numbers, each column offers one cut only: between the
-        positions of the least and the greatest bin of the node, ``low`` and ``high``, the last bin whose
+        The measure of cuts and, if there are `numbers`, the only cut of each column that is scored: with the
+        positions ``low`` and ``high`` of the least and the greatest bin of the node, the last bin whose
         position is at most ``low + ((high - low) * number >> 32)``.
 
     Returns
@@ -101,7 +101,7 @@ def best_cuts(
     cut : int64 array (k,)
         Bins above it go right: halfway between the last bin (group) on the left and the first on the right.
 
-    Where the score is 0 the other results mean nothing.
+    Where the score is 0 the other results are meaningless.
     """
     device = array_api_compat.device(entries)
     m, (k, f) = entries.shape[0], features.shape
@@ -125,13 +125,13 @@ def best_cuts(
 
 
 def _group_bits(size: int, rules: CutRules) -> int:
-    """Return the bits of the number of a group in a node of so many rows; in small ones a group is a bin."""
+    """Return the bits of the number of a group, by the rows of the node; in small nodes a group is a bin."""
     bin_bits = rules.n_bins.bit_length()
     return bin_bits if size < rules.large else group_bits(size.bit_length(), bin_bits)
 
 
 def _unpack(entries: Array, rules: CutRules) -> tuple[Array, Array]:
-    """Return classes and weights of entries or of keys that end like them."""
+    """Return classes and weights of entries, or of keys, whose last bits are the same."""
     weight = (entries & ((1 << rules.payload_bits) - 1)) >> rules.class_bits
     return entries & ((1 << rules.class_bits) - 1), weight
 
@@ -155,7 +155,7 @@ def _cut_columns(
     key = xp.sort((key << low_bits) + (nodes.entries & ((1 << low_bits) - 1)), axis=-1)
     code, weight = _unpack(key, rules)
     bin_at = (key >> low_bits) & ((1 << bin_bits) - 1)
-    # the node of a position is the same in every sorted line
+    # the node of a position is the same for every sorted column
     low = xp.take(bin_at, nodes.start, axis=1)
     spread = xp.take(bin_at, nodes.start + nodes.size - 1, axis=1) - low
     spread_bits = xp.astype(spread > 0, xp.int64)
@@ -180,12 +180,12 @@ def _cut_columns(
 
 
 def _score_positions(xp: Namespace, code: Array, weight: Array, nodes: _Blocks, min_side: int) -> Array:
-    """Score the cuts after each position of lines (f, m) in order, wherever bins change."""
+    """Score the cuts after each position of the sorted rows (f, m) at which the bin changes."""
     counts, n_classes = nodes.counts, nodes.counts.shape[1]
     n = xp.sum(counts, axis=1)
 
     def run(values: Array, total: Array) -> Array:
-        """Return the running sums of a node, given those of whole nodes."""
+        """Return the running sums of values within each node, given the sum of each node."""
         before = xp.take(xp.cumulative_sum(total) - total, nodes.node, axis=0)
         return xp.cumulative_sum(values, axis=-1) - before
 
@@ -220,7 +220,7 @@ def _class_weight_before(xp: Namespace, cell: Array, weight: Array, counts: Arra
     offset = m * xp.arange(f, dtype=xp.int64, device=device)[:, None]
     position = xp.reshape((key & ((1 << bits) - 1)) + offset, (-1,))
     weight = xp.reshape(xp.take(xp.reshape(weight, (-1,)), position, axis=0), (f, m))
-    # cells come in the same order in every line
+    # cells come in the same order in every row
     start = xp.take(xp.cumulative_sum(counts) - counts, key[0, :] >> bits, axis=0)
     before = xp.cumulative_sum(weight, axis=-1) - weight - start
     return xp.reshape(scatter(xp, xp.reshape(before, (-1,)), position, f * m), (f, m))
@@ -273,7 +273,7 @@ def _draw_cuts(xp: Namespace, features: Array, low: Array, high: Array, draws: D
     drawn = draw_position(ends[0], ends[1], xp.permute_dims(draws.numbers, (1, 0)))
     at = xp.searchsorted(draws.positions, xp.reshape(drawn, (-1,)), side="right")
     cut = xp.reshape(xp.astype(at, xp.int64), low.shape) - 1 - first
-    return xp.maximum(xp.minimum(cut, high - 1), low)  # bins may share a position
+    return xp.maximum(xp.minimum(cut, high - 1), low)  # bins of equal position may lie outside
 
 
 def _score_draws(

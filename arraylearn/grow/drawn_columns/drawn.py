@@ -1,4 +1,4 @@
-"""Grow random trees: each node looks at some drawn columns, or at one drawn cut of each.
+"""Grow random trees: each node considers some drawn columns, and all cuts or one drawn cut of each.
 
 This is the finder of the array program; `drawn_cpu` has a `grow_trees` for CPUs.
 """
@@ -35,23 +35,23 @@ __all__ = [
     "with_gains",
 ]
 
-# From this many rows per class on, a node looks at groups of bins.
+# Rows per class from which on a node scores cuts between groups of bins.
 _LARGE_PER_CLASS = 512
 # From so many rows x columns x trees on, the compiled body is chosen: Numba is imported (0.3 s), and the
 # first run on a machine also compiles.
 LEAST_WORK = 200_000
-# What the compiled body holds in a digit, a field and a half of an integer.
+# Limits of the compiled body: of a digit, of a field, and of half an integer.
 _MOST_BINS, _MOST_CLASSES, _MOST_WEIGHT = 1 << 12, 1 << 16, 1 << 31
 
 
 class DrawnPlan(NamedTuple):
-    """What nodes look at, and what stops trees."""
+    """The columns and cuts that nodes consider, and the limits of growth."""
 
     n_bins: int
     n_classes: int
     limits: Limits
-    columns: Any  # (draws, f) int64 on the host: a node looks at the columns of one draw, by its seed
-    positions: Array | None = None  # (d * n_bins,) where bins lie, if a column offers one cut: see `Draws`
+    columns: Any  # (draws, f) int64 on the host: a node considers the columns of one draw, by its seed
+    positions: Array | None = None  # (d * n_bins,) of the bins, if one cut per column is drawn: see `Draws`
     criterion: str | Measure = "gini"
 
 
@@ -68,7 +68,7 @@ GrowTrees = Callable[[Place, Array, Any, Bags, DrawnPlan], Trees]
 
 
 def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTrees | str:
-    """Return the compiled body of `grow_trees`, or why the array program serves.
+    """Return the compiled body of `grow_trees`, or the reason why the array program runs.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
     work : int
         Rows x columns x trees.
     plan : DrawnPlan
-        What is to be grown.
+        Columns, cuts and limits.
     weight : int
-        Weight of all rows of a tree, at most.
+        Greatest weight of all rows of a tree.
     """
     if (reason := why_not_compiled(place, work, LEAST_WORK)) is not None:
         return reason
@@ -108,7 +108,7 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     bags : Bags
         The rows of each tree.
     plan : DrawnPlan
-        What nodes look at, and what stops trees.
+        Columns, cuts and limits.
 
     Returns
     -------
@@ -135,12 +135,12 @@ def sum_classes(codes: Any, bags: Bags, n_classes: int) -> Any:
 
 
 def least_rows_of_groups(n_classes: int) -> int:
-    """Return from how many rows on a node looks at groups of bins."""
+    """Return the number of rows from which on a node scores cuts between groups of bins."""
     return _LARGE_PER_CLASS * n_classes
 
 
 def _pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> tuple[Any, CutRules]:
-    """Pack row, weight and class of each row of each tree into one integer; also return what that means."""
+    """Pack row, weight and class of each row of each tree into one integer; also return the layout."""
     class_bits = max(1, (plan.n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
     entries = bags.rows << payload_bits
@@ -152,7 +152,7 @@ def _pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> tuple[Any, CutRules]:
 
 def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
     """Give each node the decrease of the impurity times the weight; by default of the Gini impurity."""
-    total = np.einsum("ij->i", trees.sums)  # five times as fast as `np.sum` of short lines
+    total = np.einsum("ij->i", trees.sums)  # five times as fast as `np.sum` of short rows
     if rule is None or rule.measure == "gini":
         impurity = total - np.vecdot(trees.sums, trees.sums) / total
     else:
@@ -187,7 +187,7 @@ class _DrawnFinder(Finder):
         return self._cut_among(level, columns[np.astype(draw, np.int64)])
 
     def choose_again(self, level: Level, choice: NodeChoice, splits: Splits) -> NodeChoice | None:
-        """Let nodes without a cut look at all columns: those that they drew are constant."""
+        """Search all columns in nodes without a cut, whose drawn columns are constant."""
         d = int(self.rows.columns.shape[0])
         if self.plan.columns.shape[1] == d or bool(np.all(splits.is_split)):
             return None
@@ -207,7 +207,7 @@ class _DrawnFinder(Finder):
         xp, place = self.place.xp, self.place
         draws = None if self.plan.criterion == "gini" else Draws(None, None, self.rule.judge)
         if self.plan.positions is not None:
-            # by the seed of the node and the column, whichever other columns are looked at
+            # from the seed of the node and the column, independent of the other columns
             seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
             judge = None if draws is None else draws.judge
@@ -225,23 +225,23 @@ class _DrawnFinder(Finder):
         return NodeChoice(column, score > 0, cut)
 
     def accept(self, level: Level, splits: Splits, builder: Builder) -> Splits:
-        """Mark the nodes that have a cut, whatever it gains."""
+        """Mark the nodes that have a cut; a gain of 0 is enough."""
         return splits._replace(is_split=splits.score > 0)
 
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
-        """Whether nodes have weight enough, and rows of more than one class."""
+        """Whether nodes have enough weight, and rows of more than one class."""
         total, limits = np.sum(counts, axis=-1), self.limits
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
         return (np.max(counts, axis=-1) < total) & (total >= least) & (depth != limits.max_depth)
 
     def finish(self, level: Level) -> None:
-        """Return None: `choose_body` is asked before there are levels."""
+        """Return None: growth by the compiled body is chosen before the first level, by `choose_body`."""
 
     def begin(self, level: Level) -> Level:
         """Give each root the seed of its bag."""
         return level._replace(seeds=self.seeds[level.ids])
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
-        """Let the seeds of children follow from those of their parents."""
+        """Compute the seeds of children from those of their parents."""
         seeds = old.seeds[step.parent] + np.astype(step.branch + 1, np.uint64)
         return self, new._replace(seeds=splitmix(seeds))

@@ -1,4 +1,4 @@
-"""Trees whose nodes look at drawn columns, in compiled loops: `drawn.grow_trees` for CPUs."""
+"""Trees whose nodes consider drawn columns, in compiled loops: the CPU body of `drawn.grow_trees`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["grow_trees"]
 
-# No node is counted, none is handed to another thread.
+# As a number of rows in the plan: no node is so large that it gets a table, or goes to another thread.
 _ANY_SIZE = 1 << 62
 
 
 def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPlan) -> Trees:
-    """Grow one tree per bag on `bins` (d, n), those of a row side by side: see `drawn.grow_trees`."""
+    """Grow one tree per bag on `bins` (d, n), whose transpose is contiguous: see `drawn.grow_trees`."""
     (d, _), most, is_pair = bins.shape, int(bags.sizes.max()), plan.n_classes <= 2
     codes, roots = codes[bags.rows], sum_classes(codes, bags, plan.n_classes)
     loads = (codes * bags.weights if is_pair else codes) + (bags.weights << 32)

@@ -1,12 +1,12 @@
-"""The best cut of a node among drawn columns, in compiled growth: forests.
+"""The best cut of a node among drawn columns, in compiled growth of forests.
 
-The rows of a node are put in order by each column, and cuts scored after each row. Large nodes are counted by
-groups of bins instead, as are heavy ones, whose products of weights do not fit 32 bits::
+In a light node the rows are sorted by each column, and cuts are scored between different bins. In large
+nodes, and in heavy ones, whose products of weights do not fit 32 bits, rows are counted by groups of bins::
 
-    light     rows in order | 3 3 5 8 8 9 |     a cut after each last row of a bin
-    others    groups        | 2 . 1 3 . 1 |     a cut after each group that has rows
+    light     bins of rows  | 3 3 5 8 8 9 |     a cut after each last row of a bin
+    others    rows of group | 2 . 1 3 . 1 |     a cut after each group that has rows
 
-Where cuts are drawn, too, the left rows of one cut are summed up.
+If cuts are drawn, too, only the rows left of the drawn cut are summed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from arraylearn.grow.histograms.records_cpu import (
 
 __all__ = ["DIGITS", "HEAVIEST", "LANES", "TOGETHER", "find_drawn_cut", "mix"]
 
-# Lines of `DrawnColumns.ints` and, the first three, of `DrawnColumns.wide`: weight on the left after each row
+# Rows of `DrawnColumns.ints` and, the first three, of `DrawnColumns.wide`: weight on the left after each row
 # or group (for two classes the pair), sums of squared class weights on both sides, loads, keys, and keys in
 # order.
 _LEFT, _INSIDE, _OUTSIDE, _LOAD, _KEY, _ORDERED = range(6)
-# A load is what a row carries, with fields of 16 bits instead of 32. A key is bin and place.
+# A load is what a row carries, with fields of 16 bits instead of 32. A key is bin and position.
 _NARROW, _WIDE = 16, 32
 _NARROW_MASK = (1 << 16) - 1
-# Products of weights up to here fit 32 bits, and they themselves a narrow field.
+# Products of weights up to here fit 32 bits, and the weights fit a field of 16.
 HEAVIEST = 46_340
-# Columns whose bins are gathered together; loops of vectors go a few items beyond the rows of a node.
+# Columns whose bins are gathered together; the most items that vector loops read beyond the rows of a node.
 TOGETHER, LANES = 8, 8
-# Nodes of up to so many rows compare each row with each other; larger ones sort bins by two digits.
+# Up to so many rows of a node are sorted by comparing each with each other, more by two digits of the bin.
 _COMPARED = 40
 _DIGIT_BITS, DIGITS = 6, 64
-_BEYOND = np.int32(2**31 - 1)  # of all bins
+_BEYOND = np.int32(2**31 - 1)  # a key above those of all bins
 _NO_GAIN, _NO_SCORE = np.float32(formulas.NO_GAIN), np.float32(0)
 
 _gini_of_two = part(formulas.gini_of_two)
@@ -58,7 +58,7 @@ _draw_position = part(formulas.draw_position)
 
 @part
 def mix(number: Any) -> Any:
-    """`arraylearn.backend.random.splitmix`."""
+    """Do what `arraylearn.backend.random.splitmix` does, for compiled callers."""
     number = number + np.uint64(0x9E3779B97F4A7C15)
     number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -97,7 +97,7 @@ def find_drawn_cut(
             columns, draw = drawn.every, np.int64(0)
         for begin in range(0, columns.shape[1], TOGETHER):
             last = min(TOGETHER, columns.shape[1] - begin) - 1
-            for j in range(0, last + 1, 4):  # the bins of a row lie close together
+            for j in range(0, last + 1, 4):  # four at a time: the bins of a row share cache lines
                 j_b, j_c, j_d = min(j + 1, last), min(j + 2, last), min(j + 3, last)
                 a, b = index(columns[draw, begin + j]), index(columns[draw, begin + j_b])
                 c, e = index(columns[draw, begin + j_c]), index(columns[draw, begin + j_d])
@@ -188,7 +188,7 @@ def _draw_cut(found: Host, m: Int, number: Int, positions: Host, first: Int) -> 
         return np.int64(-1)
     low, size = np.int64(lowest), np.int64(highest - lowest)
     drawn = _draw_position(positions[first + low], positions[first + low + size], number)
-    while size > 1:  # without a branch, which would be guessed wrong half of the time
+    while size > 1:  # without a branch, which the processor would mispredict half of the time
         half = size >> 1
         low = low + half if positions[index(first + low + half)] <= drawn else low
         size -= half
@@ -320,7 +320,7 @@ def _search_in_order(
     lanes, is_ordered = (m + LANES - 1) // LANES * LANES, m > _COMPARED or here is not None
     if m > _COMPARED:
         _sort(found[j], m, ints, drawn.digits)
-    elif here is None:  # what does not lie behind each row
+    elif here is None:  # for each row, sum the loads of all rows whose bins are not larger
         for i in range(m, lanes):
             found[j, i] = _BEYOND
         for i in range(m):
@@ -329,7 +329,7 @@ def _search_in_order(
                 load = ints[_LOAD, other] if found[j, other] <= bin_at else np.int32(0)
                 running = np.int32(running + load)
             ints[_LEFT, i] = running
-    else:  # the place of a key is the number of smaller ones
+    else:  # the position of a key is the number of smaller ones
         for i in range(m):
             ints[_KEY, i] = (found[j, i] << _NARROW) | i
         for i in range(m, lanes):

@@ -1,4 +1,4 @@
-"""The best cut of a node by packed pairs in compiled growth, and whether it is good enough."""
+"""The best cut of a node by packed pairs in compiled growth, and whether the cut is accepted."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from arraylearn.grow.histograms.rows_cpu import count_node
 
 __all__ = ["find_newton_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
 
-# A sum over so many rows at a time runs in vectors.
+# Rows that are added at a time, so that sums become vector code.
 _LANES = 8
 _NO_BIN = np.int32(2**31 - 1)
-# The score of what bounds forbid.
+# Score of a cut that the bounds of values forbid.
 _NEVER = np.float32(-1e38)
-# Where categories without rows, and missing values, come in the order of categories: beyond all ratios.
+# In the order of categories, those without rows and missing values come last: ratios above all others.
 _EMPTY_RATIO, _MISSING_RATIO = np.float32(1e30), np.float32(2e30)
 _ALL_BUT_SIGN = (1 << 63) - 1
 
@@ -94,7 +94,7 @@ def _score_two(plan: GrowthPlan, logs: Host, column: ColumnSums, running: Host, 
     if criterion >= ENTROPY:
         node, classes = logs[n_all], logs[ones] + logs[zeros]
     before = (ones if ones > zeros else zeros) if criterion == ERROR else np.int64(0)
-    # information of nine logarithms, the node's and those of branches and classes, is as many units off
+    # a sum of nine logarithms (of the node, two branches, two classes, four cells) is up to nine units off
     terms = NodeTerms(n_all, np.float64(n_all) / plan.log_unit, node, classes, np.int64(9), before)
     for i in range(column.n):
         packed = running[start + index(i)] + column.missing
@@ -163,7 +163,7 @@ def _clip(value: Any, low: Any, high: Any) -> Any:
 
 @part
 def _order_signed(bits: Host, n: Int) -> None:
-    """Turn the bits of any floats into integers of the same order; once more turns them back."""
+    """Turn the bits of any floats into integers of the same order; applied twice, it turns them back."""
     for i in range(n):
         bits[i] ^= (bits[i] >> 63) & _ALL_BUT_SIGN
 
@@ -172,9 +172,9 @@ def _order_signed(bits: Host, n: Int) -> None:
 def _order_categories(
     plan: GrowthPlan, newton: Newton, sums: Host, first: Int, scratch: GrowthScratch
 ) -> None:
-    """Write the bins of a nominal column by smoothed gradient per hessian, empty ones, then the missing last.
+    """Order the bins of a nominal column by smoothed gradient per hessian; empty and missing ones last.
 
-    `found` takes the bins, `running` their running sums.
+    `found` receives the bins, `running` their running sums.
     """
     n, smoothing = plan.n_bins, np.float32(newton.smoothing)
     found, ratios, before = scratch.found, scratch.ratios, np.int64(0)
@@ -207,12 +207,12 @@ def find_pair_cut(
     is_nominal: bool,
     only_left: bool,
 ) -> tuple[Int, Int, Int, Any, bool]:
-    """Search the numeric or the nominal columns of a node: its table, or, without one, its rows.
+    """Search the numeric or the nominal columns of a node, in its table or, if it has none, in its rows.
 
-    By Newton's gain missing values are right of all cuts, or with `only_left` left of them, and only columns
-    with missing values are looked at. By other criteria each column tries both.
-    Return column, the bins beside the cut (NONE: there is no cut), what columns compete with, and whether
-    missing values go right; the left sum is left in ``side[1]``, the right bins of a nominal column in
+    By Newton's gain missing values are right of all cuts; with `only_left` they are left of all cuts, and
+    only columns with missing values are searched. By other criteria both sides are tried for each column.
+    Return column, the bins beside the cut (NONE: there is no cut), the score, and whether missing values go
+    right. The sum of the left side is written to ``side[1]``, the right bins of a nominal column to
     ``sets[only_left]``.
     """
     scores, bits, n_bins, job = scratch.scores, scratch.bits, plan.n_bins, scratch.job
@@ -274,7 +274,7 @@ def find_pair_cut(
             if top <= best:
                 continue
             at = np.int64(0)
-            if table == NONE:  # rows are in any order: of equal scores the least bin
+            if table == NONE:  # rows are in no order: among equal scores take the least bin
                 lowest = _NO_BIN
                 for i in range(n):
                     if bits[i] == top and found[i] < lowest:
@@ -305,7 +305,7 @@ def find_pair_cut(
             else:
                 while high < n_bins - 1 and running[start + high] == running[start + at]:
                     high += 1
-    if newton is None and not is_learned:  # later rows go with most of the weight
+    if newton is None and not is_learned:  # missing values met in prediction go to the heavier side
         left_weight = scratch.side[1, 0] >> 32
         goes_left = left_weight >= (total >> 32) - left_weight
     return feature, low, high, gain, not goes_left
@@ -313,7 +313,7 @@ def find_pair_cut(
 
 @part
 def _full_score(plan: GrowthPlan, total: Int, ridge: Any, score: Any) -> Any:
-    """Make scores with different ridges comparable: what is left of q**2 / area is multiplied back."""
+    """Turn q**2 / area into G_L**2 / h_L + G_R**2 / h_R, which is comparable between different ridges."""
     half, zero = np.float32(0.5), np.float32(0)
     gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
     ridged = hessian + np.float32(2) * ridge
@@ -329,8 +329,8 @@ def find_newton_cut(
 ) -> tuple[Int, Int, Int, Any, bool]:
     """Return column, bins beside the cut, gain, and whether missing values go right.
 
-    Numeric and nominal columns are searched apart, each with missing values on the right and then, where that
-    is better, on the left. One call serves all four: a part that is called twice is compiled twice.
+    Numeric and nominal columns are searched separately, first with missing values on the right, then on the
+    left. A loop makes all four calls in one place, because a part is compiled for each place that calls it.
     """
     job, n_bins = scratch.job, plan.n_bins
     node, total = job[NODE], nodes.sums[job[NODE], 0]
@@ -405,7 +405,7 @@ def _newton_side(
 def judge(
     plan: GrowthPlan, nodes: NodeSlots, newton: Newton | None, job: Host, feature: Int, left: Int, gain: Any
 ) -> Any:
-    """Return what a cut gains if it is good enough, else a negative number."""
+    """Return the gain of a cut if it is accepted, else a negative number."""
     if newton is None:
         return np.float64(gain) if gain >= plan.min_gain else -1.0
     else:
@@ -417,7 +417,7 @@ def judge(
         _, left_hessian, left_value, left_score = _newton_side(plan, newton, left, low, high)
         _, right_hessian, right_value, right_score = _newton_side(plan, newton, total - left, low, high)
         gained = left_score + right_score - score
-        # float32 chose
+        # the cut was chosen in float32; its gain is computed in float64
         lightest = 0.99999 * (newton.least_leaf / (job[STOP] - job[FIRST])) * hessian
         lightest = newton.least_hessian if newton.least_hessian > lightest else lightest
         lightest = newton.unit if newton.unit > lightest else lightest
@@ -430,7 +430,7 @@ def judge(
 
 @part
 def pass_bounds(plan: GrowthPlan, newton: Newton, nodes: NodeSlots, node: Int, child: Int) -> None:
-    """Bound the children: a cut along a column with a trend keeps the sides apart at their middle."""
+    """Bound the values of the children; a cut on a column with a trend adds the middle of both values."""
     low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[node, FEATURE]]
     _, _, left_value, _ = _newton_side(plan, newton, nodes.sums[child, 0], low, high)
     _, _, right_value, _ = _newton_side(plan, newton, nodes.sums[child + 1, 0], low, high)

@@ -1,4 +1,4 @@
-"""Thresholds from class histograms of bins or distinct values: small nodes by sorted lists."""
+"""Thresholds from class histograms of bins or distinct values; small nodes are searched by sorted lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from arraylearn.table.binning import bin_table, quantile_edges
 
 __all__ = ["BinnedFinder", "bin_rows", "count_bins", "cut_at_quantiles"]
 
-# Rows looked at to place the edges, for each bin.
+# Rows per bin in the sample from which edges are computed.
 _ROWS_PER_BIN = 400
 _SEED = 20_261_116
 
@@ -59,13 +59,13 @@ def cut_at_quantiles(place: Place, table: Table, n_bins: int) -> tuple[Array, An
     xp = place.xp
     edges = quantile_edges(xp, _sample(place, table.numeric, _ROWS_PER_BIN * n_bins), n_bins)
     edges_host = to_host(edges)
-    # no wider than the column with the most edges: the cells of the others would stay empty
+    # as wide as the column with the most edges needs
     width = max(1, int(np.max(np.sum(np.astype(np.isfinite(edges_host), np.int64), axis=1))))
     return bin_table(xp, table.numeric, edges[:, :width]).codes, edges_host[:, :width]
 
 
 def _sample(place: Place, numeric: Array, size: int) -> Array:
-    """Take rows at random places, always the same ones, that are enough to place the edges."""
+    """Take a random sample of rows, the same one at each call, that is large enough to place the edges."""
     n = numeric.shape[0]
     if n <= 2 * size:
         return numeric
@@ -74,9 +74,10 @@ def _sample(place: Place, numeric: Array, size: int) -> Array:
 
 
 class BinnedFinder(Finder):
-    """Finds thresholds in the histograms of a level; siblings are had by subtraction.
+    """Finds thresholds in the histograms of a level; one of two siblings is counted, the other subtracted.
 
-    Bins stand for themselves, or for `values`: counting few distinct values is faster than sorting rows.
+    Thresholds are bins, or with `values` midpoints of the distinct values that the bins number: if these are
+    few, counting is faster than sorting.
     """
 
     # nodes whose histograms have more cells than this many per row are searched by sorted lists
@@ -96,14 +97,14 @@ class BinnedFinder(Finder):
         super().__init__(place, rows, rule, limits, generator)
         self.bins, self.n_bins, self.values = bins, n_bins, values  # (d, n), the last one missing; (d, b)
         if values is not None:
-            self.cells_per_row = 4.0  # lists of many equal values are slow
+            self.cells_per_row = 4.0  # searching lists with many equal values is slow: count longer
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
         return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
-        """Put the winners' thresholds between neighbours of the node where bins stand for values."""
+        """Turn the bins of the chosen columns into midpoints between values that occur in the node."""
         threshold, missing_left = super().locate(level, column, numeric)
         if self.values is None or level.sums is None:
             return threshold, missing_left
@@ -118,7 +119,7 @@ class BinnedFinder(Finder):
         is_above = (bins[None, :] > cut[:, None]) & (weight > 0)
         above = xp.argmax(xp.astype(is_above, xp.int8), axis=1)
         low = take_flat(xp, self.values, column_idx, cut)
-        # where only missing values are above, the threshold is the value itself
+        # if only missing values are above, the threshold is the value itself
         high = xp.where(xp.any(is_above, axis=1), take_flat(xp, self.values, column_idx, above), low)
         return midpoint(xp, low, high), missing_left
 
@@ -129,7 +130,7 @@ class BinnedFinder(Finder):
         return level._replace(sums=self._count(level, level.members, level.block_at, level.n_nodes))
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
-        """Count the bins of the next level, or sort its rows where the nodes have become small."""
+        """Count the bins of the next level, or switch to sorted lists once nodes are small."""
         if self.rows.columns.shape[0] == 0:
             return self, new
         if new.n_nodes * self.n_bins * self.rows.n_classes > self.cells_per_row * new.lists.shape[1]:
@@ -137,7 +138,7 @@ class BinnedFinder(Finder):
         return self, new._replace(sums=self._subtract(old, step, new))
 
     def finish(self, level: Level) -> Trees | None:
-        """Grow all that is below a level at once; None where that has to go level by level."""
+        """Grow all subtrees below a level by a compiled body; None: growth continues level by level."""
         given = self.place, self.rows, level, self.rule, self.limits
         return finish_bins(*given, self.bins, self.n_bins, self.values)
 
@@ -160,11 +161,11 @@ class BinnedFinder(Finder):
         return xp.reshape(counts, (d, n_nodes, c, self.n_bins))
 
     def _subtract(self, old: Level, step: NextLevel, new: Level) -> Array:
-        """Count the smaller one of two siblings; the other is what is left of the parent."""
+        """Count the smaller one of two siblings; the other is the parent less that one."""
         xp, place = self.place.xp, self.place
         k = new.n_nodes
         if new.source is not None or old.sums is None or _is_float(xp, old.sums):
-            # parts of rows do not subtract to nothing
+            # fractional weights do not subtract to exactly 0
             return self._count(new, new.members, new.block_at, k)
         sibling = step.sibling
         is_derived = (sibling >= 0) & (
@@ -185,7 +186,7 @@ class BinnedFinder(Finder):
         return xp.take(xp.concat((found, rest), axis=1), from_host(order, place), axis=1)
 
     def _sort(self, level: Level) -> tuple[Finder, Level]:
-        """Hand the level over to sorted lists."""
+        """Sort the rows of the level; return the finder by sorted lists, and the level for it."""
         xp, rows = self.place.xp, self.rows
         entries = level.members
         bins = xp.take(self.bins, rows_at(xp, level, entries), axis=1)
@@ -211,14 +212,14 @@ def _scan_histogram(place: Place, level: Level, rule: SplitRule, has_missing: bo
     if rule.missing != "direction" or not has_missing:
         best, cut = _best_bins(place, rule, known)
         return _judge_bins(place, level, rule, known, best, cut, holds_all=not has_missing)
-    # the missing rows beyond the last bin, where they are right of every cut, or before the first
+    # missing rows come after the last bin, and are right of every cut, or before the first one
     after = xp.concat((known, missing), axis=-1)
     before = xp.concat((known[..., :1] + missing, known[..., 1:]), axis=-1)
     best_right, at_right = _best_bins(place, rule, after)
     best_left, at_left = _best_bins(place, rule, before)
     goes_left = best_left > best_right
     if is_gini(rule) and _is_float(xp, histogram):
-        # the last bits, in which the order of the sums shows, decide nothing
+        # rounded, so that the order of summation does not decide
         total = xp.permute_dims(xp.sum(histogram, axis=-1), (2, 0, 1))
         gains = (gini_gains(xp, best, total) for best in (best_left, best_right))
         left_gain, right_gain = (xp.astype(gain, xp.float32) for gain in gains)

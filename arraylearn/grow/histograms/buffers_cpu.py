@@ -1,4 +1,4 @@
-"""The buffers of compiled growth, made once and kept from tree to tree, and trees read from them."""
+"""The buffers of compiled growth, made once for many trees, and finished trees copied from them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from arraylearn.grow.trees import Trees
 
 __all__ = ["make_buffers", "make_nodes", "make_rows", "make_scratch", "read_tree"]
 
-# Numbers of all tables of a thread: beyond that fewer are kept, and more is counted.
+# The most numbers in all tables of a thread. With fewer tables more nodes are counted instead of subtracted.
 _MOST_CELLS = 1 << 24
 _DEEPEST = 64
 _SPARE_ROWS = 64
-# Rows that are turned at once.
+# Rows that are transposed at a time.
 _TURNED = 128
 
 
@@ -40,7 +40,7 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     (d, n), n_bins = bins.shape, plan.n_bins
     bins = np.ascontiguousarray(bins)
     cells = np.empty((n, d), dtype=bins.dtype)
-    # rows of a tree for two threads; each further one wants half as many
+    # least rows of a tree for two threads; each further thread needs half as many
     least = get_tuning().growth_thread_cells // d
     parallel_map(lambda rows: _turn(bins, cells, *rows), even_portions(n, least))
     n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
@@ -56,7 +56,7 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
 
 
 def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:
-    """Make slots for the nodes of a tree."""
+    """Make the slots for the nodes of a tree."""
     slots = 2 * n_rows + 1
     return NodeSlots(
         np.empty((slots, SIZE + 1), dtype=np.int32),
@@ -71,7 +71,7 @@ def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:
 def make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
     """Make the order of up to `n_rows` rows; `cells` and `bins` hold the same."""
     m = n_rows + _SPARE_ROWS
-    order, spare = np.zeros((2, m), dtype=np.uint32)  # entries to spare are read, and must be rows
+    order, spare = np.zeros((2, m), dtype=np.uint32)  # entries beyond the rows are read as ids
     carry, spare_carry = np.zeros((2, m), dtype=np.int64)
     return RowOrder(cells, bins, order, carry, spare, spare_carry)
 
@@ -79,7 +79,7 @@ def make_rows(cells: Host, bins: Host, n_rows: int) -> RowOrder:
 def make_scratch(
     tables: Host | None, thread: int, per_thread: int, most: int, n_words: int, plan: GrowthPlan
 ) -> GrowthScratch:
-    """Make the buffers of a thread: so many tables are its own, and up to `most` cuts are scored at once."""
+    """Make the buffers of a thread, which owns `per_thread` tables and scores up to `most` cuts at a time."""
     scores = np.empty(most)
     stack, jobs, cuts = (
         np.empty((n, LEFT + 1), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
@@ -129,7 +129,7 @@ def read_tree(nodes: NodeSlots, plan: GrowthPlan, n_nodes: int) -> Trees:
 
 @entry
 def _turn(bins: Host, cells: Host, first: Int, stop: Int) -> None:
-    """Write the bins (d, n) of some rows side by side; what is turned at once stays in the cache."""
+    """Transpose the bins (d, n) of some rows, a few at a time, so that they stay in the cache."""
     for start in range(first, stop, _TURNED):
         end = start + _TURNED if start + _TURNED < stop else stop
         for j in range(bins.shape[0]):

@@ -26,9 +26,9 @@ from arraylearn.grow.histograms.rows_cpu import count_node
 
 __all__ = ["find_class_cut"]
 
-# Up to so many rows are sorted by insertion.
+# Up to so many rows are sorted by insertion, more by counting bins.
 _INSERTED = 32
-# Up to here the Gini score sums the surplus of each class, beyond it the squared counts.
+# Up to so many classes the Gini score sums the surplus of each class, for more the squared counts.
 _SURPLUS_CLASSES = 4
 
 _gini_surplus = part(formulas.gini_surplus)
@@ -46,7 +46,7 @@ def find_class_cut(
     logs: Host | None,
     here: Host,
 ) -> tuple[Int, Int, Int, Any, Any]:
-    """Do what `find_pair_cut` does for class vectors; `here` takes those up to a row or bin.
+    """Do what `find_pair_cut` does for class vectors; `here` receives the running class weights.
 
     By other criteria than Gini's, which come with `logs`, scores are compared in float32.
     """
@@ -74,7 +74,7 @@ def find_class_cut(
             n_left, on_left, on_right, cells, is_best = np.int64(0), np.int64(0), squares, classes, False
             for c in range(n_classes):
                 here[c] = 0
-            if turn == 1:  # missing values on the left of all cuts
+            if turn == 1:  # now with missing values left of all cuts
                 n_known = _add_missing(rows, plan, scratch, j, n_steps, here)
                 if n_known == n_steps:
                     break
@@ -161,7 +161,7 @@ def find_class_cut(
     n_left = np.int64(0)
     for c in range(n_classes):
         n_left += chosen[c]
-    # where nothing is missing, later rows go where most of the weight is
+    # if no value is missing, those met in prediction go to the heavier side
     return feature, low, high, gain, not goes_left if is_learned else n_all - n_left > n_left
 
 
@@ -199,7 +199,7 @@ def _sort_small(
                 at -= 1
             keys[at] = key
         return
-    # `found` counts the rows of each bin, and then the place of the next one
+    # `found` first counts the rows of each bin, then holds the position of the next row of that bin
     for i in range(n_bins):
         found[i] = 0
     for i in range(size):

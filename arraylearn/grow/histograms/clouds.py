@@ -1,4 +1,4 @@
-"""CLOUDS: the Gini gain at the quantiles, an estimate between them, a search where that is promising."""
+"""CLOUDS: the Gini gain at the quantiles, an estimate between them, a search where the estimate is high."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CloudsFinder", "CloudsReport"]
 
 
 class CloudsReport(NamedTuple):
-    """How much of the data CLOUDS had to look at."""
+    """How many intervals and rows CLOUDS searched."""
 
     n_intervals: int  # intervals with rows in the nodes that were split by quantiles
     n_survived: int  # those that were searched
@@ -55,17 +55,17 @@ class CloudsFinder(BinnedFinder):
         self.report = CloudsReport(0, 0, 0, 0)
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
-        """Find the best quantile of every column in every node, and what survives between them."""
+        """Find the best quantile of every column in every node, then search the intervals that survive."""
         found, xp = super().scan(level, allowed), self.place.xp
         cut = xp.astype(found.threshold, xp.int64)
         at_edge = found._replace(threshold=xp.take_along_axis(self.edges, cut, axis=1))
         return self._search(level, at_edge) if self.is_estimating else at_edge
 
     def finish(self, level: Level) -> None:
-        """Return None: no body knows intervals."""
+        """Return None: no compiled body searches intervals."""
 
     def _search(self, level: Level, at_edge: SplitCandidates) -> SplitCandidates:
-        """Look inside the intervals whose estimate beats the best quantile of the node."""
+        """Search the intervals whose estimate beats the best quantile of the node."""
         xp, place = self.place.xp, self.place
         estimate, weight = _estimate(place, level.sums)  # (d, k, b)
         best = xp.max(at_edge.gain, axis=0)  # (k,)
@@ -155,7 +155,7 @@ class CloudsFinder(BinnedFinder):
         return left, xp.take(totals, cell // n_known, axis=1) - left, totals
 
     def _scores(self, cell: Array, value: Array, left: Array, right: Array) -> Array:
-        """Score each surviving row as the end of the left side; -1 where that is no split of its interval."""
+        """Score each surviving row as the last one on the left; -1 where that does not split its interval."""
         xp, dtype = self.place.xp, accumulator_dtype(self.place)
         n_left, n_right = (xp.astype(xp.sum(part, axis=0), dtype) for part in (left, right))
         is_inside = (cell[1:] == cell[:-1]) & (value[1:] > value[:-1])
@@ -180,7 +180,7 @@ class CloudsFinder(BinnedFinder):
         )
 
     def _sort(self, level: Level) -> tuple[Finder, Level]:
-        """Hand small nodes over to sorted lists of values: the direct method."""
+        """Let sorted lists of values search small nodes: the direct method of CLOUDS."""
         lists = sort_values(self.place, self.rows, level)
         given = self.place, self.rows, self.rule, self.limits, self.generator
         return Finder(*given), level._replace(lists=lists)
@@ -198,9 +198,10 @@ def _last_start(xp: Any, starts: Array) -> Array:
 def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
     """Estimate the best gain inside each interval: (d, k, b), and the weight of the interval.
 
-    The score is convex in the class counts left of a point, so that inside an interval it is largest where
-    some of its classes are wholly left and the others wholly right. The classes are tried one by one, in the
-    order of their shares in the interval, upwards and downwards: for two classes that is every case.
+    The score is convex in the class counts left of a point, so that within an interval its upper bound is
+    reached where some classes of the interval are entirely left and the others entirely right. Classes are
+    moved to the left one after the other, in ascending and in descending order of their shares in the
+    interval; for two classes these are all cases.
     """
     xp, dtype = place.xp, accumulator_dtype(place)
     inside = xp.astype(xp.permute_dims(histogram[..., :-1], (2, 0, 1, 3)), dtype)  # (c, d, k, b)
@@ -230,7 +231,8 @@ def _scores_of_moves(xp: Any, moved: Array, before: Array, after: Array) -> Arra
     .. math:: \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
 
     where class c moves its rows from the right side `after` (c, ...) to the left one `before`; -1 where a
-    side is empty. The sums over the classes run along with the moves: as many steps for any number of them.
+    side is empty. The sums over classes are cumulative sums over the moves, so that the number of array
+    operations does not depend on the number of classes.
     """
     n_left = xp.sum(before, axis=0) + xp.cumulative_sum(moved, axis=0)[:-1, ...]
     n_right = xp.sum(before + after, axis=0) - n_left

@@ -11,7 +11,7 @@ from arraylearn.grow.criteria import MOST_IN_ORDER, gini_scores
 
 __all__ = ["gini_bins"]
 
-# Cells of a class that a CPU scores together: their scores stay in the cache.
+# Cells per class that are scored at a time on a CPU, so that they stay in the cache.
 _IN_CACHE = 16_384
 
 
@@ -31,8 +31,8 @@ def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Arr
         The score; -1 where no cut is allowed.
     cut : int64 array (d, k)
         The last bin of the left side; the first one among equals. Scores of float weights are compared in
-        float32 (their surplus over that of no split, where there are many classes): the last bits, in which
-        the order of the sums shows, decide nothing.
+        float32 (with many classes, after subtracting the score without a split), so that the order of
+        summation does not decide.
     """
     place = Place(xp, array_api_compat.device(histogram))
     dtype = accumulator_dtype(place)

@@ -12,8 +12,10 @@ from arraylearn.grow.formulas import newton_gain, newton_score, unpack
 
 __all__ = ["Constraint", "GradientSplits", "best_splits"]
 
-# The score of what a constraint forbids.
+# Score of a split that a constraint forbids.
 _NEVER = -1e38
+# In the order of categories, those without rows and missing values come last: ratios above all others.
+_EMPTY_RATIO, _MISSING_RATIO = 1e30, 2e30
 
 
 class GradientSplits(NamedTuple):
@@ -24,7 +26,7 @@ class GradientSplits(NamedTuple):
     left: Array  # (k,) int64 packed sum of the left side
     total: Array  # (k,) int64 packed sum of the node
     is_missing_left: Array | None  # (k,) bool, None where no value is missing
-    goes_right: Array | None  # (k, n_bins) bool, None where the position is enough
+    goes_right: Array | None  # (k, n_bins) bool; None if the position of the cut is enough
 
 
 class Constraint(NamedTuple):
@@ -66,15 +68,15 @@ def best_splits(
         How many columns are numeric; the others are nominal, tried in the order of G / (H + smoothing), and
         have :math:`\lambda` + smoothing in the formula.
     missing : sequence of int
-        The columns with missing values; of these both sides are tried, of the others they are on the right.
+        The columns with missing values, for which both sides are tried; in others the (empty) bin is right.
     constraint : Constraint, optional
-        What values the sides may have.
+        Limits on the values of the sides.
 
     Returns
     -------
     GradientSplits
         Of equal gains the first: missing values right before left, columns in order, positions in order.
-        Where no split will do, the left side has everything.
+        Where no split is admissible, all rows are on the left.
     """
     d, n_bins = running.shape[1:]
     total = running[:, 0, n_bins - 1]
@@ -88,7 +90,7 @@ def best_splits(
         sums = xp.concat((sums[:, :, :1], sums[:, :, 1:] - sums[:, :, :-1]), axis=2)
         rank = _rank_categories(xp, sums, regular[2])
         in_order = xp.cumulative_sum(xp.take_along_axis(sums, rank, axis=-1), axis=-1)
-        # a set of categories chosen by its gradients is worth less than a threshold of the same gain
+        # sets of categories are chosen by their gradients, so that their gain is optimistic: more ridge
         groups.append((slice(n_numeric, d), in_order, regular[:1] + regular[2:]))
     found = [
         _search_group(xp, group, total, least, is_used, missing, constraint)
@@ -178,7 +180,7 @@ def _scores(
     if is_used is not None:
         is_heavy = is_heavy & is_used[:, :, None]
     left_hessian, right_hessian = left_hessian + ridge, right_hessian + ridge
-    # without a ridge an empty side would divide by nothing; it is not heavy anyway
+    # avoids a division by 0 for an empty side without a ridge, which is too light anyway
     half = xp.full_like(hessian[:1, :, :], 0.5)
     slope = gradient / xp.maximum(hessian + 2.0 * ridge, half)
     area = xp.maximum(left_hessian * right_hessian, half)
@@ -220,7 +222,7 @@ def _constrained_scores(
 
 
 def _halves(xp: Namespace, packed: Array) -> tuple[Array, Array]:
-    """Return gradient and hessian as floats; the hessian may lack one unit, which a choice can do without."""
+    """Return gradient and hessian as floats; the hessian may be one unit too small, which is negligible."""
     hessian = packed >> 32
     gradient, _ = unpack(packed)
     return xp.astype(gradient, xp.float32), xp.astype(hessian, xp.float32)
@@ -231,9 +233,8 @@ def _rank_categories(xp: Namespace, sums: Array, smoothing: Array) -> Array:
     gradient, hessian = unpack(sums)
     ratio = xp.astype(gradient, xp.float32) / (xp.astype(hessian, xp.float32) + smoothing)
     bin_idx = xp.arange(sums.shape[-1], dtype=xp.int64, device=array_api_compat.device(sums))
-    # with two halves per hessian no ratio comes near these
-    ratio = xp.where(sums == 0, 1e30, ratio)
-    ratio = xp.where(bin_idx == sums.shape[-1] - 1, 2e30, ratio)
+    ratio = xp.where(sums == 0, _EMPTY_RATIO, ratio)
+    ratio = xp.where(bin_idx == sums.shape[-1] - 1, _MISSING_RATIO, ratio)
     return xp.astype(xp.argsort(ratio, axis=-1, stable=True), xp.int64)
 
 
@@ -247,13 +248,13 @@ def _describe_sides(
     rank: Array | None,
     n_numeric: int,
 ) -> tuple[Array, Array]:
-    """Say on which side missing values are, and which bins go right."""
+    """Return on which side missing values are, and which bins go right."""
     k, d, n_bins = running.shape
     device = array_api_compat.device(running)
     feature, position = cell // n_bins, cell % n_bins
     bin_idx = xp.arange(n_bins, dtype=xp.int64, device=device)[None, :]
     goes_right = bin_idx > position[:, None]
-    # a node without missing values sends those of later rows where most of its weight is
+    # missing values met in prediction go to the heavier side of a node that had none
     last_bins = xp.reshape(running[:, :, n_bins - 2 :], (k * d, 2))
     ends = xp.take(last_bins, xp.arange(k, dtype=xp.int64, device=device) * d + feature, axis=0)
     is_left = xp.where(ends[:, 0] == ends[:, 1], left >= total - left, is_left)

@@ -1,7 +1,7 @@
-"""Trees grown in compiled loops: single and boosted ones on histograms of all columns, those of forests.
+"""Compiled growth: single and boosted trees on histograms of all columns, and trees on drawn columns.
 
-A tree grows depth first, the smaller child first: its rows stay in the cache, and few tables are in use. See
-`loop_cpu` for what happens to a node, `slices_cpu` for several threads.
+A tree grows depth first, the smaller child first, so that its rows stay in the cache and few tables are in
+use. `loop_cpu` has the steps for one node, `slices_cpu` the work of several threads.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from arraylearn.grow.trees_cpu import number_nodes
 
 __all__ = ["grow_class_tree", "grow_newton_tree", "grow_tree"]
 
-# A job of more than this share of a thread's rows hands the children of its nodes back.
+# With several threads, nodes of more than this share of a thread's rows return their children as new jobs.
 _SHARE_OF_A_JOB = 4
 _ANY_SIZE = 1 << 62
 
@@ -76,8 +76,9 @@ def grow_tree(
 ) -> tuple[int, Host]:
     """Grow a tree on the rows `ids` (m,); `sums` (w,) are those of all.
 
-    Each row carries ``loads[id]``; where there are as many loads as rows, they are in the order of `ids`.
-    Return the number of its nodes, for `read_tree`, and the row ids in their order, until the next tree.
+    Each row carries ``loads[id]``, or if there are as many loads as ids, the load of the same position.
+    Return the number of its nodes, for `read_tree`, and the row ids in their order, which the next tree
+    overwrites.
     """
     m, nodes, n_threads = ids.shape[0], buffers.nodes, len(buffers.scratch)
     nodes.sums[0], nodes.bounds[0] = sums, (-np.inf, np.inf)
@@ -105,7 +106,7 @@ def grow_tree(
 
 
 def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> None:
-    """Begin with the rows `ids` and what they carry, at some positions."""
+    """Write some positions of the initial order: row ids and their loads."""
     own = ids[first:stop]
     rows.order[first:stop] = own
     if ids.shape == loads.shape:
@@ -128,7 +129,7 @@ def grow_class_tree(
     is_pair, logs = c <= 2, None
     if criterion.number != GINI:
         logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
-    # where sorting the rows of a node begins to cost more than its table: measured at 3k to 100k rows
+    # rows of a node from which on counting a table is faster than sorting: measured with 3k to 100k rows
     small = 20 if is_pair else max(64, n_bins * c // 8)
     plan = GrowthPlan(
         criterion=criterion.number,
@@ -161,7 +162,7 @@ def grow_class_tree(
 
 
 def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
-    """Return what each row carries, and the sums of the root: weight and class, or a packed pair."""
+    """Return the load of each row (weight and class, or a packed pair), and the sums of the root."""
     labels, counts = np.asarray(rows.labels, dtype=np.int64), level.counts[0]
     weights = 1 if level.weights is None else level.weights
     if not is_pair:
@@ -236,12 +237,12 @@ def _grow(
     pairs: Host | None,
     vectors: Host | None,
 ) -> Int:
-    """Do the task of the job; return how many jobs are handed back, or the number of nodes.
+    """Do the task of ``scratch.job``; return the number of new jobs, or the number of nodes.
 
-    What is None leaves out the code that it guards, by "is not None" alone: see `CutSearch`.
+    Code after ``if argument is not None`` is compiled only if the argument is not None: see `CutSearch`.
 
-    With CUT the node gets its cut, its left sums stay in ``side[1]``, its rows stay where they are, and 1 is
-    returned if it has one.
+    The task CUT only searches: the cut is written to the node, the sums of its left side to ``side[1]``, rows
+    are not moved, and 1 is returned if there is a cut.
     """
     job, stack, cuts, cut_gains = scratch.job, scratch.stack, scratch.cuts, scratch.cut_gains
     heights, free, n_free, side = scratch.heights, scratch.free, scratch.n_free, scratch.side
@@ -286,7 +287,7 @@ def _grow(
             if task == CUT:
                 return np.int64(1)
             if plan.max_leaves > 0:
-                if n_free[0] == 0:  # one must be left
+                if n_free[0] == 0:  # at least one table must be free
                     free_table(free, n_free, job[TABLE])
                     job[TABLE] = NONE
                 job[LEFT], cut_gains[n_cuts] = side[1, 0], gained
@@ -301,7 +302,7 @@ def _grow(
             side[1, 0] = job[LEFT]
             n_leaves += 1
         split_node(rows, plan, nodes, scratch, newton, drawn, here, scratch.tables)
-    for i in range(n_cuts):  # those that were not chosen are leaves
+    for i in range(n_cuts):  # nodes whose cut was not made are leaves
         if cut_gains[i] > 0:
             node = cuts[i, NODE]
             begin_leaf(ints, nodes.gain, node, ints[node, START], ints[node, SIZE])

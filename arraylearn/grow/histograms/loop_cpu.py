@@ -1,16 +1,18 @@
-"""Nodes of compiled growth on histograms: searched, and split.
+"""The steps of compiled growth for one node: search its cut, and split it.
 
-A node has a table of sums by column and bin. Its smaller child is counted, the larger one is what remains::
+A node has a table of sums by column and bin. Of its children the smaller one is counted, the larger one is
+the difference::
 
     order of the rows   |  left child   |      right child        |
                         first         middle                    stop
     table of the node - table of the smaller child = table of the larger child
 
-A row carries one integer. Two families share the code: a *pair* (two classes, or hessian and gradient) is one
-packed integer per cell, ``(first << 32) + second``, kept as running sums over the bins; *class vectors* have
-one count per cell and class. Arguments name what is grown, and are None where they have no meaning:
-`newton` for Newton's gain, `logs` for the other criteria than Gini's, `drawn` for columns that are drawn in
-each node, `here` for class vectors. None is a type of its own: what it excludes is not compiled.
+A row carries one integer. Two kinds of sums share the code: a *pair* (two classes, or hessian and gradient)
+is one packed integer per cell, ``(first << 32) + second``, stored as running sums over the bins; *class
+vectors* have one count per cell and class. Some arguments are given for one kind of growth and None for all
+others: `newton` for Newton's gain, `logs` for criteria other than Gini's, `drawn` for columns that are drawn
+in each node, `here` for class vectors. Numba compiles the function anew for each combination, without the
+code that None excludes.
 """
 
 from __future__ import annotations
@@ -53,14 +55,14 @@ __all__ = ["begin_leaf", "split_node", "take_best", "write_job"]
 
 @part
 def write_job(job: Host, node: Int, first: Int, stop: Int, depth: Int, table: Int, seed: Int) -> None:
-    """Write what is known of a node that waits."""
+    """Write a node that is still to be grown to the stack or to the jobs."""
     job[NODE], job[FIRST], job[STOP] = node, first, stop
     job[DEPTH], job[TABLE], job[SEED] = depth, table, seed
 
 
 @part
 def begin_leaf(ints: Host, gain: Host, node: Int, first: Int, size: Int) -> None:
-    """Begin a node as a leaf."""
+    """Write a node as a leaf; a split overwrites it."""
     ints[node, FEATURE], ints[node, CHILD], gain[node] = NONE, NONE, 0
     ints[node, LOW], ints[node, HIGH], ints[node, MISSING_RIGHT] = NONE, NONE, 0
     ints[node, START], ints[node, SIZE] = first, size
@@ -68,7 +70,7 @@ def begin_leaf(ints: Host, gain: Host, node: Int, first: Int, size: Int) -> None
 
 @part
 def take_best(cuts: Host, gains: Host, n_cuts: Int, job: Host) -> Any:
-    """Make the cut that gains the most the job; return whether there is one."""
+    """Copy the cut of the largest gain to the job; return whether there is one."""
     best, chosen = 0.0, np.int64(NONE)
     for i in range(n_cuts):
         if gains[i] > best:
@@ -133,7 +135,7 @@ def split_node(
                 own_table[small] = NONE
         else:
             free_table(scratch.free, scratch.n_free, table)
-    # what is written last is looked at first: the smaller one, or, where gains are compared, the left one
+    # the child written last is processed first: the smaller one, or the left one if gains are compared
     last = 0 if plan.max_leaves > 0 else small
     for turn in range(2):
         right = last if turn == 1 else 1 - last
@@ -144,7 +146,7 @@ def split_node(
         if drawn is not None:
             seed = np.int64(mix(np.uint64(job[SEED]) + np.uint64(1 + right)))
         if plan.largest < size:
-            if scratch.n_free[0] == 0:  # one must be left
+            if scratch.n_free[0] == 0:  # at least one table must be free
                 free_table(scratch.free, scratch.n_free, own_table[right])
                 own_table[right] = NONE
             write_job(scratch.jobs[heights[1]], child + right, begin, end, below, own_table[right], seed)

@@ -1,6 +1,6 @@
 """Trees of Newton steps on binned columns: each node carries packed sums of gradients and hessians.
 
-The array program grows a tree by the loop of all trees, with one sync a level. The compiled body grows it
+The array program grows a tree by `arraylearn.grow.loop`, with one sync per level. The compiled body grows it
 in one call. Both give the same `Trees`.
 """
 
@@ -39,14 +39,14 @@ __all__ = [
 
 
 class KeptBuffers:
-    """The buffers of trees that grow one after the other: made anew where their sizes change."""
+    """Buffers that are reused from tree to tree while their sizes stay the same."""
 
     def __init__(self) -> None:
         self._sizes: tuple[int, ...] | None = None
         self._buffers: Any = None
 
     def get(self, sizes: tuple[int, ...], make: Callable[[], Any]) -> Any:
-        """Return the buffers of these sizes, or let `make` make them."""
+        """Return the buffers; call `make` for new ones if the sizes differ from those of the last call."""
         if self._sizes != sizes:
             self._sizes, self._buffers = sizes, make()
         return self._buffers
@@ -63,26 +63,26 @@ class Columns(NamedTuple):
 
 
 class NewtonRule(NamedTuple):
-    """What the gain of a split is made of, and which values nodes may have."""
+    """Regularization of the gain of a split, and constraints."""
 
     l2: float
     min_child_hessian: float
     smoothing: float  # of the order of categories, as a hessian
-    trend: tuple[int, ...] | None = None  # of each column: 1 if the score may only rise along it, -1 if fall
-    groups: tuple[tuple[int, ...], ...] | None = None  # the columns of a path lie in one of them; None: free
+    trend: tuple[int, ...] | None = None  # by column: 1 if the score may only rise along it, -1 if only fall
+    groups: tuple[tuple[int, ...], ...] | None = None  # one of them has all columns of a path; None: no limit
 
     def in_units(self, place: Place) -> Array:
-        """Return ridge, least hessian and smoothing (33, 3) in units of packed hessians, by their shift."""
+        """Return ridge, least hessian and smoothing in units of packed hessians, by their shift: (33, 3)."""
         wanted = (self.l2, self.min_child_hessian, self.smoothing)
-        # less than one unit of hessian would be nothing to divide by
-        lines = [
+        # a least hessian of one unit, so that no division is by 0
+        by_shift = [
             [
                 max(x * 2.0 ** (GRADIENT_BITS - shift), least)
                 for x, least in zip(wanted, (0, 1, 1), strict=True)
             ]
             for shift in range(33)
         ]
-        return place.xp.asarray(lines, dtype=place.xp.float32, device=place.device)
+        return place.xp.asarray(by_shift, dtype=place.xp.float32, device=place.device)
 
 
 class PackedGradients(NamedTuple):
@@ -97,14 +97,14 @@ class NewtonTree(NamedTuple):
     """A grown tree, and where its rows ended."""
 
     nodes: Trees
-    # (m,) row ids; then `nodes` has `rows`, which begin at -1 for children of the last level: theirs are not
-    # divided. None: not known
+    # (m,) row ids in the order of the leaves, where ``nodes.rows`` says which are whose. Children of the last
+    # level have the start -1 there, because their rows are not divided. None: the order is not known
     order: Array | None
     unit: float  # of the packed sums
 
 
 def prepare_columns(place: Place, binning: Binning, bins: Array) -> Columns:
-    """Make training columns of bins; the host waits to learn which columns have missing values."""
+    """Make training columns of bins; one sync to read which columns have missing values."""
     xp = place.xp
     is_missing = to_host(xp.max(bins, axis=1)) == binning.n_bins - 1
     missing = tuple(j for j, is_some in enumerate(is_missing.tolist()) if is_some)
@@ -120,7 +120,7 @@ def grow_newton_tree(
     rule: NewtonRule,
     is_used: Array | None,
 ) -> NewtonTree:
-    """Grow a tree on `rows`, which ascend; its order lasts until the next one.
+    """Grow a tree on `rows`, which ascend; the order of its rows is overwritten by the next tree.
 
     `is_used` (d,) marks the columns that may be split. `min_samples_leaf` counts rows of average hessian.
     """
@@ -139,7 +139,7 @@ def grow_newton_tree(
 
 
 def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> tuple[Any, Any]:
-    r"""Return v = -G / (H + l2), kept within bounds (2, ...), and what it gains: -2 G v - (H + l2) v^2."""
+    r"""Return v = -G / (H + l2), kept within bounds (2, ...), and its gain -2 G v - (H + l2) v^2."""
     ridge = max(l2, 1e-30)
     value = newton_value(gradient, hessian, ridge)
     if bounds is None:
@@ -166,7 +166,7 @@ class _NewtonFinder(BinnedFinder):
         is_used: Array | None,
     ) -> None:
         rule = SplitRule(nominal="binary", missing="direction")
-        self.max_leaf_nodes = limits.max_leaf_nodes  # counted here: in the order in which gains were met
+        self.max_leaf_nodes = limits.max_leaf_nodes  # applied in `accept`, by the gains computed there
         limits = limits._replace(max_leaf_nodes=None)
         given = place, _as_rows(place, columns, gradients), rule, limits, None
         super().__init__(*given, columns.bins, columns.n_bins)
@@ -237,7 +237,7 @@ class _NewtonFinder(BinnedFinder):
         bounds = None if rule.trend is None else _last(self.bounds, level)
         value, score = side_values(gradient, hessian, rule.l2, bounds)
         gain = score[0] + score[1] - score[2]
-        # float32 chose
+        # the cut was chosen in float32; its gain is computed in float64
         least = 0.99999 * (limits.min_samples_leaf / level.sizes) * hessian[2]
         is_good = np.minimum(hessian[0], hessian[1]) >= np.maximum(
             least, max(rule.min_child_hessian, self.unit)
@@ -255,33 +255,33 @@ class _NewtonFinder(BinnedFinder):
         if rule.groups is not None and bool(np.any(is_split)):
             holds = np.asarray([np.isin(splits.column[is_split], group) for group in rule.groups])
             self.groups.append(np.repeat(_last(self.groups, level)[:, is_split] & holds, 2, axis=1))
-        # where nothing is missing, later rows go where most of the weight is
+        # if no value is missing, those met in prediction go to the heavier side
         is_left = left >= right if splits.missing_left is None else splits.missing_left > 0
         default = np.where(is_left, 0, 1)
         return splits._replace(is_split=is_split, gain=gain, score=gain, default=default)
 
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
-        """Whether nodes have hessian and rows enough for two."""
+        """Whether nodes have enough hessian and rows for two children."""
         hessian = unpack(counts[:, 0])[1] * self.unit
         is_heavy = hessian >= 2.0 * self.newton.min_child_hessian
         return is_heavy & (sizes >= 2 * self.limits.min_samples_leaf) & (depth != self.limits.max_depth)
 
 
 def _as_rows(place: Place, columns: Columns, gradients: PackedGradients) -> Rows:
-    """Return rows without classes, whose weights are packed gradients."""
+    """Return rows without classes and with packed gradients as weights."""
     d, n = columns.bins.shape
     no_codes = place.xp.zeros((0, n), dtype=place.xp.int32, device=place.device)
     return Rows(columns.bins, no_codes, None, gradients.packed, (n,), (), tuple(range(d)), False, False)
 
 
 def _last(levels: list[Any], level: Level) -> Any:
-    """Return the columns of the last of `levels` that belong to the nodes of a level."""
+    """Return the values (..., k) of a level's nodes, which are in the last of `levels`."""
     first = sum(part.shape[1] for part in levels[:-1])
     return levels[-1][:, level.ids - first]
 
 
 def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> Any:
-    """Whether the leaves below nodes may be among the last ones: later nodes can only come before them."""
+    """Whether nodes may be among the splits that `max_leaf_nodes` keeps: later ones only displace them."""
     gains = builder.join("gain")
     gains[ids] = gain
     hopeful = best_first(np.where(gains > 0, gains, -np.inf), builder.join("first_child"), max_leaf_nodes)
@@ -289,7 +289,7 @@ def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> An
 
 
 def _pass_bounds_on(bounds: Any, way: Any, value: Any) -> Any:
-    """Bound the children (2, 2 k) of nodes: a split along a trend keeps its sides apart at their middle."""
+    """Bound the children (2, 2 k) of nodes: a split along a trend adds the middle of the two values."""
     (low, high), middle = bounds, (value[0] + value[1]) / 2
     left = np.where(way < 0, middle, low), np.where(way > 0, middle, high)
     right = np.where(way > 0, middle, low), np.where(way < 0, middle, high)

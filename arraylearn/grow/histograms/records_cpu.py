@@ -1,4 +1,4 @@
-"""What compiled growth works on: rows, nodes, buffers, and the plan that is the same for all nodes."""
+"""Records of compiled growth: rows, nodes, buffers, and the settings that all nodes share."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ __all__ = [
 
 # Columns of `NodeSlots.ints`.
 FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
-# Columns of `GrowthScratch.stack`, `jobs` and `cuts`; cuts have the left sum, too, and the job the task.
+# Columns of `GrowthScratch.stack`, `jobs` and `cuts`; LEFT is used in cuts only, TASK in `GrowthScratch.job`.
 NODE, FIRST, STOP, DEPTH, TABLE, SEED, LEFT, TASK = range(8)
 NONE = -1
-# What is done with a job: its cut is searched; all below it is grown, and numbered afterwards, or only that.
+# Tasks: search the cut of a node; grow the subtree below it; the same, then number all nodes; only number.
 CUT, GROW, TREE, NUMBER = range(4)
 
 # The lower half of a packed number.
@@ -56,10 +56,10 @@ LOWER = (1 << 32) - 1
 
 
 class RowOrder(NamedTuple):
-    """The rows of a tree in the order of its nodes; arrays have some entries to spare at their end."""
+    """The rows of a tree in the order of its nodes; arrays have a few unused entries at their end."""
 
-    cells: Host  # (n * d,) the bins of a row side by side
-    bins: Host  # (d, n) the same, those of a column side by side
+    cells: Host  # (n * d,) bins, row by row
+    bins: Host  # (d, n) the same bins, column by column
     order: Host  # (m,) uint32 row ids
     carry: Host  # (m,) int64: a packed pair, or (weight << 32) + class
     spare_order: Host  # (m,) uint32
@@ -67,7 +67,7 @@ class RowOrder(NamedTuple):
 
 
 class Newton(NamedTuple):
-    """What NEWTON needs besides: where it is None, which is a type of its own, Numba leaves out its code."""
+    """Settings of Newton's gain; None for other criteria, for which Numba then leaves out this code."""
 
     unit: float
     ridge: float  # added to hessians, in units
@@ -78,7 +78,7 @@ class Newton(NamedTuple):
 
 
 class GrowthPlan(NamedTuple):
-    """What is the same for all nodes; a unit is that of the packed hessian and gradient."""
+    """Settings that all nodes share; a unit is that of the packed hessian and gradient."""
 
     criterion: int  # see `formulas.GINI`
     n_bins: int  # the last one holds missing values
@@ -86,15 +86,15 @@ class GrowthPlan(NamedTuple):
         int  # columns from there on are nominal: their bins are tried in the order of G / (H + smoothing)
     )
     max_depth: int
-    max_leaves: int  # the largest gain is split first until there are so many; 0: all that gain enough
-    small: int  # nodes of up to so many rows are put in order, not counted
+    max_leaves: int  # the largest gain is split first until there are so many; 0: no limit
+    small: int  # nodes of up to so many rows are sorted, not counted
     keeps_rows: bool  # whether the rows end in the order of the leaves (but for those at the greatest depth)
     has_missing: bool  # whether `use_missing` has any column
     least_rows: int  # of a node that may be split
     least_weight: float  # of a node that may be split: weight, or hessian
     least_side: float  # of a side: weight, or hessian in units
     min_gain: float
-    largest: int  # the children of nodes of more rows are handed back
+    largest: int  # the children of nodes of more rows become new jobs
     is_used: Host  # (d,) bool: the columns that may be split
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
     log_unit: float  # of the logarithms
@@ -105,8 +105,9 @@ class GrowthPlan(NamedTuple):
 class NodeSlots(NamedTuple):
     """Nodes in slots, the root in slot 0.
 
-    The children of a node whose right rows begin at position p are in 2 p - 1 and 2 p, those of a node whose
-    rows, from p on, were not divided in 2 p + 1 and 2 p + 2: no two threads write to one slot.
+    The slots of two children follow from the positions of their rows, so that threads, which have different
+    rows, write to different slots: 2 p - 1 and 2 p if the rows of the right child begin at position p, or
+    2 p + 1 and 2 p + 2 if the rows of the node, which begin at p, are not divided.
     """
 
     ints: Host  # (s, 7) int32
@@ -118,37 +119,37 @@ class NodeSlots(NamedTuple):
 
 
 class GrowthScratch(NamedTuple):
-    """Buffers of one thread; the tables belong to all of them."""
+    """Buffers of one thread; `tables` is shared by all threads."""
 
-    tables: Any  # (t, d * n_bins * w) int64; None where columns are drawn, and no table is looked at
+    tables: Any  # (t, d * n_bins * w) int64; None where columns are drawn: no tables are used
     free: Host  # (t,) int64: the tables that this thread may take
-    n_free: Host  # (1,) int64: how many they are
-    stack: Host  # (s, 7) int64: nodes to look at
-    jobs: Host  # (s, 7) int64: nodes that are handed back
-    cuts: Host  # (2 max_leaves, 7) int64: cuts that may be made
-    cut_gains: Host  # (2 max_leaves,) float64: what they gain; 0 where it was made
+    n_free: Host  # (1,) int64: the number of these tables
+    stack: Host  # (s, 7) int64: nodes still to be grown
+    jobs: Host  # (s, 7) int64: nodes that become new jobs
+    cuts: Host  # (2 max_leaves, 7) int64: candidate cuts
+    cut_gains: Host  # (2 max_leaves,) float64: their gains; 0 once a cut is made
     scores: Host  # (b,) float64
     bits: Host  # the same memory as int64, which orders numbers that are not negative
     found: Host  # (b,) int32: the bins of the rows of a small node, or of categories in their order
     running: Host  # (b,) int64: keys or sums of a small node, or of categories in their order
     ratios: Host  # (b,) float32
     sets: Host  # (2, n_bins) uint8: bins of a nominal column that go right, with missing values right or left
-    heights: Host  # (2,) int64: how many nodes are on the stack, and how many jobs
-    job: Host  # (8,) int64: the node that is worked on, and the task
+    heights: Host  # (2,) int64: the number of nodes on the stack, and of jobs
+    job: Host  # (8,) int64: the present node, and the task
     side: Host  # (2, w) int64: sums of the right side of a cut, and of the left one
     is_open: Host  # (2,) bool: whether the children may be split
     own_table: Host  # (2,) int64: their tables
-    here: Host | None  # (c,) int64: class weights up to a row or bin; None where sums are pairs
+    here: Host | None  # (c,) int64: running class weights; None where sums are pairs
 
 
 class ColumnSums(NamedTuple):
-    """Running sums of a column of a node, and what scores them."""
+    """Running sums of a column of a node, and the settings for scoring them."""
 
     first: Int
     n: Int
     total: Int
     size: Int
-    missing: Int  # added to all of them
+    missing: Int  # sum of the missing values, added to all running sums
     ridge: Any  # float32
     trend: Int
     low: Any  # float32 bounds of values
@@ -156,15 +157,12 @@ class ColumnSums(NamedTuple):
 
 
 class DrawnColumns(NamedTuple):
-    """The columns that nodes look at where they are drawn, and buffers for nodes of up to m rows.
+    """The sets of drawn columns, and buffers for nodes of up to m rows; those of up to s rows are sorted."""
 
-    Nodes of s rows or fewer are put in order.
-    """
-
-    columns: Host  # (draws, f) int32: a node looks at the columns of one draw, by its seed
+    columns: Host  # (draws, f) int32: a node considers the columns of one draw, by its seed
     every: Host  # (1, d) int32: all columns
-    positions: Host  # (d * n_bins,) int64: where bins lie, if cuts are drawn, too; else empty
-    large: int  # nodes of so many rows look at groups of bins
+    positions: Host  # (d * n_bins,) int64: positions of the bins, if cuts are drawn, too; else empty
+    large: int  # nodes of so many rows or more score cuts between groups of bins
     least_side: float  # weight of a side
     left: Host  # (w,) int64: sums of the left side of the best cut, in the memory of ``side[1]``
     found: Host  # (8, m + 8) int32: the bins of the rows in some columns
@@ -177,16 +175,16 @@ class DrawnColumns(NamedTuple):
 
 
 class CutSearch(NamedTuple):
-    """How cuts are searched, by one of these; None is a type of its own: its code is not compiled."""
+    """How cuts are searched: one field is not None; Numba leaves out the code of the others."""
 
     newton: Newton | None = None
     drawn: DrawnColumns | None = None
     pairs: Host | None = None  # any array: by pairs of class weights
-    vectors: Host | None = None  # (c,) int64: by class vectors, those up to a row or bin
+    vectors: Host | None = None  # (c,) int64: by class vectors; the buffer of the running class weights
 
 
 class Buffers(NamedTuple):
-    """What grows trees of one size on one table: kept from tree to tree."""
+    """All buffers for trees on one set of columns: reused from tree to tree."""
 
     rows: RowOrder
     gathered: RowOrder  # the same rows after the slices, where there are several threads

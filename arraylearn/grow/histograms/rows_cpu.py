@@ -23,15 +23,15 @@ from arraylearn.grow.histograms.records_cpu import (
 
 __all__ = ["count", "count_node", "divide", "free_table", "take_table"]
 
-# Rows between the one whose cells are asked for and the one that is added.
+# Prefetch distance in rows.
 _AHEAD = 24
 
 
 @part
 def count(rows: RowOrder, plan: GrowthPlan, first: Int, stop: Int, table: Host, here: Host | None) -> None:
-    """Count rows into a table, two at a time: their additions need not wait for each other.
+    """Count rows into a table, two at a time, so that their additions overlap.
 
-    Those of pairs are summed up over the bins.
+    Tables of pairs become running sums over the bins.
     """
     for i in range(table.shape[0]):
         table[i] = 0
@@ -73,7 +73,7 @@ def count(rows: RowOrder, plan: GrowthPlan, first: Int, stop: Int, table: Host, 
 
 @part
 def count_node(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, here: Host | None) -> Int:
-    """Return the table of the job; it is counted now unless it was, or its rows are few."""
+    """Return the table of the job's node: counted now if it has none, NONE if its rows are few."""
     job = scratch.job
     if job[TABLE] == NONE and job[STOP] - job[FIRST] > plan.small:
         job[TABLE] = take_table(scratch.free, scratch.n_free)
@@ -115,7 +115,7 @@ def divide(rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, node: Int, first:
             left += index(1) - side
             right += side
     else:
-        # the bins that go right are one run: up to that of missing values, or with it
+        # the bins that go right are one range, with or without the bin of missing values at its end
         begin = np.int64(cut + 1)
         run = np.uint64(plan.n_bins - 1 - begin + nodes.ints[node, MISSING_RIGHT])
         for i in range(index(first), index(stop)):

@@ -1,8 +1,8 @@
 """Several threads on one tree, in compiled growth on histograms.
 
-A tree begins in slices: each thread keeps its own slice of the rows of a node, divides it and counts it into
-a table of its own; one thread adds these up and searches. As soon as a node has no more than its share of the
-rows, it is a job for one thread, which hands the largest nodes below back as further jobs::
+Large nodes are processed in slices: each thread divides its own slice of the node's rows and counts it into
+a table of its own; one thread adds up these tables and searches the cut. A node of no more than a thread's
+share of the rows is gathered and becomes a job for one thread; large nodes below it become further jobs::
 
     slices      | thread 0     | thread 1     |      rows of the root
                 | left | right | left | right |      after its cut
@@ -40,7 +40,7 @@ from arraylearn.grow.histograms.rows_cpu import count, divide
 
 __all__ = ["grow_in_slices"]
 
-# Does a task with a job: see `grow_cpu`.
+# Runs `grow_cpu._grow` for a job and a task; returns its result.
 Run = Callable[[RowOrder, GrowthPlan, GrowthScratch, Any, int], int]
 
 
@@ -48,7 +48,7 @@ class _Sliced(NamedTuple):
     """A node whose rows lie in slices."""
 
     node: int
-    first: int  # of its rows, once they are gathered
+    first: int  # position of its first row once the slices are gathered
     depth: int
     table: int
     bounds: list[tuple[int, int]]  # of its rows in each slice
@@ -65,7 +65,7 @@ class _Sliced(NamedTuple):
 def grow_in_slices(buffers: Buffers, plan: GrowthPlan, newton: Newton | None, m: int, run: Run) -> int:
     """Grow a tree whose m rows are laid out, and whose root is begun; return the number of its nodes."""
     n_threads, scratch = len(buffers.scratch), buffers.scratch[0]
-    for t, own in enumerate(buffers.scratch):  # tables that were handed over are whose they were at first
+    for t, own in enumerate(buffers.scratch):  # give every thread its own tables again
         n_tables = own.tables.shape[0]
         own.n_free[0] = n_tables // n_threads
         own.free[:] = (np.arange(n_tables) + t * own.n_free[0]) % n_tables
@@ -162,8 +162,8 @@ def _advance(
 ) -> Int:
     """Divide one slice of the rows of a node that was split, and count those of one child; return n_left.
 
-    `job` has the node (NONE: all rows of the slice are counted), the first row and the last, and whether the
-    left child is counted.
+    `job` has the node (NONE: there is no cut yet, all rows of the slice are counted), the first row, the end,
+    and whether the left child is counted.
     """
     node, begin, end = job[NODE], job[1], job[2]
     n_left = np.int64(0)

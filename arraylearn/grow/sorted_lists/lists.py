@@ -1,6 +1,6 @@
-"""The best Gini split of nodes on presorted lists, and the lists divided there: all nodes of a level at once.
+"""Search and division of presorted lists by the Gini gain: all nodes of a level at once.
 
-This is the array program. `lists_cpu` has a search of the same name, and grows all that is below a level.
+This is the array program. `lists_cpu` has a search of the same name, and grows all subtrees below a level.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from arraylearn.grow.criteria import MOST_IN_ORDER, gini_gains
 
 __all__ = ["MOST_ROWS", "MOST_WEIGHT", "ListSplits", "SortedRows", "divide_lists", "search_lists"]
 
-# What compiled bodies take: row ids have 32 bits, sums of squared weights 64.
+# Limits of compiled bodies: row ids have 32 bits, sums of squared weights 64.
 MOST_ROWS, MOST_WEIGHT = 2**30, 2**31
-# Positions of the lists that a CPU scores together: their scores stay in the cache.
+# Positions of lists that are scored at a time on a CPU, so that they stay in the cache.
 _IN_CACHE = 16_384
 
 
@@ -42,7 +42,7 @@ class ListSplits(NamedTuple):
 
     feature: Array  # int64: the list with the largest gain, compared in float32; the first one among equals
     score: Array  # float: its best `gini_scores`; -1 where no list has a split
-    position: Array  # int64: the last one of the left side, the first among equals; without a split the start
+    position: Array  # int64: the last one on the left, the first among equals; the start without a split
     left: Array  # (k, c) int64: class weights of the left side; 0 where there is no split
 
 
@@ -101,7 +101,7 @@ def search_lists(
 
 
 def choose_search(xp: Namespace, data: SortedRows, counts: Array) -> Callable[..., Any] | str:
-    """Return the body that searches the lists of a level, or why the array program does."""
+    """Return the body that searches the lists of a level, or the reason why the array program does."""
     if Place(xp, None).library != "numpy":
         return "not on a CPU of NumPy"
     if not is_worth_compiling(data.lists.size + data.columns.size):
@@ -124,7 +124,7 @@ def divide_lists(
     sizes: Sequence[int],
     n_rows: int,
 ) -> Array:
-    """Divide every list as one list of each block is cut at a position.
+    """Divide every list of each block by the rows on both sides of a position in one of its lists.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def divide_lists(
 
 
 class _ListBlocks(NamedTuple):
-    """What all lists share, at each position (m,) or for each block."""
+    """What all lists have in common, at each position (m,) or for each block."""
 
     block_at: Array  # (m,) int64
     counts: Array  # (k, c) int64
@@ -231,10 +231,11 @@ def _surplus_scores(
 def _running_squares(
     xp: Namespace, data: SortedRows, blocks: _ListBlocks, lists: Array, amounts: Array | None
 ) -> tuple[Array, Array]:
-    """Sum the squared class weights left and right of each position (d, m), whatever the number of classes.
+    """Sum the squared class weights left and right of each position (d, m), for any number of classes.
 
-    A row of weight w adds w (2 h + w) to the left, where its class weighs h so far in its block. In the
-    stable order of block and class, h is a running sum; a class begins there where it does in every list.
+    A row of weight w adds w (2 h + w) to the left sum, where h is the weight of its class before it in its
+    block. If positions are sorted stably by block and class, h is a running sum within each class; classes
+    begin at the same positions for every list.
     """
     (d, m), counts = lists.shape, blocks.counts
     device, n_classes = array_api_compat.device(lists), counts.shape[1]

@@ -8,7 +8,8 @@ of a node stay in the cache::
     list of column 1     | c  a  e  b  d |   -->    | c  a | e  b  d |     cut after its second row
                          start          stop        start  middle    stop
 
-Several threads first split the largest nodes together, some lists each; then each grows nodes of its own.
+Several threads first split the largest nodes together, each with some of the lists; then each thread grows
+other nodes.
 """
 
 from __future__ import annotations
@@ -42,21 +43,22 @@ from arraylearn.grow.trees_cpu import number_nodes
 
 __all__ = ["grow_lists", "search_lists"]
 
-# Nodes that wait on the stack: the smaller child goes first, so that their sizes double.
+# Entries of the stack: the smaller child is processed first, so that the sizes of pending nodes double.
 _STACK = 64
 _JOBS_PER_THREAD = 8
-# Nodes that all threads may split together, before each has nodes of its own.
+# The most nodes that all threads split together before each grows other nodes.
 _MOST_TOGETHER = 64
 
-# What the entry does with the jobs.
+# Tasks of the entry.
 _SEARCH, _SPLIT, _DIVIDE, _GROW, _NUMBER = range(5)
 # Columns of a job.
 _NODE, _START, _STOP, _LEVELS = range(4)
 # Columns of `_Slots.ints`.
 _FEATURE, _LOW, _HIGH, _CHILD, _RIGHT = range(5)
 # Columns of `_ListFound.ints`: list, last position of the known rows on the left, whether missing rows go
-# left; the first position of the right child; which children may be split: 1 the left one, 2 the right one.
+# left, the first position of the right child, the children that may be split: _LEFT_OPEN plus _RIGHT_OPEN.
 _LIST, _POSITION, _GOES_LEFT, _MIDDLE, _OPEN = range(5)
+_LEFT_OPEN, _RIGHT_OPEN = 1, 2
 
 _pair_gain = part(formulas.pair_gain)
 _surplus_gain = part(formulas.surplus_gain)
@@ -64,7 +66,7 @@ _squares_gain = part(formulas.squares_gain)
 
 
 class _Slots(NamedTuple):
-    """Nodes where they were found: the given ones first, siblings side by side, with gaps."""
+    """Nodes in slots: the given ones first, the others in pairs of siblings, with gaps."""
 
     ints: Host  # (5, s) int32
     gain: Host  # (s,) float32
@@ -127,9 +129,9 @@ def _search(
             continue
         rows, values = data.lists[f], data.columns[f]
         known = _count_known(rows, values, start, stop) if data.has_missing else stop
-        # a list whose best is no better than that of a list before it does not win
+        # lists after the first must exceed the best score so far
         top, place, side = score, -1, 0
-        for turn in range(2 if known < stop else 1):  # missing rows on the right, then on the left
+        for turn in range(2 if known < stop else 1):  # with missing rows on the right, then on the left
             if turn == 1:
                 for i in range(index(known), index(stop)):
                     row = rows[i]
@@ -197,12 +199,12 @@ def _split(
         ints[k, child + 1] = LEAF
     ints[_FEATURE, node], ints[_CHILD, node] = feature, child
     ints[_LOW, node], ints[_HIGH, node] = rows[position], rows[position + 1]
-    # where the node has no missing values, later ones follow the heavier child
+    # if no value is missing, those met in prediction go to the heavier side
     ints[_RIGHT, node] = (0 if goes_left else 1) if known < stop else (1 if n_right > n_left else 0)
     slots.gain[node] = found.gain[job]
     is_deep = levels == 1
-    opens = 1 if top_left < n_left and n_left >= data.least_to_split and not is_deep else 0
-    opens += 2 if top_right < n_right and n_right >= data.least_to_split and not is_deep else 0
+    opens = _LEFT_OPEN if top_left < n_left and n_left >= data.least_to_split and not is_deep else 0
+    opens += _RIGHT_OPEN if top_right < n_right and n_right >= data.least_to_split and not is_deep else 0
     found.ints[job, _MIDDLE] = position + 1 + (stop - known if goes_left else 0)
     found.ints[job, _OPEN] = opens
     if opens > 0:
@@ -217,15 +219,15 @@ def _split(
 
 @part
 def _divide(data: ListData, job: Int, found: _ListFound, buffers: ScanBuffers) -> None:
-    """Put the left rows of each list before the right ones, as far as the sides go on."""
+    """Put the left rows of each list before the right ones; the rows of a side that stays a leaf are lost."""
     is_right, spare, ints, jobs = buffers.is_right, buffers.spare, found.ints, found.jobs
     one, first, end = index(1), index(jobs[job, _START]), index(jobs[job, _STOP])
     middle, opens = index(ints[job, _MIDDLE]), ints[job, _OPEN]
     for f in range(data.first, data.end):
         if f == ints[job, _LIST] and ints[job, _GOES_LEFT] == 0:
-            continue  # divided by its order
+            continue  # the list that was cut is divided already
         rows = data.lists[f]
-        if opens == 3:
+        if opens == _LEFT_OPEN + _RIGHT_OPEN:
             at, put = first, index(0)
             for i in range(first, end):
                 row = rows[i]
@@ -236,7 +238,7 @@ def _divide(data: ListData, job: Int, found: _ListFound, buffers: ScanBuffers) -
                 put += right
             for i in range(end - middle):
                 rows[middle + i] = spare[i]
-        elif opens == 1:
+        elif opens == _LEFT_OPEN:
             at, i = first, first
             while at < middle:
                 row = rows[i]
@@ -244,7 +246,7 @@ def _divide(data: ListData, job: Int, found: _ListFound, buffers: ScanBuffers) -
                 at += one - index(is_right[row])
                 i += one
         else:
-            # backwards; positions count from one, as nothing unsigned is below 0
+            # from the end; positions are counted from 1, because unsigned numbers cannot go below 0
             at, i = end, end
             while at > middle:
                 row = rows[i - one]
@@ -262,7 +264,7 @@ def _push(job: Int, child: Int, found: _ListFound, stack: Host, height: Int) -> 
     is_left_smaller = middle - start < stop - middle
     for turn in range(2):
         is_left = (turn == 1) == is_left_smaller
-        if opens & (1 if is_left else 2):
+        if opens & (_LEFT_OPEN if is_left else _RIGHT_OPEN):
             stack[height, _NODE] = child if is_left else child + 1
             stack[height, _START] = start if is_left else middle
             stack[height, _STOP] = middle if is_left else stop
@@ -281,18 +283,19 @@ def _run(
     logs: Host | None,
     borders: Host | None,
 ) -> Any:
-    """Search all jobs of `found`, split or divide the first one, or grow all that is below the `roots`.
+    """Do the task `data.task`; see `_SEARCH`.
 
-    New nodes stand from `data.child` on; those below a root that is grown, twice its start later. What is
-    open is left on the stack, which holds the jobs where there are roots. One of the last two arguments is
-    not None, and lists are scanned by it: Numba leaves out the code of the other. Nodes of `data.child` roots
-    are numbered in a task of its own.
+    _SEARCH searches all jobs of `found`; _SPLIT and _DIVIDE split or divide the first one; _GROW grows the
+    subtrees below `roots`, with the stack as jobs; _NUMBER numbers the nodes of `data.child` roots. New nodes
+    are written from slot `data.child` on, those below a grown root from ``data.child + 2 * start`` on.
+    Children that may be split are left on the stack, whose height is returned. One of `logs` and `borders` is
+    not None and determines how lists are scanned: Numba leaves out the code of the other.
     """
-    # each part is called in one place: it is compiled into every one
+    # each part is called in one place only: it is compiled for each place that calls it
     task, stack, height, is_growing = data.task, buffers.stack, 0, data.task == _GROW
     for b in range(0 if task == _NUMBER else (roots if is_growing else found.jobs).shape[0]):
         free, height = data.child + (2 * roots[b, _START] if is_growing else 0), 1
-        for k in range(4 if is_growing else 0):  # an assignment of arrays would take seconds to compile
+        for k in range(4 if is_growing else 0):  # assigning the row at once would take seconds to compile
             stack[0, k] = roots[b, k]
         while height > 0:
             height -= 1
@@ -364,26 +367,26 @@ def _as_arrays(
 
 
 def grow_lists(rows: SortedRows, starts: Host, counts: Host, limits: Limits, criterion: Criterion) -> Trees:
-    """Grow all that is below some nodes.
+    """Grow the subtrees below some nodes.
 
     Parameters
     ----------
     rows : SortedRows
-        Its lists are in disorder afterwards. The side of missing values is learned.
+        Its lists are overwritten. The side of missing values is learned.
     starts : int64 array (k,)
-        Where the rows of each node begin in the lists, which they fill.
+        Where the rows of each node begin in the lists, which have no other rows.
     counts : int64 array (k, c)
         Class weights of the nodes.
     limits : Limits
-        When to stop. A node of one class is not split. The given nodes are all tried.
+        Limits of growth; they are not applied to the given nodes. A node of one class is not split.
     criterion : Criterion
-        What splits are scored by.
+        By which splits are scored.
 
     Returns
     -------
     Trees
-        k of them, with their levels side by side: all roots, the children of all roots, and so on. `low` and
-        `high` are the rows on both sides of a cut.
+        k trees level by level: all roots, the children of all roots, and so on. `threshold` and `high` are
+        the rows on both sides of a cut.
     """
     data = _as_arrays(rows, criterion, limits)
     (d, m), (k, c) = data.lists.shape, counts.shape
@@ -430,7 +433,7 @@ def search_lists(
     slots = _Slots(none, np.empty(0, np.float32), counts, none)
     found = _search_together(data, jobs, slots)
     if allowed is not None and (is_none := found.score < 0).any():
-        # where none of the allowed lists has a split, all may
+        # nodes without a split in the allowed lists may use all
         found = _search_together(data._replace(allowed=data.allowed | is_none), jobs, slots)
     return found.ints[:, _LIST], found.score, found.ints[:, _POSITION], found.left
 
@@ -444,7 +447,7 @@ def _jobs(starts: Host, m: int, n_levels: int) -> Host:
 
 
 def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
-    """Make the scratch of a thread that divides nodes of up to so many rows; 0: it only searches."""
+    """Make the buffers of a thread that divides nodes of up to `largest` rows; 0: it only searches."""
     return ScanBuffers(
         np.empty((_STACK, 4), dtype=np.int64),
         np.empty(data.columns.shape[1] if largest else 0, dtype=np.uint8),
@@ -463,7 +466,7 @@ def _make_found(jobs: Host, n_classes: int) -> _ListFound:
 
 
 def _groups(data: ListData, m: int) -> list[ListData]:
-    """Give each thread that pays some of the lists."""
+    """Cut the lists into groups, one for each thread that is worth starting."""
     d = data.end
     n_groups = min(d, get_num_threads()) if d * m >= get_tuning().list_thread_values else 1
     bounds = [round(d * g / n_groups) for g in range(n_groups + 1)]
@@ -487,7 +490,7 @@ def _search_together(data: ListData, jobs: Host, slots: _Slots) -> _ListFound:
 
 
 def _split_large(data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
-    """Split nodes that are too large for one thread; return what is left to grow, by position."""
+    """Split nodes that are too large for one thread; return the jobs still to be grown, by position."""
     n_threads, child, (d, m) = get_num_threads(), n_top - 2 * _MOST_TOGETHER, data.lists.shape
     limit = max(get_tuning().list_thread_values // d, m // (2 * n_threads))
     while n_threads > 1 and child + 2 <= n_top and jobs.shape[0]:

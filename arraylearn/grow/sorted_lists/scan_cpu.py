@@ -1,8 +1,9 @@
 """The best Gini position of one presorted list of a node of few classes, in compiled loops.
 
-Up to four classes are read from the row ids, which ascend by class: a row below border k has class k or less.
-The rest is for `score_scan_cpu`. Positions are read in strides: a bound on what a stride can reach, and a
-form of the score without division, pass over most of them.
+Row ids ascend by class: a row below border k has class k or less, so that comparing row ids yields the class
+if there are at most four. `score_scan_cpu` has the scan for more classes and other criteria. Positions are
+read in strides; most are rejected without a division, by a bound on the best score in a stride and by a
+cheaper form of the score.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ __all__ = [
     "scan_borders",
 ]
 
-# Up to `MOST_IN_ORDER` classes are known by borders.
+# Borders between up to `MOST_IN_ORDER` classes.
 BORDERS = MOST_IN_ORDER - 1
-# Positions that are read together.
+# Positions that are read at a time.
 STRIDE = 64
-# What rounding may take from the cheap form of a score, and much more.
+# Factor that lowers the score to beat by more than the rounding error of the cheaper form.
 _ENOUGH = 1.0 - 1e-12
 # Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one.
 BEFORE, HERE, SIDE, STEP = range(4)
@@ -43,29 +44,29 @@ _gini_surplus = part(formulas.gini_surplus)
 
 
 class ListData(NamedTuple):
-    """`SortedRows` as plain arrays, d lists of m rows, and what is done with them."""
+    """The arrays of `SortedRows`, d lists of m rows, and the settings of growth."""
 
     lists: Host  # (d, m) uint32 row ids, divided in place
     columns: Host  # (d, n) float
     borders: Host  # (3,) uint32: rows below borders[k] have class k or less
-    class_of: Host  # (n,) where borders do not serve
-    weights: Host  # (n,) int64; nothing where every row weighs 1
-    has_missing: bool  # then the side of the missing values is learned
-    allowed: Host  # (d, k) bool: the lists that may split each job; nothing: all may
+    class_of: Host  # (n,) the class of each row; empty if borders are used
+    weights: Host  # (n,) int64; empty if every row weighs 1
+    has_missing: bool  # whether to learn the side of the missing values
+    allowed: Host  # (d, k) bool: the lists that may split each job; empty: all may
     criterion: int  # see `formulas.GINI`
-    logs: Any  # (w,) int64: `LogTable`, zeros where the criterion takes none; None where borders serve
+    logs: Any  # (w,) int64: `LogTable`, zeros if the criterion takes none; None if borders are used
     unit: float  # of the logarithms
     first: int  # the first of the lists to search and divide
     end: int  # after the last of them
-    least: int  # weight of a side, at least
-    least_to_split: int  # weight of a node that may be split, at least
+    least: int  # least weight of a side
+    least_to_split: int  # least weight of a node that may be split
     min_gain: float
     task: int  # see `lists_cpu`
     child: int  # where new nodes begin
 
 
 class ScanBuffers(NamedTuple):
-    """Scratch of one thread."""
+    """Buffers of one thread."""
 
     stack: Host  # (s, 4) int64: the jobs of `lists_cpu`
     is_right: Host  # (n,) uint8
@@ -78,7 +79,7 @@ class ScanBuffers(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Which positions of a list are candidates."""
+    """The positions of a list that are candidates."""
 
     start: int
     stop: int
@@ -92,7 +93,7 @@ class Span(NamedTuple):
 def scan_borders(
     rows: Host, values: Host, borders: Host, weights: Host, span: Span, counts: Host, buffers: ScanBuffers
 ) -> Any:
-    """Return the best score above ``span.top`` of up to four classes and its position, -1 if there is none.
+    """Return the best score above ``span.top`` of up to four classes, and its position; -1 if there is none.
 
     With l of the first m rows in a class, and L of all M, the surplus of the class is M l - m L.
     """

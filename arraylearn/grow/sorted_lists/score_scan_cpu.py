@@ -1,7 +1,7 @@
 """The best position of one presorted list of a node by any criterion, in compiled loops.
 
-Positions are read in strides. What a criterion sums over the classes runs along with the rows; a form of the
-score without division, and for chi2 without the exact sum, passes over most positions.
+Positions are read in strides. The sums over classes that a criterion needs are updated row by row; most
+positions are rejected by a form of the score without division, and for chi2 by a sum that is not exact.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from arraylearn.grow.sorted_lists.scan_cpu import (
 
 __all__ = ["scan_scores"]
 
-# What rounding to float32 may take from a score, and more.
+# Factor that lowers the score to beat by more than the rounding error of float32.
 _ENOUGH = 1.0 - 1e-6
-# Lines of `ScanBuffers.ints`: what is summed over the classes at a position, the weight up to it, and what is
-# summed over the classes on the right, if apart.
+# Rows of `ScanBuffers.ints`: the criterion's sum over the classes at a position, the weight up to it, and the
+# sum for the right side, if that is kept separately.
 _SUM, _WEIGHT, _RIGHT = range(3)
-# Lines of `ScanBuffers.running` for chi2: 1 / weight of each class, then a sum; the sum at each position.
+# Rows of `ScanBuffers.running` for chi2: 1 / weight of each class, then a sum; the sum at each position.
 _SHARES, _TOTALS = range(2)
 
 _gini_squares = part(formulas.gini_squares)
@@ -40,7 +40,7 @@ _gini_squares = part(formulas.gini_squares)
 
 @inlined
 def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any) -> None:
-    """Move rows to the left; `ints` takes the sum of n log2(n) over sides and classes, and the weight."""
+    """Move rows to the left; write the sum of n log2(n) over sides and classes, and the weight, to `ints`."""
     logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
     here, ints = buffers.sums[HERE], buffers.ints
     total, weight = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE]
@@ -61,7 +61,7 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
 def _add_squares(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
 ) -> None:
-    """Move rows to the left; `running` takes the squared class weights of both sides, and the weight."""
+    """Move rows to the left; write the squared class weights of both sides, and the weight, to `running`."""
     class_of, is_weighted = data.class_of, data.weights.shape[0] > 0
     here, ints, squares = buffers.sums[HERE], buffers.ints, buffers.running
     left, weight, right = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], ints[_RIGHT, STRIDE]
@@ -82,10 +82,10 @@ def _add_squares(
 def _add_majority(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
 ) -> None:
-    """Move rows to the left; `ints` takes the weight of the largest class of both sides, and the weight.
+    """Move rows to the left; write the weight of the largest class of both sides, and the weight, to `ints`.
 
-    Where the largest class on the left after the rows and that on the right before them are not needed
-    together, `ints` takes zeros: no position between is better.
+    The largest class on the left after all rows plus that on the right before them is a bound for every
+    position between: if it is not above `needed`, zeros are written.
     """
     class_of, is_weighted, here = data.class_of, data.weights.shape[0] > 0, buffers.sums[HERE]
     ints, most_left, most_right, end = buffers.ints, np.int64(0), np.int64(0), np.int64(0)
@@ -116,7 +116,7 @@ def _add_majority(
         end = here[c] if here[c] > end else end
     if np.float64(end + most_right) <= needed:
         return
-    for j in range(width):  # back
+    for j in range(width):  # move the rows back to the right
         row = rows[first + j]
         here[class_of[row]] -= data.weights[row] if is_weighted else 1
     for j in range(width):
@@ -136,7 +136,7 @@ def _add_majority(
 def _add_shares(
     rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
 ) -> None:
-    """Move rows to the left; `running` takes the sum of left**2 / total over the classes, nearly."""
+    """Move rows to the left; write the sum of left**2 / total over the classes, rounded, to `running`."""
     class_of, is_weighted, ints = data.class_of, data.weights.shape[0] > 0, buffers.ints
     here, shares, sums = buffers.sums[HERE], buffers.running[_SHARES], buffers.running[_TOTALS]
     total, weight = shares[counts.shape[0]], ints[_WEIGHT, STRIDE]
@@ -160,7 +160,7 @@ def _count_hits(
     n_hits: Any = 0
     if criterion == CHI2:
         sums, n = buffers.running[_TOTALS], np.float64(terms.n)
-        grown = n * (1.0 + 4e-16 * n)  # the sum over the rows may have lost as much
+        grown = n * (1.0 + 4e-16 * n)  # a bound on the rounding error of a sum over the rows
         for j in range(width):
             n_left = np.float64(ints[_WEIGHT, j])
             n_hits += n * (grown * sums[j] - n_left * n_left) > enough * (n_left * (n - n_left))
@@ -266,7 +266,7 @@ def scan_scores(
                     is_end = span.is_closed and signed(there) == last - 1
                     if is_end or values[rows[there + index(1)]] > values[row]:
                         best, at, top = score, signed(there), score
-            if at >= i:  # the sums at the best position: those at the end of the stride less what follows it
+            if at >= i:  # the sums at the best position are those of the stride's end less the rows after it
                 for c in range(n_classes):
                     side[c] = here[c]
                 for j in range(index(at + 1), first + width):

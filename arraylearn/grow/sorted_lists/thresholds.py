@@ -19,14 +19,14 @@ from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, ju
 
 __all__ = ["at_positions", "running_weights", "scan_counts", "scan_lists", "sort_values"]
 
-# C4.5 takes values this near for equal.
+# Values that differ by no more than this are equal for C4.5.
 _C45_GAP = 1e-5
 
 
 def scan_lists(
     place: Place, rows: Rows, level: Level, rule: SplitRule, allowed: Array | None
 ) -> SplitCandidates:
-    """Find the best threshold of every column in every node, or of the only one that may win."""
+    """Find the best threshold of every column in every node, or of the best column alone."""
     is_plain = _has_integers(place, level, rule) and not rows.has_missing_numbers
     if is_plain and is_gini(rule) and not rule.require_average_gain:
         return scan_gini(place, rows, level, rule, allowed)
@@ -45,7 +45,7 @@ def sort_values(place: Place, rows: Rows, level: Level) -> Array:
 
 
 def _has_integers(place: Place, level: Level, rule: SplitRule) -> bool:
-    """Whether rows count once, or by integers of which nothing is spread over several branches."""
+    """Whether all rows of the level have integer weights, none of them spread over several branches."""
     if level.weights is None:
         return True
     has_integers = level.source is None and not rule.scale_least
@@ -70,13 +70,13 @@ def scan_gini(
         xp, rows.columns, column_idx[None, :], take_flat(xp, level.lists, column_idx[None, :], neighbours)
     )
     low, high = found[0, :], found[1, :]
-    # of bins, the lower one is the threshold
+    # thresholds of bins are the lower bin, not a midpoint
     threshold = midpoint(xp, low, high) if rows.edges is None else low
     gain = gini_gains(xp, cut.score, xp.permute_dims(level.counts_on, (1, 0)))[None, :]
     kept = cut if level.weights is None else None
     if not rows.n_values:
         return SplitCandidates(gain, gain, threshold[None, :], column_idx=column_idx, cut=kept)
-    # beside nominal columns: one candidate per node, in the line of its column
+    # with nominal columns: one candidate per node, in the row of its column
     columns_idx = xp.arange(d, dtype=column_idx.dtype, device=place.device)[:, None]
     gain = xp.where(columns_idx == column_idx[None, :], gain, -xp.inf)
     return SplitCandidates(gain, gain, xp.broadcast_to(threshold[None, :], gain.shape))
@@ -110,7 +110,7 @@ def _scan_some(
         here = at_positions(xp, dtype, values, left, position)
         found = _Positions(*here, best, position, known, counted)
         return _finish(place, level, rule, found, is_binned)
-    # the missing rows on the left side, or on the right one; all known rows left is a split as well
+    # missing rows on the left, then on the right, where known against missing values is a split as well
     missing = by_node - known
     after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
     is_border = ~xp.isnan(values) & (is_step | ~after)
@@ -133,7 +133,7 @@ def running_weights(
 ) -> tuple[Array, Array]:
     """Class weights left of each position (c, d, m), itself included, and of each node (c, d, k).
 
-    They are added up from the first position of a list on; only positions `is_known` (d, m) count.
+    Running sums start at the first position of a list; only positions where `is_known` (d, m) count.
     """
     label = xp.reshape(xp.take(level.labels, xp.reshape(lists, (-1,)), axis=0), lists.shape)
     device = array_api_compat.device(lists)
@@ -204,7 +204,7 @@ class _Positions(NamedTuple):
     best: Array  # its score
     position: Array  # -1: there is none
     known: Array  # (c, d, k) class weights of the node
-    n_thresholds: Array | None  # how many were tried, where the rule asks
+    n_thresholds: Array | None  # how many were tried, if the rule needs it
 
 
 def _finish(
@@ -218,14 +218,14 @@ def _finish(
     if not is_binned:
         threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
     known_counts = xp.astype(known, dtype)
-    # without a split all is left: what stands at the position may be of another node
+    # without a split put all rows on the left: the position may belong to another node
     left_counts = xp.where((position >= 0)[None, ...], left_counts, known_counts)
     right_counts = known_counts - left_counts
     sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
     total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, best.shape), n_thresholds)
     if is_gini(rule) and _are_integers(xp, known, level):
-        # the exact form, so that integer weights and repeated rows give the same tree
+        # the exact form, so that integer weights give the same tree as repeated rows
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
     has_split = position >= 0
@@ -235,7 +235,7 @@ def _finish(
 def _count_thresholds(
     place: Place, level: Level, rule: SplitRule, left: Array, known: Array, is_step: Array
 ) -> Array | None:
-    """Count the thresholds (d, k) that leave enough rows on both sides, where the rule wants to know."""
+    """Count the thresholds (d, k) that leave enough rows on both sides, if the rule needs that."""
     if not rule.penalize_thresholds:
         return None
     xp, dtype = place.xp, accumulator_dtype(place)
@@ -253,7 +253,7 @@ def _count_thresholds(
 
 
 def _are_integers(xp: Namespace, counts: Array, level: Level) -> bool:
-    """Whether no row is spread over several branches: then the form of `gini_scores` serves."""
+    """Whether no row is spread over several branches, so that `gini_scores` may be used."""
     return level.source is None or bool(xp.isdtype(counts.dtype, "integral"))
 
 
