@@ -22,7 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = BriefParser(prog="arraylearn", description="The classical classifiers.")
     parser.add_argument("--version", action="version", version=f"arraylearn {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    backend = argparse.ArgumentParser(add_help=False)  # what several commands share
+    backend = argparse.ArgumentParser(add_help=False)  # the option that several commands share
     backend.add_argument("--backend", help="numpy, torch, torch:cuda:0, cupy, cupy:1 or auto")
     about.add_commands(commands, backend)
     model_commands.add_commands(commands, backend)

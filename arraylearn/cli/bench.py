@@ -109,7 +109,7 @@ def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
 
 
 def _compare(options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """Return a report of all cases, what prints it, and what makes a page of it."""
+    """Return a report of all cases, the function that prints it, and the one that writes a page of it."""
     from rich.console import Console
 
     from arraylearn.bench import BenchOptions, run_bench
@@ -141,7 +141,7 @@ def _compare(options: argparse.Namespace) -> tuple[Any, Any, Any]:
 
 
 def _growth(options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """Return the same of how cost grows."""
+    """Return a report of the growth of cost, and the same two functions for it."""
     from rich.console import Console
 
     from arraylearn.bench.cost_slopes import measure_slopes, print_slopes, read_slopes, slopes_page

@@ -21,7 +21,7 @@ from arraylearn.cli.outputs import is_stream, new_text_file, refuse_output
 
 __all__ = ["LEARNERS", "add_commands"]
 
-# what to type -> the public name
+# name on the command line -> public name
 LEARNERS = {
     "naive-bayes": "NaiveBayesClassifier",
     "full-bayes": "FullBayesClassifier",
@@ -52,7 +52,7 @@ _FOLDS = 10
 
 def add_commands(commands: Any, backend: argparse.ArgumentParser) -> None:
     """Add the commands to the parser's; `backend` holds the option of that name."""
-    learner = argparse.ArgumentParser(add_help=False)  # what several commands share
+    learner = argparse.ArgumentParser(add_help=False)  # the options that several commands share
     target = "what to predict (default: that of the --model, or else the last column)"
     learner.add_argument("--target", metavar="COLUMN", help=target)
     learner.add_argument("--learner", choices=LEARNERS, help="default: tree; the command tree: c45")
@@ -117,7 +117,7 @@ def _fit(options: argparse.Namespace) -> int:
     model.fit(X, y)
     seconds = time.perf_counter() - start
     model.target_name_in_ = target
-    al.save(model, Path(options.model).resolve())  # a link stays a link
+    al.save(model, Path(options.model).resolve())  # a symbolic link is followed, not replaced
     n, d = X.shape
     print(f"{type(model).__name__} for {target!r}: {n} rows, {d} columns, {len(model.classes_)} classes")
     accuracy = float((model.predict(X) == y).mean())

@@ -1,4 +1,4 @@
-"""Files of Weka's (ARFF): what the header declares, and rows of cells."""
+"""Weka's files (ARFF): the attributes that the header declares, and rows of cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 __all__ = ["Attribute", "arff_rows", "read_arff_header"]
 
-# what it holds: numbers, text, or one of these values
+# the type of an attribute: numbers, text, or one of these values
 Attribute = Literal["numeric", "string"] | tuple[str, ...]
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -22,7 +22,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def read_arff_header(lines: Iterable[str], path: Path) -> list[tuple[str, Attribute]]:
-    """Read the lines up to ``@data``; return the names of the attributes and what they hold."""
+    """Read the lines up to ``@data``; return the names and types of the attributes."""
     attributes: list[tuple[str, Attribute]] = []
     for raw in lines:
         text = raw.strip()

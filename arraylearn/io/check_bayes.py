@@ -13,14 +13,14 @@ from arraylearn.io.fields import Fields
 
 __all__ = ["check_full_bayes", "check_naive_bayes"]
 
-# What may be divided by, and what may be squared.
+# The least number that may be divided by, and the largest that may be squared.
 _LEAST, _MOST = 5e-324, 1e151
 
 
 def check_naive_bayes(fields: Fields) -> None:
     """Check a fitted `NaiveBayesClassifier`."""
     check_classifier(fields)
-    # one cell more than there are categories: that of a missing value
+    # one cell more than there are categories, for missing values
     offsets = tuple(accumulate((size + 1 for size in fields.schema.n_values), initial=0))
     fields.sizes["cells"] = offsets[-1]
     fields.part("_statistics", NaiveStatistics, _check_naive_statistics)
@@ -36,7 +36,7 @@ def _check_naive_statistics(fields: Fields) -> None:
 
 
 def _check_distinct_values(fields: Fields) -> None:
-    # infinite where a column has no known value, and behind the last value of each column
+    # infinite where a column has no known value, and after the last value of each column
     fields.array("low high", "float", "d_numeric", is_finite=False)
     fields.array("number", "int64", "d_numeric", low=0, high=MOST_VALUES)
     fields.array("values", "float", "d_numeric kept", is_finite=False)

@@ -58,7 +58,7 @@ def _check_model(fields: Fields) -> None:
 
 
 def _check_matcher(fields: Fields) -> None:
-    """Every cell that a value can lead to exists, and no bit beyond the rules is set."""
+    """Check that every cell that a value can lead to exists, and that no bit beyond the rules is set."""
     n_rules, schema = fields.sizes["r"], fields.schema
     fields.natural("n_rules", low=n_rules, high=n_rules)
     all_rules = fields.array("all_rules", "int64", "words")
@@ -84,5 +84,5 @@ def _check_matcher(fields: Fields) -> None:
 
 
 def _ascends(edges: Any) -> bool:
-    """Whether edges ascend; infinity fills the rows up."""
+    """Whether edges ascend; rows are padded with infinity."""
     return bool((edges[:, 1:] >= edges[:, :-1]).all() and not (np.isnan(edges) | (edges == -np.inf)).any())

@@ -15,7 +15,7 @@ __all__ = ["check_one_class", "check_svc", "check_svdd"]
 
 _MOST_NESTED = 64  # kernels within kernels
 _LARGEST_DEGREE = 1 << 20
-_LARGEST_FACTOR = 1e100  # what may be multiplied with squares of rows
+_LARGEST_FACTOR = 1e100  # of numbers that are multiplied with squares of rows
 
 
 def check_svc(fields: Fields) -> None:

@@ -1,4 +1,4 @@
-"""Checks of what every fitted estimator has: its columns and its classes."""
+"""Checks of the columns and classes of any fitted estimator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_classifier(fields: Fields) -> None:
         "classes_", lambda value: _is_labels(value) and value.shape[0] > 0, "an array (k,) of labels"
     )
     fields.sizes["k"] = int(classes.shape[0])
-    if "target_name_in_" in fields:  # what the command line remembers of the training file
+    if "target_name_in_" in fields:  # set by the command line: the target column of the training file
         fields.text("target_name_in_")
 
 

@@ -24,11 +24,11 @@ _MOST_BINS = 1 << 15  # bins are int16 where they are not uint8
 _FULL_SHARE = 1 << 20  # class shares of a forest are integers in units of 2**-20
 
 
-# ---- what all trees have
+# ---- all trees
 
 
 def _check_links(fields: Fields) -> tuple[Any, Any, Any]:
-    """Every tree has its nodes behind its root, each with one parent; what only growth fills is not there.
+    """Check that nodes follow the root of their tree and have one parent, and that fields of growth are None.
 
     Return the features, the depths and the numbers of branches.
     """
@@ -53,7 +53,7 @@ def _check_links(fields: Fields) -> tuple[Any, Any, Any]:
         "roots must ascend from the first node", unless=roots[0] == 0 and (np.diff(roots) > 0).all()
     )
     rule = "every node must have one parent or be a root"
-    # before the children are listed, whose number is bounded only by this
+    # first of all, because it bounds the number of children that are listed next
     fields.refuse(rule, unless=n_branches.sum() == n_nodes - roots.shape[0])
     above = np.repeat(np.arange(n_nodes), n_branches)
     child = first[above] + np.arange(above.shape[0]) - (np.cumsum(n_branches) - n_branches)[above]
@@ -120,7 +120,7 @@ def _check_one_tree(fields: Fields) -> None:
 
 
 def _check_kinds(fields: Fields, kind: Any, feature: Any) -> None:
-    """Numeric splits ask numeric columns, nominal ones nominal columns, leaves none."""
+    """Check that numeric splits are on numeric columns, nominal ones on nominal columns, leaves on none."""
     column_kind = np.full(fields.sizes["d"] + 1, NUMERIC)
     column_kind[list(fields.schema.nominal_idx)] = NOMINAL
     column_kind[-1] = NOTHING  # that of column -1
@@ -135,12 +135,12 @@ def _n_values(fields: Fields, feature: Any) -> Any:
 
 
 def _check_maps(fields: Fields, branches: Any, start: Any, size: Any, n_branches: Any) -> None:
-    """Every category of a nominal split leads to a branch of its node."""
+    """Check that every category of a nominal split leads to a branch of its node."""
     start = start.astype(np.int64)
     fields.refuse(
         "categories must have their branches", unless=(start + np.maximum(size, 1) <= branches.shape[0]).all()
     )
-    # one entry per category of a split; runs that overlap could multiply the work, and are refused
+    # one entry per category of a split: by overlapping runs a small file could cause much work
     fields.refuse("maps of categories must not overlap", unless=size.sum() <= branches.shape[0])
     offset = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     found = branches[np.repeat(start, size) + offset]
@@ -278,7 +278,7 @@ def _check_boosted_trees(fields: Fields) -> None:
 
 
 def _take_binning(fields: Fields) -> None:
-    """Check how values become bins; the number of bins is the letter ``b`` from there on."""
+    """Check the binning; the number of bins is the letter ``b`` from there on."""
     fields.sizes["b"] = fields.part("binning", Binning, _check_binning).n_bins
 
 
@@ -294,7 +294,7 @@ def _check_binning(fields: Fields) -> None:
 
 
 def _check_binned(fields: Fields) -> None:
-    """Check trees over bins; what leaves hold and where missing values go is left to the family."""
+    """Check trees over bins, but not the contents of leaves and the branches of missing values."""
     _check_links(fields)
     fields.array("threshold", "int32", "m", low=0, high=fields.sizes["b"])
     fields.nothing("depth gain n_branches surrogates counts impurity")

@@ -31,8 +31,8 @@ _POSITIONS = {"pos": 624, "buffer_pos": 4}
 class Decoder:
     """The inverse of `Encoder`; `backend` replaces that of every estimator.
 
-    `most_bytes` is what an array of text may take, whose size in memory is not bounded by that of the file.
-    `defaults` lists parameters that the file does not have, which take their defaults.
+    `most_bytes` limits arrays of text, whose size in memory is not bounded by that of the file. `defaults`
+    lists parameters that the file does not have, which take their defaults.
     """
 
     def __init__(self, arrays: Mapping[str, Any], backend: str | None, most_bytes: int = 1 << 26) -> None:
@@ -42,7 +42,7 @@ class Decoder:
         self._most_bytes = most_bytes
 
     def decode(self, value: Any) -> Any:
-        """Return what the JSON value `value` stands for."""
+        """Return the object that the JSON value `value` stands for."""
         if isinstance(value, list):
             return [self.decode(part) for part in value]
         if not isinstance(value, dict):

@@ -31,7 +31,7 @@ class Encoder:
         self._alive: list[Any] = []  # an id is only unique among the living
 
     def encode(self, value: Any, path: str) -> Any:
-        """Return the JSON value of `value`; `path` is where it stands, for errors."""
+        """Return the JSON value of `value`; `path` is its location in the model, for errors."""
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:

@@ -1,4 +1,4 @@
-"""Declared types, shapes and ranges: no field of a file reaches a kernel that was not asked for here."""
+"""Checks of types, shapes and ranges, so that no unchecked field of a file reaches a kernel."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Fields:
         return value
 
     def nothing(self, names: str) -> None:
-        """Check that fields, which other models have, are None."""
+        """Check that fields that other models use are None."""
         for name in names.split():
             self.take(name, lambda value: value is None, "null")
 
@@ -171,7 +171,7 @@ class Fields:
     def _match(self, name: str, shape: tuple[int, ...], shapes: tuple[str, ...]) -> None:
         """Check a shape, and note the sizes of letters that are not known yet."""
         for letters in map(str.split, shapes):
-            # what is not known yet stays a letter
+            # a letter without a size yet is shown as a letter
             wanted = [int(one) if one.isdigit() else self.sizes.get(one, one) for one in letters]
             pairs = list(zip(wanted, shape, strict=False))
             if len(wanted) == len(shape) and all(isinstance(one, str) or one == size for one, size in pairs):

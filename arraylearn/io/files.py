@@ -29,12 +29,12 @@ __all__ = ["list_some", "read_table_file", "split_target"]
 
 _MISSING = {"", "?", "na", "nan", "null", "none"}
 
-# any: text or numbers, as its cells are; string: text of which None alone is missing; values: one of these
+# "any": text or numbers, depending on the cells; "string": text, only None is missing; a tuple: its values
 Kind = Literal["numeric", "text", "any", "string"] | tuple[str, ...]
 
 
 class Wanted(NamedTuple):
-    """What a model needs of a file."""
+    """The columns to read from a file."""
 
     columns: Collection[str] | None  # None: all
     text: Collection[str]
@@ -74,7 +74,7 @@ def read_table_file(
 
 
 def _library(best: str) -> Any:
-    """Return a data frame library that is installed, the best one for the purpose if it can be."""
+    """Return an installed data frame library: `best` if it is installed, else another."""
     for name in sorted(get_tuning().frame_libraries, key=lambda name: name != best):
         if importlib.util.find_spec(name) is not None:
             return name
@@ -129,7 +129,7 @@ def _distinct(names: list[str], path: Path) -> list[str]:
 
 
 def _read_arff(path: Path, wanted: Wanted) -> Any:
-    """Read a file of Weka's; nominal attributes keep their declared values, also where these are numbers."""
+    """Read Weka's format; nominal attributes keep their declared values, even if these are numbers."""
     with path.open(encoding="utf-8", errors="replace") as file:
         attributes = read_arff_header(file, path)
         _distinct([name for name, _ in attributes], path)

@@ -1,8 +1,8 @@
 """`save` and `load`: one file of the safetensors format per model.
 
 The arrays are the file's tensors; everything else is JSON in its header, beside a digest of both. Nothing in
-such a file is executed and no class is named in it: a file from a stranger can at worst be refused. What is
-read is checked (digest, declared shapes and dtypes, every index) before an estimator is made of it.
+such a file is executed and it names no class to import, so that an untrusted file can at worst be refused.
+Its contents are checked (digest, shapes and dtypes, every index) before an estimator is made of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from arraylearn.io.registry import ESTIMATOR_TAGS
 __all__ = ["load", "save"]
 
 _FORMAT = 3
-# A file may ask for so many times its own size of memory, and as much more as a small model needs.
+# Reading may take so many times the size of the file in memory, plus the needs of a small model.
 _MOST_TIMES, _SPARE_BYTES = 8, 1 << 25
 # Bytes of a Python object for each character that begins one in JSON: lists and objects, texts, other items.
 _BYTES_OF = {"[": 72, "{": 240, '"': 32, ",": 32}
@@ -50,8 +50,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        For what is no learner of this package, or holds what cannot be written without pickle (a function
-        as kernel or measure).
+        If `model` is not a learner of this package, or has a part that only pickle could write (a function as
+        kernel or measure).
     OSError
         Where the file cannot be written; a file that was there stays as it is.
 
@@ -82,7 +82,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     with draft_of(path) as draft:
         try:
             save_file(encoder.arrays, draft, metadata=metadata)
-        except SafetensorError as error:  # what the system refuses
+        except SafetensorError as error:  # raised for errors of the operating system as well
             raise OSError(f"`path`: {str(path)!r} cannot be written: {error}") from error
 
 
@@ -96,7 +96,7 @@ def _versions() -> dict[str, str]:
 
 
 def _digest(about: str, arrays: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of all that a model consists of."""
+    """Return the SHA-256 of the JSON and the arrays of a model."""
     digest = hashlib.sha256(about.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -118,7 +118,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
     Returns
     -------
     estimator
-        Equal to the one saved. Its arrays are on the host; a prediction moves them where it computes, once.
+        Equal to the one saved. Its arrays are on the host; the first prediction moves them to its place.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         about, arrays = _read(name, _MOST_TIMES * size + _SPARE_BYTES)
     except OSError:
         raise
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # a damaged file may cause any error
         raise ValueError(f"`path` must name a file written by `save`; {name!r}: {error}") from error
     if about["format"] != _FORMAT:
         remedy = "Update arraylearn." if about["format"] > _FORMAT else "Fit the model anew, and save it."
@@ -153,7 +153,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
         model = decoder.decode(about["model"])
         if type(model) not in ESTIMATOR_TAGS:
             raise ValueError("it holds no estimator.")
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # a damaged file may cause any error
         raise ValueError(f"`path`: {name!r} holds no sound model: {error}") from error
     if decoder.defaults:
         warn_caller(

@@ -17,7 +17,7 @@ from arraylearn.table.categories import is_missing_object
 
 __all__ = ["list_some", "plain_columns"]
 
-# where pandas keeps the numbers of its rows, which are no data
+# the columns in which pandas stores its row index, which is not data
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 # pandas keeps these as Python objects; the other libraries have types of these names
 _OBJECT_TYPES: dict[type, str] = {

@@ -43,7 +43,7 @@ __all__ = ["ESTIMATORS", "ESTIMATOR_TAGS", "RECORDS", "RECORD_TAGS", "check_esti
 
 Check = Callable[[Fields], None]
 
-# tag -> estimator, and the check of what fitting it leaves behind
+# tag -> estimator, and the check of its fitted attributes
 ESTIMATORS: dict[str, tuple[type, Check]] = {
     "adaboost": (AdaBoostClassifier, check_adaboost),
     "boosting": (GradientBoostingClassifier, check_boosting),
@@ -112,7 +112,7 @@ RECORD_TAGS = {kind: tag for tag, kind in RECORDS.items()}
 
 
 def check_estimator(model: Any) -> None:
-    """Check what fitting has left in an estimator; its arrays are on the host."""
+    """Check the fitted attributes of an estimator; its arrays are on the host."""
     tag = ESTIMATOR_TAGS[type(model)]
     parameters = model.get_params(deep=False)
     fitted = {name: value for name, value in model.__getstate__().items() if name not in parameters}

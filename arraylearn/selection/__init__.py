@@ -1,4 +1,4 @@
-"""Judging and choosing models: cross-validation, search, resampling."""
+"""Judge and choose models: cross-validation, search, resampling."""
 
 from arraylearn.selection import resampling as resample
 from arraylearn.selection.cross_validate import evaluate, leave_one_out

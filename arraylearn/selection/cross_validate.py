@@ -1,4 +1,4 @@
-"""Judge a classifier on rows it has not seen."""
+"""Judge a classifier on rows that it was not trained on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def evaluate(
     n_jobs : int, optional
         Processes for the folds, as in scikit-learn.
     fast : bool
-        Whether to use what the classifier's family knows about folds; the results are those of the loop.
+        Whether to use a faster computation for all folds together, where the classifier's family has one; the
+        results are those of fitting fold by fold.
     verbose : int, optional
         1: a progress bar, 0: none; by default where the standard error is a terminal.
 
@@ -203,7 +204,7 @@ def leave_one_out(
 def _leave_out_in_turn(
     estimator: Any, sample: LabelledRows, verbose: int | None, *, with_more: bool
 ) -> Answers:
-    """Fit once per row; `with_more`: keep scores and probabilities, too, for other metrics."""
+    """Fit once per row; `with_more`: also keep scores and probabilities, which other metrics need."""
     n = sample.n_rows
     rows = np.arange(n)
     found: dict[str, list[HostArray]] = {}
@@ -233,7 +234,7 @@ def _leave_out_in_turn(
 def _pooled_scores(
     scorers: Scorers, answers: Answers, truth: HostArray, errors: HostArray
 ) -> dict[str, HostArray]:
-    """Take each metric over all rows; the accuracy row by row, so that it has a standard error."""
+    """Compute each metric over all rows, but the accuracy row by row, so that it has a standard error."""
     accuracy = get_scorer("accuracy")
     return {
         name: 1.0 - errors

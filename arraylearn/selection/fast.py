@@ -1,4 +1,4 @@
-"""The fast paths: which family computes which candidates and folds together."""
+"""The fast paths: the families that compute several candidates and folds together."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["FastPath", "find_fast_path", "find_leave_one_out"]
 
 
 class FastPath(NamedTuple):
-    """How a family judges candidates on folds without fitting each of them on each."""
+    """How a family judges candidates on folds without fitting every candidate on every fold."""
 
     estimators: tuple[type, ...]  # these classes exactly: a subclass may compute something else
-    # see `arraylearn.folds`; what it does not yield is left to the loop
+    # see `arraylearn.folds`; candidates and folds that it does not yield are fitted one by one
     judge: Callable[[Any, Sequence[Candidate], LabelledRows, Sequence[Fold]], Iterator[tuple[int, int, Any]]]
     gives_models: bool  # whether it yields fitted classifiers, not Answers alone
 

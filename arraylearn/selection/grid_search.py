@@ -25,7 +25,7 @@ class GridSearch(GridSearchCV):
     """Search for the best parameters of a classifier by cross-validation.
 
     The interface and the results are those of scikit-learn's ``GridSearchCV``, which it extends. Candidates
-    that their family can compute together share their work; others are fitted in a loop.
+    that the classifier's family can compute together share work; others are fitted in a loop.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ class GridSearch(GridSearchCV):
     random_state : int, generator or None
         Seed of the random candidates.
     fast : bool
-        Whether to use what the classifier's family knows about folds and candidates.
+        Whether to use a faster computation for several folds and candidates together, where the classifier's
+        family has one.
     verbose : int, optional
         1: a progress bar, 0: none; by default where the standard error is a terminal.
 
@@ -159,7 +160,7 @@ class GridSearch(GridSearchCV):
         return self
 
     def _fit_by_sklearn(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
-        """Let scikit-learn judge the candidates, and take over what it finds."""
+        """Let scikit-learn judge the candidates, and copy its results."""
         inner = GridSearchCV(
             self.estimator,
             [{name: [value] for name, value in candidate.items()} for candidate in self._candidates()],
@@ -268,7 +269,7 @@ class GridSearch(GridSearchCV):
 
 
 def _same_scores(trials: list[Trial], error_score: Any) -> list[Trial]:
-    """Give failed fits the names of the scores of the others: those of a function are known after a call."""
+    """Give failed fits the score names of the others: those of a function are known only after a call."""
     names = next((list(trial.scores) for trial in trials if trial.failure is None), list(trials[0].scores))
     if all(list(trial.scores) == names for trial in trials):
         return trials
@@ -291,7 +292,7 @@ def _comparable(trials: list[Trial], n_candidates: int, n_folds: int) -> tuple[l
         return [
             trial for trial in trials if trial.candidate in done
         ], f"{len(done)} of {n_candidates} candidates"
-    # one candidate alone is no comparison
+    # a single candidate cannot be compared with others
     shared = set.intersection(*folds.values()) if len(folds) > 1 else set()
     kept = [trial for trial in trials if trial.fold in shared]
     return kept, f"{len(folds)} of {n_candidates} candidates on {len(shared)} of {n_folds} folds"

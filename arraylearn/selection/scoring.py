@@ -1,4 +1,4 @@
-"""What users pass as ``scoring``, as functions by name."""
+"""Turn the argument ``scoring`` into functions by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scorers = dict[str, Callable[..., Any]]
 
 
 def open_scoring(estimator: Any, scoring: Any) -> Scorers:
-    """Turn what users pass as ``scoring`` into functions by name; a single one is named ``"score"``.
+    """Turn the argument ``scoring`` into functions by name; a single one is named ``"score"``.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def _split(sample: LabelledRows, estimator: Any, cv: Any, groups: Any) -> Iterat
     """Cut the rows by a splitter, or by the one that a number stands for."""
     labels = sample.host_labels(np.arange(sample.n_rows))
     splitter = check_cv(cv, labels, classifier=is_classifier(estimator))
-    # splitters need an object of n rows on the host; of arrays of other libraries they get the labels
+    # splitters need an object of n rows on the host: the labels in place of arrays of other libraries
     is_elsewhere = is_array(sample.X) and not hasattr(sample.X, "__array_interface__")
     rows = labels[:, None] if is_elsewhere else sample.X
     if groups is not None and is_array(groups):
@@ -54,7 +54,7 @@ def _split(sample: LabelledRows, estimator: Any, cv: Any, groups: Any) -> Iterat
 
 
 def _read_fold(pair: Any, f: int, n_rows: int) -> Fold:
-    """Turn what a splitter yields for fold `f` into row numbers, or refuse it."""
+    """Turn the pair that a splitter yields for fold `f` into row numbers; raise if it is invalid."""
     sides = list(pair) if isinstance(pair, Iterable) else [pair]
     if len(sides) != 2:
         raise refuse("cv", "must yield pairs (train, test)", f"{len(sides)} part(s) in fold {f}")

@@ -22,7 +22,7 @@ __all__ = ["Trial", "TrialPlan", "run_trials"]
 
 
 class TrialPlan(NamedTuple):
-    """What is judged, on what, and how."""
+    """The estimator, rows, folds and scorers of a search, and what to keep."""
 
     estimator: Any
     sample: LabelledRows
@@ -44,7 +44,7 @@ class Trial(NamedTuple):
     fit_seconds: float
     score_seconds: float
     predictions: HostArray | None = None  # of the test rows; None: not kept
-    failure: str | None = None  # of the fit: the scores are the error score, under the names that are known
+    failure: str | None = None  # the error of the fit; then scores are the error score, by the known names
 
 
 def run_trials(
@@ -53,7 +53,7 @@ def run_trials(
     """Judge every candidate on every fold, one candidate after the other unless a fast path joins them.
 
     A fast path gives the results of the loop. One that yields no models is not used where a scorer or the
-    training scores need them. What it does not yield goes through the loop.
+    training scores need them. Candidates and folds that it does not yield are fitted one by one.
     """
     path = None
     if fast:
@@ -102,7 +102,7 @@ def _judge(plan: TrialPlan, c: int, f: int, model: Any, fit_seconds: float) -> T
 def _score(
     plan: TrialPlan, model: Any, rows: HostArray, train: HostArray
 ) -> tuple[dict[str, float], Answers]:
-    """Take every score of a fitted model, or of known answers, on some rows."""
+    """Compute every score of a fitted model, or of known answers, on some rows."""
     sample = plan.sample
     labels = sample.host_labels(rows)
     X = None
@@ -115,7 +115,7 @@ def _score(
         if needs_model({name: scorer}):
             value = _attempt(plan, scorer, model, X, take_rows(sample.y, rows))
         else:
-            # `answers` does not read X, and knows what the scorer of a classifier asks for
+            # `answers` does not read X; it holds the predictions that the scorer of a classifier asks for
             judged = (answers, labels) if is_classifier(model) else (model, X)
             value = _attempt(plan, scorer, *judged, labels, **_score_weights(plan, scorer, rows))
         if isinstance(value, dict):  # a function that takes several scores at once
@@ -126,7 +126,7 @@ def _score(
 
 
 def _attempt(plan: TrialPlan, scorer: Any, *arguments: Any, **weights: HostArray) -> Any:
-    """Return what a scorer does; where it raises, the error score if there is one."""
+    """Return the result of a scorer; if it raises, the error score if there is one."""
     try:
         return scorer(*arguments, **weights)
     except Exception as error:

@@ -16,7 +16,7 @@ FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """How well a classifier does on rows it has not seen, and the classifier itself.
+    """The results of a cross-validation, and the classifier fitted on all rows.
 
     It prints as a table.
 
@@ -28,7 +28,7 @@ class Report:
     errors : array
         Share of wrong predictions, fold by fold.
     confusion : array (k, k)
-        How many test rows of class i (row) were taken for class j (column), over all folds.
+        Number of test rows of class i (row) that were predicted as class j (column), over all folds.
     classes : array (k,)
         The classes, in the order of `confusion`.
     test_rows, predictions : list of arrays

@@ -37,7 +37,7 @@ def nearest_rows(xp: Namespace, x: Array, codes: Array, penalty: Array, *, k: in
     codes : int array (q, m)
         Nominal columns; a missing value (-1) is a category of its own.
     penalty : float array ()
-        What a differing nominal column counts as: p.
+        p, the distance that one differing nominal column adds.
     k : int
         Less than m.
 

@@ -1,4 +1,4 @@
-"""Random under- and over-sampling, and how many rows of each class a sampler is to make."""
+"""Random under- and over-sampling, and the number of rows that each class is to have."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sampler(BaseEstimator):
         return self
 
     def _plan(self, X: Any, y: Any) -> ResamplingPlan:
-        """Count the classes, and remember by how many rows those that are resampled change."""
+        """Count the classes, and set `sampling_strategy_`: by how many rows the resampled ones change."""
         labels = encode_labels(y)
         if count_rows(X) != labels.codes.shape[0]:
             raise refuse("y", f"must have one label per row of `X` ({count_rows(X)})", labels.codes.shape[0])
@@ -72,7 +72,7 @@ class Sampler(BaseEstimator):
         return ResamplingPlan(labels.codes, labels.classes, counts, targets)
 
     def _take(self, X: Any, y: Any, rows: list[int]) -> tuple[Any, Any]:
-        """Return some rows and their labels, and remember which."""
+        """Return some rows and their labels, and set `sample_indices_`."""
         self.sample_indices_ = np.asarray(rows)
         return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)
 
