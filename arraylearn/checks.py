@@ -17,6 +17,7 @@ __all__ = [
     "check_rows",
     "count_features",
     "is_number",
+    "list_some",
     "refuse",
     "share_of",
 ]
@@ -27,6 +28,13 @@ Closed = Literal["both", "left", "right", "neither"]
 def refuse(name: str, rule: str, got: object) -> ValueError:
     """Make the error for an argument that breaks a rule: ``"`name` must be positive; got -1."``."""
     return ValueError(f"`{name}` {rule}; got {got}.")
+
+
+def list_some(names: Iterable[object], most: int = 10) -> str:
+    """Return ``'a', 'b' and 7 more``: at most so many names, so that a message stays one readable line."""
+    every = list(names)
+    shown = ", ".join(map(repr, every[:most]))
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 def is_number(value: object) -> TypeGuard[Any]:

@@ -1,4 +1,4 @@
-"""Numbers of NumPy are numbers wherever Python's are, and truth values are none."""
+"""Numbers of NumPy are numbers wherever Python's are, and truth values are none; names in messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
-from arraylearn.checks import check_choice, check_integer, check_number, count_features, is_number
+from arraylearn.checks import check_choice, check_integer, check_number, count_features, is_number, list_some
 
 NUMBERS = [
     2,
@@ -102,3 +102,8 @@ def test_parameters_of_kernels_and_samplers():
             sampling_strategy=ratio, k_neighbors=np.int64(2), random_state=0
         ).fit_resample(X, y)
         assert np.bincount(labels).tolist() == [7, 7]
+
+
+def test_list_some():
+    assert list_some("ab") == "'a', 'b'"
+    assert list_some("abcd", 2) == "'a', 'b' and 2 more"

@@ -29,7 +29,7 @@ from arraylearn.bayes.naive import (
     rounding_variances,
 )
 from arraylearn.bayes.shared_classifier import BayesClassifier, UndefinedVarianceWarning
-from arraylearn.checks import check_choice, check_integer, check_number, refuse
+from arraylearn.checks import check_choice, check_integer, check_number, list_some, refuse
 from arraylearn.estimator import Batch
 from arraylearn.gaussian import amplification, is_expansion_safe
 from arraylearn.table import Schema
@@ -279,8 +279,8 @@ class NaiveBayesClassifier(BayesClassifier):
         need = "two known values" if self.variance == "unbiased" else "one known value"
         remedy = " or use variance='ml'" if self.variance == "unbiased" else ""
         warn_caller(
-            f"the variance needs {need}; class {_name_some(labels)} has fewer in column "
-            f"{_name_some(columns)}. The variance of the whole column stands in. Add rows, drop the class,"
+            f"the variance needs {need}; class {list_some(labels, 5)} has fewer in column "
+            f"{list_some(columns, 5)}. The variance of the whole column stands in. Add rows, drop the class,"
             f"{remedy or ' or impute'}.",
             UndefinedVarianceWarning,
         )
@@ -359,7 +359,7 @@ def _priors_by_cell(given: Mapping[str, Mapping[Any, float]], schema: Schema) ->
     if unknown:
         raise ValueError(
             f"`value_priors` must name nominal columns ({', '.join(repr(c.name) for c in nominal)}); "
-            f"got {_name_some(unknown)}."
+            f"got {list_some(unknown, 5)}."
         )
     cells: list[float] = []
     for column in nominal:
@@ -374,9 +374,3 @@ def _priors_by_cell(given: Mapping[str, Mapping[Any, float]], schema: Schema) ->
             )
         cells += [0.0, *(float(chosen[value]) for value in domain)]
     return cells
-
-
-def _name_some(values: list[Any], most: int = 5) -> str:
-    """List values in a message, the first few by name."""
-    shown = ", ".join(repr(value) for value in values[:most])
-    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from arraylearn.checks import list_some
 from arraylearn.cli.outputs import is_stream, new_text_file, refuse_output
 
 __all__ = ["LEARNERS", "add_commands"]
@@ -316,8 +317,6 @@ def _read_for(model: Any, options: argparse.Namespace, target: str | None = None
 
 def _columns_of(model: Any, frame: Any, options: argparse.Namespace, target: str | None = None) -> Any:
     """Return the columns that a model was fitted on, in its order; without names, all but the target."""
-    from arraylearn.io.files import list_some
-
     present, names = set(frame.columns), _feature_names(model)
     if not names:  # fitted to an array
         return frame.select([name for name in frame.columns if name != target]).to_numpy()
@@ -331,7 +330,7 @@ def _columns_of(model: Any, frame: Any, options: argparse.Namespace, target: str
 
 def _truth(model: Any, frame: Any, target: str, options: argparse.Namespace) -> Any:
     """Return the true classes; raise if the file has none that the model knows."""
-    from arraylearn.io.files import list_some, split_target
+    from arraylearn.io.files import split_target
 
     if target not in frame.columns:
         if options.target:

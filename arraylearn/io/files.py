@@ -19,13 +19,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from arraylearn.backend.dispatch import get_tuning
+from arraylearn.checks import list_some
 from arraylearn.io.arff import arff_rows, read_arff_header
-from arraylearn.io.parquet import list_some, plain_columns
+from arraylearn.io.parquet import plain_columns
 from arraylearn.table import DeclaredLabels
 from arraylearn.table.categories import is_missing_object
 from arraylearn.table.frames import declared_series, declared_values, series_to_host
 
-__all__ = ["list_some", "read_table_file", "split_target"]
+__all__ = ["read_table_file", "split_target"]
 
 _MISSING = {"", "?", "na", "nan", "null", "none"}
 

@@ -6,16 +6,17 @@ import datetime
 import decimal
 import numbers
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from arraylearn.checks import list_some
 from arraylearn.table.categories import is_missing_object
 
-__all__ = ["list_some", "plain_columns"]
+__all__ = ["plain_columns"]
 
 # the columns in which pandas stores its row index, which is not data
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
@@ -55,13 +56,6 @@ def plain_columns(frame: Any, path: Path, text: Collection[str] = ()) -> Any:
     if refused:
         raise ValueError(_refusal(refused, path))
     return frame.with_columns(*[nw.col(name).cast(dtype) for name, dtype in casts.items()])
-
-
-def list_some(names: Iterable[object], most: int = 10) -> str:
-    """Return ``'a', 'b' and 7 more``: at most so many names, so that a message stays one readable line."""
-    every = list(names)
-    shown = ", ".join(map(repr, every[:most]))
-    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 def _is_plain(dtype: Any) -> bool:

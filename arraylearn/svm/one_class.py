@@ -33,12 +33,34 @@ __all__ = ["SVDD", "OneClassSVM"]
 class OneClassEstimator(OutlierMixin, MachineEstimator):
     """Base of `OneClassSVM` and `SVDD`: the dual over one set of rows, and its machine."""
 
-    def _open_weighted(self, X: Any, sample_weight: Any) -> tuple[KernelMatrix, HostArray]:
-        """Read the rows; return their kernel matrix and weights, which are 1 where none are given."""
-        batch = self._open_rows(X)
-        weight = read_weights(sample_weight, batch.table.n_rows, HOST)
-        weight = np.ones((batch.table.n_rows,)) if weight is None else weight
-        return self._make_matrix(batch), weight
+    offset_: float
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from unlabelled rows.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+            Numbers; for a precomputed kernel the kernel values (n, n).
+        y : ignored
+            Present for pipelines.
+        sample_weight : array-like (n,), optional
+            Factors of the bounds of the multipliers, row by row: in `SVDD` of C.
+        """
+        self._check_parameters()
+        with self._fitting():
+            batch = self._open_rows(X)
+            weight = read_weights(sample_weight, batch.table.n_rows, HOST)
+            self._learn(self._make_matrix(batch), np.ones(batch.table.n_rows) if weight is None else weight)
+        return self
+
+    @abstractmethod
+    def _learn(self, matrix: KernelMatrix, weight: HostArray) -> None:
+        """Solve the dual for rows of these weights and set the fitted attributes."""
+
+    @abstractmethod
+    def _usual(self, batch: Batch) -> Array:
+        """Return how usual rows are (n,)."""
 
     def _solve(
         self, matrix: KernelMatrix, linear: Array | None, bound: HostArray, total: float
@@ -76,12 +98,6 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         self.dual_coef_ = weights
         self.objective_ = float(objective(matrix.place.xp, solution.beta, solution.gradient, problem))
         self.gap_, self.n_iter_ = solution.gap, solution.n_iter
-
-    offset_: float
-
-    @abstractmethod
-    def _usual(self, batch: Batch) -> Array:
-        """Return how usual rows are (n,)."""
 
     def score_samples(self, X: Any) -> Array:
         """Return how usual rows are (n,): the larger, the more so."""
@@ -172,32 +188,17 @@ class OneClassSVM(OneClassEstimator):
         self.verbose = verbose
         self.backend = backend
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the region of unlabelled rows.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Numbers; for a precomputed kernel the kernel values (n, n).
-        y : ignored
-            Present for pipelines.
-        sample_weight : array-like (n,), optional
-            The bound of each row's multiplier; 1 without it.
-        """
-        self._check_parameters()
-        with self._fitting():
-            matrix, weight = self._open_weighted(X, sample_weight)
-            problem, solution = self._solve(matrix, None, weight, self.nu * float(weight.sum()))
-            # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
-            rho = -float(find_offset(matrix.place.xp, solution.beta, solution.gradient, problem))
-            self.offset_ = rho - float(self.tol)
-            self.intercept_ = np.asarray([-self.offset_])
-            self._keep(matrix, problem, solution)
-        return self
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("nu", self.nu, 0.0, 1.0, closed="right")
+
+    def _learn(self, matrix: KernelMatrix, weight: HostArray) -> None:
+        problem, solution = self._solve(matrix, None, weight, self.nu * float(weight.sum()))
+        # the gradient is -K beta, and the equality's multiplier is minus LIBSVM's rho
+        rho = -float(find_offset(matrix.place.xp, solution.beta, solution.gradient, problem))
+        self.offset_ = rho - float(self.tol)
+        self.intercept_ = np.asarray([-self.offset_])
+        self._keep(matrix, problem, solution)
 
     def _usual(self, batch: Batch) -> Array:
         return self._decisions(batch)[:, 0]
@@ -275,34 +276,15 @@ class SVDD(OneClassEstimator):
         self.verbose = verbose
         self.backend = backend
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the sphere around unlabelled rows.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Numbers; for a precomputed kernel the kernel values (n, n).
-        y : ignored
-            Present for pipelines.
-        sample_weight : array-like (n,), optional
-            Factors of C, row by row.
-        """
-        self._check_parameters()
-        with self._fitting():
-            matrix, weight = self._open_weighted(X, sample_weight)
-            bound = weight * (2.0 / float(weight.sum()) if self.C is None else min(float(self.C), 1e12))
-            if bound.sum() < 1.0 - 1e-12:
-                raise refuse("C", f"must be at least 1 / n = {1 / weight.sum():.4g} (weights count)", self.C)
-            self._fit_sphere(matrix, bound)
-        return self
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.C is not None:
             check_price(self.C)
 
-    def _fit_sphere(self, matrix: KernelMatrix, bound: HostArray) -> None:
-        """Solve the dual and set the fitted attributes."""
+    def _learn(self, matrix: KernelMatrix, weight: HostArray) -> None:
+        bound = weight * (2.0 / float(weight.sum()) if self.C is None else min(float(self.C), 1e12))
+        if bound.sum() < 1.0 - 1e-12:
+            raise refuse("C", f"must be at least 1 / n = {1 / weight.sum():.4g} (weights count)", self.C)
         xp = matrix.place.xp
         diagonal = matrix.of_dtype(accumulator_dtype(matrix.place)).diagonal()
         problem, solution = self._solve(matrix, 0.5 * diagonal, bound, 1.0)

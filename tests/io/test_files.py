@@ -12,7 +12,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.dispatch import tuned
-from arraylearn.io.files import list_some, read_table_file, split_target
+from arraylearn.io.files import read_table_file, split_target
 from arraylearn.table import encode_labels, learn_schema, read_table
 
 CSV = """outlook, temperature,code,play
@@ -229,11 +229,6 @@ def test_wide_headers_are_refused_at_once(tmp_path):
     for header, told in ((names * 2, "'c9' and 99990 more"), (names, "has 1 cells; the header has 100000")):
         with pytest.raises(ValueError, match=told):
             read_table_file(write(tmp_path, "wide.csv", ",".join(header) + "\n1\n"))
-
-
-def test_list_some():
-    assert list_some("ab") == "'a', 'b'"
-    assert list_some("abcd", 2) == "'a', 'b' and 2 more"
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

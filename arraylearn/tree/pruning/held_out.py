@@ -8,23 +8,16 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import (
-    HOST,
-    Place,
-    accumulator_dtype,
-    from_host,
-    is_array,
-    read_flags,
-    to_host,
-)
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
+from arraylearn.estimator import check_same_length
 from arraylearn.grow.trees import Trees, tree_at, tree_on_host
-from arraylearn.table import Schema, Table
+from arraylearn.table import Schema, Table, encode_with
 from arraylearn.tree.predict import leaves_of, make_walker, shares_of
 from arraylearn.tree.pruning.levels import read_bounds, sum_upward
 from arraylearn.walk.spread import find_missing
 from arraylearn.weights import read_weights
 
-__all__ = ["Sample", "class_codes", "count_held_out", "node_counts", "read_sample"]
+__all__ = ["Sample", "count_held_out", "node_counts", "read_sample"]
 
 
 class Sample(NamedTuple):
@@ -57,24 +50,6 @@ def node_counts(tree: Trees, sample: Sample) -> Array:
         counts = counts + histogram(xp, key, tree.n_nodes * c, part)
     counts = xp.reshape(counts, (tree.n_nodes, c))
     return sum_upward(xp, tree_at(tree, place), read_bounds(tree), counts)
-
-
-def class_codes(classes: Any, y: Any) -> Any:
-    """Find the labels `y` among the sorted `classes`, on the host; raise for others."""
-    values = to_host(y) if is_array(y) else from_host(y, HOST)
-    if values.ndim != 1:
-        raise ValueError(f"`y` must have one axis; got the shape {values.shape}.")
-    if values.dtype.kind != classes.dtype.kind and "O" not in (values.dtype.kind, classes.dtype.kind):
-        is_number = (values.dtype.kind in "biuf", classes.dtype.kind in "biuf")
-        if is_number[0] != is_number[1]:
-            raise ValueError(f"`y` must hold labels like {classes[:1].tolist()[0]!r}; got {values[0]!r}.")
-    codes = np.clip(np.searchsorted(classes, values), max=classes.shape[0] - 1)
-    unknown = values[classes[codes] != values]
-    if unknown.shape[0]:
-        raise ValueError(
-            f"`y` must hold the {classes.shape[0]} classes that the tree was fitted on; got {unknown[0]!r}."
-        )
-    return np.astype(codes, np.int64)
 
 
 def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
@@ -111,11 +86,8 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
 def read_sample(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sample:
     """Read labelled rows by the schema and the classes of an estimator."""
     batch = model._open(X)
-    codes = class_codes(model.classes_, y)
-    if codes.shape[0] != batch.table.n_rows:
-        raise ValueError(
-            f"`X` and `y` must have as many rows; got {batch.table.n_rows} and {codes.shape[0]}."
-        )
+    codes = encode_with(y, model.classes_)
+    check_same_length(batch, codes)
     model._refuse_bad(*read_flags(batch.place, batch.is_bad))
     weights = read_weights(sample_weight, codes.shape[0], HOST)
     return Sample(batch.place, model.schema_, batch.table, codes, weights)
