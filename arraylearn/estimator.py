@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.memory import is_out_of_memory, with_smaller_chunks
 from arraylearn.backend.namespace import (
+    HOST,
     Place,
     from_host,
     is_array,
@@ -43,6 +44,7 @@ from arraylearn.table import (
     open_frame,
     read_table,
 )
+from arraylearn.table.subsets import take_rows
 from arraylearn.weights import join_weights
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "ArrayEstimator",
     "Batch",
     "Correction",
+    "FitRows",
     "cast_model",
     "check_same_length",
     "move_model",
@@ -73,6 +76,16 @@ class Batch(NamedTuple):
     def float_dtype(self) -> Any:
         """The float dtype that follows the input."""
         return self.table.numeric.dtype
+
+
+class FitRows(NamedTuple):
+    """Training rows of positive weight."""
+
+    batch: Batch
+    labels: Labels
+    weights: HostArray | None  # (n,) positive; None: 1 each
+    X: Any  # the rows as the user passed them
+    y: Any
 
 
 class Correction(NamedTuple):
@@ -318,6 +331,21 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         batch = self._read(X)
         check_same_length(batch, labels.codes)
         return batch, labels
+
+    def _open_weighted(self, X: Any, y: Any, sample_weight: Any) -> FitRows:
+        """Read training rows with their weights, those of their classes included, on the host.
+
+        Rows that weigh nothing are left out, as if they had never been given; `classes_` keeps their classes.
+        """
+        batch, labels = self._open_fit(X, y)
+        weights = self._weigh(sample_weight, labels, HOST)
+        if weights is None or bool((weights > 0).all()):
+            return FitRows(batch, labels, weights, X, y)
+        kept = (weights > 0).nonzero()[0]
+        X, y = take_rows(open_frame(X), kept), take_rows(y, kept)
+        batch, _ = self._open_fit(X, y)
+        self.classes_ = labels.classes
+        return FitRows(batch, labels._replace(codes=labels.codes[kept]), weights[kept], X, y)
 
     def _weigh(self, sample_weight: Any, labels: Labels, place: Place) -> Array | None:
         """Multiply sample and class weights (n,) at `place`; None where every row counts 1."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from arraylearn._typing import Array
@@ -21,10 +23,14 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 
-__all__ = ["flag_weights", "grid_weights", "join_weights", "read_weights"]
+__all__ = ["flag_weights", "grid_weights", "join_weights", "mean_weights", "read_weights", "repeat_weights"]
 
 # All weights of a grid together are below 2 to this power, and one for each row that would vanish.
 _GRID_BITS = 30
+# What proportions are simple: so few different ones, to this accuracy, with so many units in the least.
+_MOST_PROPORTIONS, _PROPORTION_SLACK, _MOST_UNITS = 256, 1e-12, 2**20
+# Integers up to here are exact.
+_MOST_COUNTED = 2**52
 
 
 def read_weights(sample_weight: Any, n_rows: int, place: Place) -> Array | None:
@@ -60,20 +66,62 @@ def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array |
 
 
 def grid_weights(weights: Any) -> tuple[Any, float]:
-    """Put weights (n,) on the host on a grid of integers: sums then do not depend on the order of rows.
+    """Put positive weights (n,) on the host on a grid of integers, which a common factor does not change.
+
+    Sums then do not depend on the order of rows. Weights that stand in simple proportions are counted in the
+    largest unit that they all are multiples of: 1, 2, 3 and 0.5, 1, 1.5 are the same integers.
 
     Returns
     -------
     integers : float64 array (n,)
-        Weights in units, at least 1 where a weight is positive; integers stay as they are.
+        Weights in units, at least 1 where a weight is positive.
     unit : float
-        What 1 of them weighs: a power of two that leaves the sum below 2**30.
+        What 1 of them weighs. Where there is no simple proportion, it leaves the sum below 2**30.
     """
-    if bool((weights == weights.round()).all()):
-        return weights, 1.0
-    _, exponent = math.frexp(float(weights.sum()))
-    unit = math.ldexp(1.0, exponent - _GRID_BITS)
+    positive = weights[weights > 0]
+    least = float(positive.min())
+    multiple = _common_multiple(positive, least)
+    if multiple is not None:
+        return (weights * (multiple / least)).round(), least / multiple
+    unit = float(weights.sum()) / (0.75 * 2.0**_GRID_BITS)
     return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
+
+
+def mean_weights(weights: Any) -> tuple[Any, float]:
+    """Return weights (n,) on the host whose mean is 1, where they are positive, and what 1 of them weighs."""
+    positive = weights[weights > 0]
+    unit = float(positive[0])
+    if not bool((positive == unit).all()):
+        unit = float(positive.sum()) / positive.shape[0]
+    return weights / unit, unit
+
+
+def repeat_weights(weights: Any) -> Any:
+    """Return weights (n,) as numbers of repetitions where all are multiples of the least, else of mean 1."""
+    least = float(weights.min())
+    return (weights / least).round() if _common_multiple(weights, least) == 1 else mean_weights(weights)[0]
+
+
+def _common_multiple(weights: Any, least: float) -> int | None:
+    """Return how many units the least of some weights is, so that all are whole numbers of them; None: many.
+
+    The units are the largest ones.
+    """
+    is_least = weights == least
+    if is_least.all():
+        return 1
+    multiple = 1
+    rest = weights[~is_least]
+    for _ in range(_MOST_PROPORTIONS):
+        multiple = math.lcm(multiple, Fraction(float(rest[0]) / least).limit_denominator(4096).denominator)
+        if multiple > _MOST_UNITS:
+            return None
+        units = rest * (multiple / least)
+        rest = rest[abs(units - units.round()) > _PROPORTION_SLACK * units]
+        if not rest.shape[0]:
+            most = _MOST_COUNTED if multiple == 1 else 2.0**_GRID_BITS
+            return multiple if float(weights.sum()) * (multiple / least) < most else None
+    return None
 
 
 def _check_shape(shape: Any, n_rows: int) -> None:
@@ -94,6 +142,15 @@ def join_weights(
     weights = read_weights(sample_weight, codes.shape[0], place)
     if class_weight is None:
         return weights
-    by_class = compute_class_weight(class_weight, classes=classes, y=classes.take(codes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        by_class = _balance(classes.shape[0], codes, None if weights is None else to_host(weights))
+    else:
+        by_class = compute_class_weight(class_weight, classes=classes, y=classes.take(codes))
     by_row = from_host(by_class.take(codes), place, accumulator_dtype(place))
     return by_row if weights is None else weights * by_row
+
+
+def _balance(n_classes: int, codes: Any, weights: Any) -> Any:
+    """Return the factors that give all classes (c,) the same weight; 1 for a class without any."""
+    held = np.bincount(codes, weights, n_classes)
+    return np.where(held > 0, held.sum() / (n_classes * np.where(held > 0, held, 1.0)), 1.0)

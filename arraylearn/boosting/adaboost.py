@@ -21,7 +21,7 @@ from arraylearn.grow.rows import Rows
 from arraylearn.progress import Advance
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
-from arraylearn.weights import read_weights
+from arraylearn.weights import repeat_weights
 
 __all__ = ["AdaBoostClassifier"]
 
@@ -123,7 +123,8 @@ class AdaBoostClassifier(ArrayClassifier):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), optional
-            Weights of the rows in the first round, not all zero.
+            Weights of the rows in the first round, not all zero. A common factor changes nothing, and weight
+            0 leaves a row out.
 
         Returns
         -------
@@ -139,17 +140,16 @@ class AdaBoostClassifier(ArrayClassifier):
                 f"{type(base).__name__}, whose does not. Name another."
             )
         with self._fitting():
-            _, labels = self._open_fit(X, y)
-            weights = read_weights(sample_weight, labels.codes.shape[0], HOST)
-            if weights is None:
-                weights = np.ones(labels.codes.shape[0], dtype=np.float64)
+            rows = self._open_weighted(X, y, sample_weight)
+            codes, weights = rows.labels.codes, rows.weights
+            weights = np.ones(codes.shape[0]) if weights is None else repeat_weights(weights)
             with self._progress("boosting", self.n_estimators, measure="error") as report:
-                self._boost(X, labels.codes, weights, report)
+                self._boost(rows.X, codes, weights, report)
         return self
 
     def _boost(self, X: Any, codes: Any, weights: Any, report: Advance) -> None:
         n_classes = len(self.classes_)
-        total = _total_weight(weights)
+        total = float(np.sum(weights))
         grid = _grid(total)
         factors = np.ones(weights.shape[0], dtype=np.float64)
         estimators: list[Any] = []
@@ -157,7 +157,8 @@ class AdaBoostClassifier(ArrayClassifier):
         errors: list[float] = []
         order = _SortedOnce()
         for generator in spawn(self.random_state, self.n_estimators):
-            factors = np.round(factors * (total / np.sum(weights * factors)) / grid) * grid
+            factors = np.round(factors * (total / np.sum(weights * factors)) / grid)
+            factors = np.maximum(factors, 1.0) * grid  # no row vanishes
             estimator = self._make(generator)
             _fit_sorted(estimator, X, codes, weights * factors, order)
             is_wrong = to_host(estimator.predict(X)) != codes
@@ -195,10 +196,6 @@ class AdaBoostClassifier(ArrayClassifier):
             ours["categorical_features"] = self.categorical_features
         if "backend" in known and self.backend is not None:
             ours["backend"] = self.backend
-        for name, one_row in (("min_samples_leaf", 1), ("min_samples_split", 2)):
-            # such a limit means that any single row is enough, hence also one of little weight
-            if known.get(name) == one_row:
-                ours[name] = _ANY_ROW
         if "random_state" in known:
             ours["random_state"] = int(generator.integers(2**31 - 1))
         return made.set_params(**ours)
@@ -314,19 +311,6 @@ class AdaBoostClassifier(ArrayClassifier):
 
 
 # Share of the total weight that every row keeps.
-_ANY_ROW = 1e-12
-
-
-def _total_weight(weights: Any) -> float:
-    """Return the sum to which the weights of a round are scaled: trees count rows of a leaf by weight.
-
-    Integers are repetitions of rows and keep their sum; other weights are relative, and a row counts as
-    one in the mean.
-    """
-    are_integers = bool(np.all(weights == np.round(weights)))
-    return float(np.sum(weights)) if are_integers else float(weights.shape[0])
-
-
 def _grid(total: float) -> float:
     """Return the step of the factors: sums of integer weights times factors are exact, in any order."""
     return 2.0 ** (math.ceil(math.log2(total)) - 51)

@@ -117,7 +117,7 @@ class Finder:
 
     def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
         """Whether nodes (k,) with these class weights (k, c) are impure, large and shallow enough."""
-        return may_split(self.limits, counts, depth) & (sizes > 0)
+        return may_split(self.limits, counts, sizes, depth)
 
     # ---- levels
 

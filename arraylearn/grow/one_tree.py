@@ -96,6 +96,8 @@ def _in_order(place: Place, rows: Rows) -> Array:
 def _prepare(place: Place, rows: Rows, rule: SplitRule) -> SplitRule:
     """Return the rule, with a criterion for exact scores if the weights stay integers."""
     is_spread = rule.missing == "fractional" and rows.has_missing
+    if rule.least_rows <= 1 and not is_spread:
+        rule = rule._replace(least_rows=0)  # what weighs anything is a row
     is_integral = rows.class_weights.dtype.kind == "i" and not is_spread
     return prepare_rule(place, rule, rows.class_weights, is_integral=is_integral)
 
@@ -104,4 +106,8 @@ def _grow(finder: Finder, lists: Array) -> Trees:
     """Grow a tree of all rows, given in these lists."""
     rows = finder.rows
     counts, sizes = rows.class_weights[None, :], np.asarray([rows.n_rows])
-    return grow(finder, Roots(lists, Entries(rows.labels, rows.weights), counts, sizes)).finish(finder.place)
+    entries = Entries(rows.labels, rows.weights)
+    if finder.rule.least_rows > 0:
+        xp = finder.place.xp
+        entries = entries._replace(rows=xp.ones(rows.n_rows, dtype=xp.int64, device=finder.place.device))
+    return grow(finder, Roots(lists, entries, counts, sizes)).finish(finder.place)

@@ -68,6 +68,8 @@ class Entries(NamedTuple):
     labels: Array | None  # (n,) class of each entry; None: there are no classes, `weights` are summed
     weights: Array | None  # (n,) None: every entry counts 1
     source: Array | None = None  # (n,) row of the table; None: the entry itself
+    # (n,) int64 or float: the row, or part of a row, that each entry counts as; None: as what it weighs
+    rows: Array | None = None
 
     @property
     def n_entries(self) -> int:

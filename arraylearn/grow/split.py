@@ -59,6 +59,7 @@ class SplitRule(NamedTuple):
     penalize_thresholds: bool = False  # C4.5: subtract log2(thresholds) / rows from a numeric column's gain
     require_average_gain: bool = False  # C4.5: only columns of at least average gain compete
     least: float = 1  # weight that at least two branches must have
+    least_rows: float = 0  # and rows, where they are counted apart from their weight: `Entries.rows`
     n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
     exact: Criterion | None = None  # scores integer weights; None: the measure is computed in floats
@@ -68,9 +69,10 @@ class SplitRule(NamedTuple):
         """The least weight of a branch: `least` less the rounding error of sums of fractional rows."""
         return max(self.least * (1.0 - SLACK), 1e-9)
 
-    def in_units(self, unit: float) -> SplitRule:
-        """Return the rule for weights that are counted in units."""
-        return self._replace(least=self.least / unit)
+    @property
+    def enough_rows(self) -> float:
+        """How many rows a branch must have, where they are counted."""
+        return self.least_rows * (1.0 - SLACK)
 
     @property
     def judge(self) -> Measure:
@@ -116,12 +118,12 @@ def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: boo
     return rule._replace(exact=exact)
 
 
-def may_split(limits: Limits, counts: Any, depth: int) -> Any:
-    """Whether nodes with these class weights (k, c) on the host are impure, large and shallow enough."""
+def may_split(limits: Limits, counts: Any, sizes: Any, depth: int) -> Any:
+    """Whether nodes with these class weights (k, c) and rows (k,) are impure, large and shallow enough."""
     total = np.sum(counts, axis=1)
     is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
     least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-    is_large = total >= least * (1.0 - SLACK)
+    is_large = (total >= least * (1.0 - SLACK)) & (sizes > 0) & (sizes >= limits.least_rows)
     return is_impure & is_large & (limits.max_depth is None or depth < limits.max_depth)
 
 
@@ -132,8 +134,7 @@ def is_gini(rule: SplitRule) -> bool:
 
 def is_scale_free(rule: SplitRule) -> bool:
     """Whether multiplying all weights by one number changes no choice."""
-    is_known = isinstance(rule.measure, str) and rule.measure != "chi2"
-    return is_known and not (rule.penalize_thresholds or rule.scale_least)
+    return isinstance(rule.measure, str) and not (rule.penalize_thresholds or rule.scale_least)
 
 
 def midpoint(xp: Namespace, low: Array, high: Array) -> Array:
@@ -148,7 +149,12 @@ def split_entropy(xp: Namespace, weights: Array) -> Array:
 
 
 def judge(
-    xp: Namespace, rule: SplitRule, counts: Array, total: Array, n_thresholds: Array | None = None
+    xp: Namespace,
+    rule: SplitRule,
+    counts: Array,
+    total: Array,
+    n_thresholds: Array | None = None,
+    rows: Array | None = None,
 ) -> tuple[Array, Array]:
     """Judge finished splits.
 
@@ -160,6 +166,8 @@ def judge(
         Weight of all rows of the node, the missing ones included.
     n_thresholds : float array (...), optional
         How many thresholds were tried.
+    rows : array (..., branch), optional
+        Numbers of rows, where they are counted apart from their weight.
 
     Returns
     -------
@@ -169,7 +177,10 @@ def judge(
     by_branch = xp.sum(counts, axis=-1)
     known = xp.sum(by_branch, axis=-1)
     fraction = known / xp.where(total > 0, total, 1.0)
-    is_split = xp.sum(xp.astype(by_branch >= rule.enough, xp.int32), axis=-1) >= 2
+    is_branch = by_branch >= rule.enough
+    if rows is not None:
+        is_branch = is_branch & (rows >= rule.enough_rows)
+    is_split = xp.sum(xp.astype(is_branch, xp.int32), axis=-1) >= 2
     if not (rule.penalize_thresholds or rule.require_average_gain):
         gain = score = rule.judge(xp, counts) * fraction
     else:

@@ -52,19 +52,15 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Limits(NamedTuple):
-    """When growth stops. Samples are counted by weight."""
+    """When growth stops. Samples are counted by weight: that is their number where each weighs 1."""
 
     max_depth: int | None = None
     min_samples_split: float = 2
     min_samples_leaf: float = 1
+    least_rows: float = 0  # of a node that is split, whatever they weigh
     max_leaf_nodes: int | None = None
     min_gain: float = 0.0
     max_features: int | None = None  # columns that a node considers; None: all
-
-    def in_units(self, unit: float) -> Limits:
-        """Return the limits for weights that are counted in units."""
-        least = self.min_samples_split / unit, self.min_samples_leaf / unit
-        return self._replace(min_samples_split=least[0], min_samples_leaf=least[1])
 
 
 class Surrogates(NamedTuple):

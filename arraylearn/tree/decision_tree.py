@@ -28,7 +28,7 @@ from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.cost_complexity import CostComplexity, CostComplexityPath, cost_complexity_path
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_nominal, check_settings
-from arraylearn.weights import grid_weights
+from arraylearn.weights import grid_weights, mean_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
@@ -79,11 +79,13 @@ class DecisionTreeClassifier(FittedTree):
     max_depth : int, optional
         Greatest depth of a leaf; the root has depth 0.
     min_samples_split : int or float
-        A node of less weight is a leaf; a float is a share of all rows, up to 1.0.
+        A node of fewer rows is a leaf, whatever they weigh; a float is a share of all rows, up to 1.0. Rows
+        of weight 0 are none.
     min_samples_leaf : int or float
-        Weight that at least two branches of a split must have; a float is a share of all rows, up to 1.0.
+        Rows that at least two branches of a split must have, whatever they weigh; a float is a share of all
+        rows, up to 1.0. Of a row whose value is missing a branch has a part.
     min_weight_fraction_leaf : float
-        The same as a share of the weight of all rows, up to 0.5.
+        What at least two branches must weigh, as a share of the weight of all rows, up to 0.5.
     max_leaf_nodes : int, optional
         Greatest number of leaves; the splits of the largest weight times criterion are kept (best first).
     min_impurity_decrease : float
@@ -94,7 +96,8 @@ class DecisionTreeClassifier(FittedTree):
     max_features : int, float, {"sqrt", "log2"}, optional
         Number (or share) of the columns that each node may split by, drawn at random.
     class_weight : dict, "balanced", optional
-        Weights of the classes.
+        Weights of the classes, by which those of the rows are multiplied; "balanced" gives all classes the
+        same sum.
     penalize_thresholds : bool
         C4.5: choose thresholds by information gain, take ``log2(thresholds) / rows`` off the gain, ask for a
         tenth of the rows per class (at most 25) on each side, and for a gain of 1e-6.
@@ -212,7 +215,9 @@ class DecisionTreeClassifier(FittedTree):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), optional
-            Weights; whole numbers give the tree of the rows repeated that often.
+            Weights: how much a row counts, beside the others. A common factor changes nothing, weight 0
+            leaves a row out, and whole numbers give the tree of the rows repeated that often, unless a limit
+            or a pruning counts rows.
         validation : tuple (X, y), optional
             Held-out rows for reduced-error pruning; default: a part of the rows.
 
@@ -227,11 +232,13 @@ class DecisionTreeClassifier(FittedTree):
         """Do the work of `fit`; `grow` may reuse work done for other fits on the same rows."""
         pruning = check_settings(self, validation)
         with self._fitting(), self._progress("growing", _count_grown(pruning)) as report:
-            batch, labels = self._open_fit(X, y)
+            batch, labels, weights, _, _ = self._open_weighted(X, y, sample_weight)
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
-            weights = self._weigh(sample_weight, labels, HOST)
             generator = as_generator(self.random_state)
+            unit = 1.0
+            if pruning is not None and weights is not None:  # which may estimate errors by numbers of rows
+                weights, unit = mean_weights(weights)
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
 
             def grow_and_report(weights: Any) -> Trees:
@@ -243,6 +250,7 @@ class DecisionTreeClassifier(FittedTree):
                 self.model_ = grow_and_report(weights)
             else:
                 self._grow_and_prune(pruning, sample, validation, generator, grow_and_report)
+            self.model_ = self._in_units(self.model_, unit)
         return self
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> CostComplexityPath:
@@ -266,11 +274,14 @@ class DecisionTreeClassifier(FittedTree):
     ) -> Trees:
         """Grow the tree; `find_order` may return the order of the rows by every numeric column, if known."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
-        total, unit = float(table.n_rows if weights is None else weights.sum()), 1.0
-        rule, limits = self._rule(total), self._limits(total)
-        if weights is not None and (is_scale_free(rule) or self.splitter == "random"):
-            weights, unit = grid_weights(weights)
-            rule, limits = rule.in_units(unit), limits.in_units(unit)
+        n_rows, total, unit, given_weights = table.n_rows, float(table.n_rows), 1.0, weights
+        if weights is not None:
+            is_free = self.splitter == "random" or is_scale_free(self._rule(1, 1.0, is_apart=False))
+            weights, unit = (grid_weights if is_free else mean_weights)(weights)
+            n_rows, total = int(np.count_nonzero(weights)), float(np.sum(weights))
+        is_apart = weights is not None and bool(np.any(weights != np.sign(weights)))
+        rule = self._rule(n_rows, total, is_apart=is_apart)
+        limits = self._limits(n_rows, total, is_apart=is_apart)
         is_large = table.n_rows > ROWS_FOR_BINS and not self.penalize_thresholds
         if self.splitter == "random":
             given = place, table, sample.codes, weights
@@ -290,11 +301,16 @@ class DecisionTreeClassifier(FittedTree):
                 )
             else:
                 tree = grow_exact(place, rows, *settings, find_order=find_order)
-        if unit != 1.0:
-            tree = tree._replace(counts=tree.counts * unit)
+        tree = self._in_units(tree, unit)
         if self.min_impurity_decrease > 0 or (self.splitter == "random" and self.max_leaf_nodes is not None):
             tree = self._cut_weak(tree)
-        return collapse(tree) if self.collapse else tree
+        return self._collapse(tree, given_weights)
+
+    def _collapse(self, tree: Trees, weights: Any) -> Trees:
+        """Cut what C4.5's collapsing does, where it is asked for; `weights` are those of the tree's rows."""
+        if not self.collapse:
+            return tree
+        return collapse(tree) if weights is None else collapse(tree, 1e-3 * mean_weights(weights)[1])
 
     def _stop_early(self, rows: Rows, limits: Limits) -> Limits:
         """Let growth skip splits that `_cut_weak` would cut whatever share of the weight their node has."""
@@ -325,7 +341,7 @@ class DecisionTreeClassifier(FittedTree):
             grow,
             generator=generator,
             held_out=None if validation is None else read_sample(self, *validation),
-            impurity=self._rule(1.0).impurity,
+            impurity=self._rule(1, 1.0, is_apart=False).impurity,
         )
         self.model_, self.pruning_report_ = pruned.tree, pruned.report
         if pruned.choice is not None:
@@ -337,30 +353,39 @@ class DecisionTreeClassifier(FittedTree):
         d: int = self.n_features_in_
         return min(count_features(self.max_features, d) or d, d)
 
-    def _least(self, total: float) -> float:
-        """Return the least weight of a branch."""
-        return max(share_of(self.min_samples_leaf, total), self.min_weight_fraction_leaf * total)
-
-    def _rule(self, total: float) -> SplitRule:
+    def _rule(self, n_rows: int, total: float, *, is_apart: bool) -> SplitRule:
+        """Return the rule for so many rows of this weight in all; `is_apart`: where some do not weigh 1."""
+        least, weight = share_of(self.min_samples_leaf, n_rows), self.min_weight_fraction_leaf * total
         return SplitRule(
             measure="entropy" if self.criterion == "log_loss" else self.criterion,
             nominal=self.nominal,
             missing=self.missing,
             penalize_thresholds=self.penalize_thresholds,
             require_average_gain=self.require_average_gain,
-            least=self._least(total),
+            least=weight if is_apart else max(least, weight),
+            least_rows=least if is_apart else 0,
             scale_least=self.penalize_thresholds,
         )
 
-    def _limits(self, total: float) -> Limits:
+    def _limits(self, n_rows: int, total: float, *, is_apart: bool) -> Limits:
+        least, weight = share_of(self.min_samples_leaf, n_rows), self.min_weight_fraction_leaf * total
+        split = max(share_of(self.min_samples_split, n_rows), 2 * least)
         return Limits(
             self.max_depth,
-            share_of(self.min_samples_split, total),
-            self._least(total),
+            0 if is_apart else split,
+            weight if is_apart else max(least, weight),
+            split if is_apart else 0,
             None if self.min_impurity_decrease > 0 else self.max_leaf_nodes,
             LEAST_GAIN if self.penalize_thresholds else 0.0,
             count_features(self.max_features, self.n_features_in_),
         )
+
+    def _in_units(self, tree: Trees, unit: float) -> Trees:
+        """Return a tree whose weights are in units as one of weights."""
+        if unit == 1.0:
+            return tree
+        gain = tree.gain * unit if self.criterion == "chi2" else tree.gain
+        return tree._replace(counts=tree.counts * unit, gain=gain)
 
 
 def _count_grown(pruning: Pruning | None) -> int:

@@ -15,7 +15,7 @@ from arraylearn.folds import (
     set_candidate,
     shallow_copy,
 )
-from arraylearn.grow.cut import collapse, cut_at
+from arraylearn.grow.cut import cut_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
@@ -95,11 +95,14 @@ class _SharedGrowth:
             if key not in self.grown:
                 deep = shallow_copy(model)
                 deep.max_depth, deep.collapse = self.deepest, False
-                self.grown[key] = deep._grow(rows, weights, generator, self._find_order)
+                # rows of weight 0 are not there, so that those of the fold have other numbers
+                has_all = rows.table.n_rows == self.fold.train.shape[0]
+                order = self._find_order if has_all else None
+                self.grown[key] = deep._grow(rows, weights, generator, order)
             tree = self.grown[key]
             if model.max_depth is not None and model.max_depth != self.deepest:
                 tree = cut_at(tree, tree_on_host(tree).depth >= model.max_depth)
-            return collapse(tree) if model.collapse else tree
+            return model._collapse(tree, weights)
 
         model._fit(X, y, weight, None, grow)
 

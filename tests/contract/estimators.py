@@ -156,7 +156,9 @@ CHECKED: tuple[Subject, ...] = (
     Subject(
         "cart", _with(al.cart, pruning=al.pruning.CostComplexity(0.01, risk="error"))
     ),  # by cross-validation, repeated rows are not the same as weights
-    Subject("c45", al.c45),
+    Subject(
+        "c45", al.c45, expected_failures={_WEIGHTS: "its two rows of a branch, and its pruning, count rows"}
+    ),
     Subject("svc_ova", _with(al.SVC, kernel="linear", multiclass="ovr"), expected_failures=_SVM_FAILURES),
     Subject("svc_probability", _with(al.SVC, probability=True), expected_failures=_SVM_FAILURES),
     Subject("one_class_svm", al.OneClassSVM, expected_failures=_SVM_FAILURES),

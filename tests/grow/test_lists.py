@@ -259,6 +259,14 @@ def test_float_weights_are_put_on_a_grid():
     assert np.array_equal(found > 0, weights > 0)
     assert 2**29 <= found.sum() < 2**31
     assert np.abs(found * unit - weights).max() <= unit
+    assert np.array_equal(grid_weights(4 * weights)[0], found)
+    assert np.abs(grid_weights(weights / weights.sum())[0] - found).max() <= 1
+    for proportion in ([1, 2, 3], [2, 0, 3], [3, 3, 3], [1, 0, 7], [510, 300, 1700]):
+        whole = np.array(proportion) // np.gcd.reduce(proportion)
+        for factor in (1.0, 4.0, 0.37, 1 / 59, 1e-300):
+            found, unit = grid_weights(factor * np.array(proportion))
+            assert found.tolist() == whole.tolist()
+            np.testing.assert_allclose(found * unit, factor * np.array(proportion), rtol=1e-14)
     again, one = grid_weights(np.array([1.0, 0.0, 7.0]))
     assert again.tolist() == [1, 0, 7]
     assert one == 1.0

@@ -54,7 +54,7 @@ def test_the_side_of_missing_values_in_bins(monkeypatch, measure, n_classes, n_v
         X, y, weights = draw_rows(n_classes + n, n, n_classes, n_values, missing)
         for splitter in ("hist", "exact"):
             settings = {"criterion": measure, "splitter": splitter, "max_bins": 30, "missing": "direction"}
-            settings |= {"max_depth": depth, "min_samples_leaf": 1 if depth is None else 3}
+            settings |= {"max_depth": depth, "min_weight_fraction_leaf": 0 if depth is None else 0.01}
             assert_same_trees(monkeypatch, settings, X, y, weights if is_weighted else None)
 
 

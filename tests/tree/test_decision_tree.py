@@ -88,12 +88,9 @@ def test_same_tree_on_every_backend(rung, xp, measure, n_classes):
 def test_whole_weights_equal_repeated_rows(measure, n_classes):
     X, y = random_rows(300, 4, n_classes, n_values=12)
     weight = np.random.default_rng(1).integers(0, 4, 300)
-    weighted = al.DecisionTreeClassifier(criterion=measure, min_samples_leaf=3).fit(
-        X, y, sample_weight=weight
-    )
-    repeated = al.DecisionTreeClassifier(criterion=measure, min_samples_leaf=3).fit(
-        np.repeat(X, weight, axis=0), np.repeat(y, weight)
-    )
+    settings = {"criterion": measure, "min_weight_fraction_leaf": 0.01}
+    weighted = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weight)
+    repeated = al.DecisionTreeClassifier(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert_same_tree(weighted.tree_, repeated.tree_)
 
 
@@ -489,3 +486,79 @@ def test_counting_distinct_values_gives_the_tree_of_sorted_lists(
         assert np.array_equal(getattr(counted.tree_, name), getattr(listed.tree_, name)), name
     np.testing.assert_allclose(counted.tree_.threshold, listed.tree_.threshold)
     np.testing.assert_allclose(counted.tree_.counts, listed.tree_.counts, rtol=1e-9, atol=1e-12)
+
+
+# ---- weights have no scale
+
+
+def weighted_rows(missing=0.0):
+    rng = np.random.default_rng(3)
+    X = np.round(rng.normal(size=(80, 3)), 1)
+    y = ((X[:, 0] + X[:, 1] > 0) ^ (rng.random(80) < 0.2)).astype(int)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y, rng.random(80) + 0.05
+
+
+def rows_below(tree, X):
+    """Rows that pass each node, counted by their leaves."""
+    n_rows = np.bincount(tree.apply(X), minlength=tree.tree_.n_nodes)
+    for node in range(tree.tree_.n_nodes - 1, 0, -1):
+        n_rows[tree.tree_.parent[node]] += n_rows[node]
+    return n_rows
+
+
+@pytest.mark.parametrize("splitter", ["exact", "hist", "clouds", "clouds_sampling"])
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_limits_count_rows_whatever_they_weigh(splitter, criterion):
+    if criterion != "gini" and splitter.startswith("clouds"):
+        return
+    X, y, weight = weighted_rows()
+    settings = {"splitter": splitter, "criterion": criterion, "random_state": 0, "max_bins": 20}
+    for limits, leaf, split in (({"min_samples_leaf": 5}, 5, 10), ({"min_samples_leaf": 0.1}, 8, 16)):
+        model = al.DecisionTreeClassifier(**settings, **limits).fit(X, y, sample_weight=weight / 1000)
+        n_rows, is_leaf = rows_below(model, X), model.tree_.is_leaf
+        assert leaf <= n_rows.min() <= leaf + 4
+        assert n_rows[~is_leaf].min() >= split
+    model = al.DecisionTreeClassifier(**settings, min_samples_split=9).fit(X, y, sample_weight=weight)
+    n_rows, is_leaf = rows_below(model, X), model.tree_.is_leaf
+    assert n_rows[~is_leaf].min() >= 9
+    assert n_rows[is_leaf].min() < 4
+    model = al.DecisionTreeClassifier(**settings, min_weight_fraction_leaf=0.1)
+    model.fit(X, y, sample_weight=1000 * weight)
+    assert model.tree_.counts.sum(axis=1).min() >= 100 * weight.sum()
+
+
+@pytest.mark.parametrize("missing", ["direction", "surrogate", "known_fraction"])
+def test_sides_have_rows_enough_with_those_whose_value_is_missing(missing):
+    X, y, weight = weighted_rows(0.15)
+    model = al.DecisionTreeClassifier(missing=missing, min_samples_leaf=5).fit(X, y, sample_weight=weight)
+    assert 5 <= rows_below(model, X).min() <= 8
+    colours = np.array(["a", "b", "c", "d", "e"])[np.arange(80) % 5]
+    nominal = np.stack([colours, np.where(y == 1, "x", colours)], axis=1).astype(object)
+    for shape in ("multiway", "binary"):
+        model = al.DecisionTreeClassifier(nominal=shape, min_samples_leaf=5)
+        model.fit(nominal, y, sample_weight=weight)
+        is_leaf = model.tree_.is_leaf
+        n_rows = rows_below(model, nominal)
+        children = [n_rows[model.tree_.parent == node] for node in np.flatnonzero(~is_leaf)]
+        assert all(np.sum(of_node >= 5) >= 2 for of_node in children)
+
+
+@pytest.mark.parametrize("make", [al.c45, al.cart, al.id3], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_a_common_factor_changes_no_tree(make, missing):
+    X, y, weight = weighted_rows(missing)
+    settings = {"random_state": 0} if make is al.cart else {}
+    one = make(**settings).fit(X, y, sample_weight=weight).tree_
+    assert one.n_nodes >= 3
+    for factor in (4.0, 1 / weight.sum()):
+        other = make(**settings).fit(X, y, sample_weight=factor * weight).tree_
+        for name in ("feature", "threshold", "first_child", "default_branch"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
+        np.testing.assert_allclose(other.counts, factor * one.counts, rtol=1e-12)
+
+
+def test_balanced_classes_weigh_the_same_with_the_weights_of_the_rows():
+    X, y, weight = weighted_rows()
+    counts = al.DecisionTreeClassifier(class_weight="balanced").fit(X, y, sample_weight=weight).tree_.counts
+    np.testing.assert_allclose(counts[0], weight.sum() / 2)

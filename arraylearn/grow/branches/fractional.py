@@ -40,11 +40,14 @@ def spread_missing(
     child = xp.take(from_host(splits.offset, place), block_at, axis=0) + xp.astype(branch, xp.int64)
     dtype = accumulator_dtype(place)
     share = xp.take(from_host(step.share, place, dtype), child, axis=0)
-    weight = xp.ones(total, dtype=dtype, device=place.device)
-    if level.weights is not None:
-        weight = xp.astype(xp.take(level.weights, old, axis=0), dtype)
-    weight = xp.where(old_branch < 0, weight * share, weight)
-    entries = Entries(xp.take(level.labels, old, axis=0), weight, rows_at(xp, level, old))
+    share = xp.where(old_branch < 0, share, xp.ones_like(share))
+    held = level.entries.rows
+    weight, rows = (
+        None if part is None else xp.astype(xp.take(part, old, axis=0), dtype) * share
+        for part in (level.weights, held)
+    )
+    weight = share if weight is None else weight
+    entries = Entries(xp.take(level.labels, old, axis=0), weight, rows_at(xp, level, old), rows)
     lists = _expand_lists(xp, level, copies_at, total)
     members = xp.arange(total, dtype=xp.int32, device=place.device)
     return lists, entries, members, block_at, branch

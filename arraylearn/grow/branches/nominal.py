@@ -57,8 +57,8 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner
     width = max(rows.n_values)
     found = []
     for nodes in _node_chunks(rows, level, rule, width, 1):
-        counts = _winner_counts(place, rows, level, winner, width, nodes)
-        _, _, branches = _best_subsets(xp, rule, counts, _totals(place, level, nodes))
+        counts, held = _winner_counts(place, rows, level, winner, width, nodes)
+        _, _, branches = _best_subsets(xp, rule, counts, _totals(place, level, nodes), held)
         found.append(branches[0, ...])
     return xp.concat(found, axis=0)
 
@@ -78,13 +78,14 @@ def _judge_nodes(
     positions = _positions(level, nodes)
     entries = level.members[positions]
     codes = xp.take(xp.take(rows.codes, lines, axis=0), rows_at(xp, level, entries), axis=1)
-    counts = _count_codes(place, rows, level, codes, width, nodes, positions)
+    counts, held = _count_codes(place, rows, level, codes, width, nodes, positions)
     total = _totals(place, level, nodes)
     if rule.nominal == "binary":
-        gain, score, _ = _best_subsets(xp, rule, counts, total)
+        gain, score, _ = _best_subsets(xp, rule, counts, total, held)
         return gain, score
     known = counts[..., :width, :]
-    return judge(xp, rule, known, xp.broadcast_to(total, known.shape[:2]))
+    held = None if held is None else held[..., :width]
+    return judge(xp, rule, known, xp.broadcast_to(total, known.shape[:2]), rows=held)
 
 
 def _positions(level: Level, nodes: slice) -> slice:
@@ -97,7 +98,9 @@ def _totals(place: Place, level: Level, nodes: slice) -> Array:
     return place.xp.astype(weight, accumulator_dtype(place))[None, :]
 
 
-def _winner_counts(place: Place, rows: Rows, level: Level, winner: Array, width: int, nodes: slice) -> Array:
+def _winner_counts(
+    place: Place, rows: Rows, level: Level, winner: Array, width: int, nodes: slice
+) -> tuple[Array, Array | None]:
     xp = place.xp
     positions = _positions(level, nodes)
     rows_here = rows_at(xp, level, level.members[positions])
@@ -107,21 +110,31 @@ def _winner_counts(place: Place, rows: Rows, level: Level, winner: Array, width:
 
 def _count_codes(
     place: Place, rows: Rows, level: Level, codes: Array, width: int, nodes: slice, positions: slice
-) -> Array:
-    """Class weights (d, k, width + 1, c) by category; the last one holds the missing values."""
-    xp = place.xp
+) -> tuple[Array, Array | None]:
+    """Class weights (d, k, width + 1, c) by category; the last one holds the missing values.
+
+    Also the rows (d, k, width + 1), where they are counted apart from their weight.
+    """
+    xp, held = place.xp, None
     entries = level.members[positions]
     label = xp.astype(xp.take(level.labels, entries, axis=0), xp.int64)
-    keys = (level.block_at[positions] - nodes.start) * rows.n_classes + label
+    node = level.block_at[positions] - nodes.start
+    keys = node * rows.n_classes + label
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
     n_nodes = nodes.stop - nodes.start
     values = xp.where(codes < 0, width, codes)
+    if level.entries.rows is not None:
+        parts = xp.take(level.entries.rows, entries, axis=0)
+        held = paired_histogram(xp, values, node, width + 1, n_nodes, parts)
+        held = xp.astype(xp.reshape(held, (codes.shape[0], n_nodes, width + 1)), accumulator_dtype(place))
     counts = paired_histogram(xp, values, keys, width + 1, n_nodes * rows.n_classes, weights)
     counts = xp.reshape(counts, (codes.shape[0], n_nodes, rows.n_classes, width + 1))
-    return xp.astype(xp.permute_dims(counts, (0, 1, 3, 2)), accumulator_dtype(place))
+    return xp.astype(xp.permute_dims(counts, (0, 1, 3, 2)), accumulator_dtype(place)), held
 
 
-def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -> tuple[Array, Array, Array]:
+def _best_subsets(
+    xp: Namespace, rule: SplitRule, counts: Array, total: Array, held: Array | None
+) -> tuple[Array, Array, Array]:
     """Find the best cut of the categories into two sets, the categories ordered by the share of a class.
 
     For two classes the best of all sets is a cut of this order (Breiman et al., 1984). For more, one order by
@@ -132,6 +145,7 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
     if rule.missing != "direction":
         is_missing = xp.arange(counts.shape[2], device=array_api_compat.device(counts)) == counts.shape[2] - 1
         counts = xp.where(is_missing[:, None], 0.0, counts)
+        held = None if held is None else xp.where(is_missing, 0.0, held)
     weight = xp.sum(counts, axis=-1)  # (d, k, v)
     is_present = weight > 0
     order = _orders(xp, counts, weight, is_present)
@@ -145,6 +159,14 @@ def _best_subsets(xp: Namespace, rule: SplitRule, counts: Array, total: Array) -
         left = xp.concat((left, xp.matmul(xp.astype(subsets, counts.dtype), counts)), axis=2)
     right = xp.sum(counts, axis=2)[:, :, None, :] - left
     is_cut = (xp.sum(left, axis=-1) >= rule.enough) & (xp.sum(right, axis=-1) >= rule.enough)
+    if held is not None:
+        below = xp.take_along_axis(xp.broadcast_to(held[:, :, None, :], order.shape), order, axis=3)
+        below = xp.reshape(xp.cumulative_sum(below, axis=3), (*weight.shape[:2], -1))
+        if subsets is not None:
+            in_sets = xp.matmul(xp.astype(subsets, held.dtype), held[..., None])[..., 0]
+            below = xp.concat((below, in_sets), axis=2)
+        above = xp.sum(held, axis=2)[:, :, None] - below
+        is_cut = is_cut & (below >= rule.enough_rows) & (above >= rule.enough_rows)
     scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
     scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
     best = xp.argmax(scores, axis=-1)  # (d, k); among equals the first: cuts of orders precede the other sets

@@ -101,7 +101,8 @@ class BinnedFinder(Finder):
 
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
-        return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers)
+        held = self._count_held(level)
+        return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers, held)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Turn the bins of the chosen columns into midpoints between values that occur in the node."""
@@ -147,7 +148,7 @@ class BinnedFinder(Finder):
 
         The last bin holds the missing values.
         """
-        xp, c = self.place.xp, self.rows.n_classes
+        xp, c = self.place.xp, 1 if level.labels is None else self.rows.n_classes
         d, keys = self.rows.columns.shape[0], block_at
         if level.labels is not None:
             keys = block_at * c + xp.take(level.labels, entries, axis=0)
@@ -159,6 +160,14 @@ class BinnedFinder(Finder):
             bins = xp.take(bins, entries, axis=1)
         counts = paired_histogram(xp, bins, keys, self.n_bins, n_nodes * c, weights)
         return xp.reshape(counts, (d, n_nodes, c, self.n_bins))
+
+    def _count_held(self, level: Level) -> Array | None:
+        """Count rows (d, k, 1, b) in every bin, where they are counted apart from their weight."""
+        held = level.entries.rows
+        if held is None:
+            return None
+        unlabelled = level._replace(entries=level.entries._replace(labels=None, weights=held))
+        return self._count(unlabelled, level.members, level.block_at, level.n_nodes)
 
     def _subtract(self, old: Level, step: NextLevel, new: Level) -> Array:
         """Count the smaller one of two siblings; the other is the parent less that one."""
@@ -205,18 +214,23 @@ def _is_float(xp: Any, x: Array) -> bool:
     return bool(xp.isdtype(x.dtype, "real floating"))
 
 
-def _scan_histogram(place: Place, level: Level, rule: SplitRule, has_missing: bool) -> SplitCandidates:
+def _scan_histogram(
+    place: Place, level: Level, rule: SplitRule, has_missing: bool, held: Array | None
+) -> SplitCandidates:
     xp, histogram = place.xp, level.sums
     assert histogram is not None
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
-        best, cut = _best_bins(place, rule, known)
+        best, cut = _best_bins(place, rule, known, None if held is None else held[..., :-1])
         return _judge_bins(place, level, rule, known, best, cut, holds_all=not has_missing)
     # missing rows come after the last bin, and are right of every cut, or before the first one
     after = xp.concat((known, missing), axis=-1)
     before = xp.concat((known[..., :1] + missing, known[..., 1:]), axis=-1)
-    best_right, at_right = _best_bins(place, rule, after)
-    best_left, at_left = _best_bins(place, rule, before)
+    held_before = None
+    if held is not None:
+        held_before = xp.concat((held[..., :1] + held[..., -1:], held[..., 1:-1]), axis=-1)
+    best_right, at_right = _best_bins(place, rule, after, held)
+    best_left, at_left = _best_bins(place, rule, before, held_before)
     goes_left = best_left > best_right
     if is_gini(rule) and _is_float(xp, histogram):
         # rounded, so that the order of summation does not decide
@@ -230,15 +244,20 @@ def _scan_histogram(place: Place, level: Level, rule: SplitRule, has_missing: bo
     return _judge_bins(place, level, rule, chosen, best, cut)._replace(missing_left=goes_left)
 
 
-def _best_bins(place: Place, rule: SplitRule, known: Array) -> tuple[Array, Array]:
+def _best_bins(place: Place, rule: SplitRule, known: Array, held: Array | None) -> tuple[Array, Array]:
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    least = rule.enough
+    least, is_large = rule.enough, None
+    if held is not None:
+        below = xp.cumulative_sum(xp.astype(held[..., 0, :], dtype), axis=-1)
+        is_large = (below >= rule.enough_rows) & (below[..., -1:] - below >= rule.enough_rows)
     if is_gini(rule):
-        return gini_bins(xp, known, least)
+        return gini_bins(xp, known, least, is_large)
     left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
     right = left[..., -1:] - left
     is_allowed = (xp.sum(left, axis=-2) >= least) & (xp.sum(right, axis=-2) >= least)
+    if is_large is not None:
+        is_allowed = is_allowed & is_large
     sides = xp.stack((left, right))  # (2, d, k, c, b)
     scores = rule.threshold_measure(xp, xp.permute_dims(sides, (1, 2, 4, 0, 3)))
     # in float32: see `choose_columns`

@@ -111,9 +111,14 @@ class CloudsFinder(BinnedFinder):
         by_cell = argsort_rows(xp, xp.take(cell, by_value, axis=0)[None, :])[0, :]
         order = xp.take(by_value, by_cell, axis=0)
         cell, value, entry = (xp.take(part, order, axis=0) for part in (cell, value, entry))
-        left, right, totals = self._sides(level, cell, entry)
+        left, right, totals = self._sides(level, cell, entry, self.rows.n_classes)
         group = cell // (self.n_bins - 1)  # column and node
         scores = self._scores(cell, value, left, right)
+        if (held := self._count_held(level)) is not None:
+            rows = level.entries._replace(labels=xp.zeros_like(level.labels), weights=level.entries.rows)
+            below, above, _ = self._sides(level._replace(entries=rows, sums=held), cell, entry, 1)
+            is_large = (below >= self.rule.enough_rows) & (above >= self.rule.enough_rows)
+            scores = xp.where(is_large[0, :], scores, -1.0)
         n_groups = shape[0] * shape[1]
         best = segment_max(xp, scores, group, n_groups)
         is_hit = (scores >= 0) & (scores == xp.take(best, group, axis=0))
@@ -131,11 +136,11 @@ class CloudsFinder(BinnedFinder):
             gain, gain, xp.where(is_better, threshold, at_edge.threshold), at_edge.missing_left
         )
 
-    def _sides(self, level: Level, cell: Array, entry: Array) -> tuple[Array, Array, Array]:
+    def _sides(self, level: Level, cell: Array, entry: Array, n_classes: int) -> tuple[Array, Array, Array]:
         """Return class weights left and right (c, e) of each surviving row, and of columns and nodes."""
         xp, place, n_known = self.place.xp, self.place, self.n_bins - 1
         label = xp.take(level.labels, entry, axis=0)
-        classes = xp.arange(self.rows.n_classes, dtype=label.dtype, device=place.device)
+        classes = xp.arange(n_classes, dtype=label.dtype, device=place.device)
         is_class = label[None, :] == classes[:, None]
         amount = xp.astype(is_class, xp.int64)
         if level.weights is not None:

@@ -15,7 +15,9 @@ __all__ = ["gini_bins"]
 _IN_CACHE = 16_384
 
 
-def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Array]:
+def gini_bins(
+    xp: Namespace, histogram: Array, least: float, is_large: Array | None = None
+) -> tuple[Array, Array]:
     """Find the cut of the bins with the best `gini_scores`.
 
     Parameters
@@ -24,6 +26,8 @@ def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Arr
         Class counts or weights of each bin.
     least : float
         Least weight on a side; more than 0.
+    is_large : bool array (d, k, b), optional
+        Whether both sides are large enough otherwise.
 
     Returns
     -------
@@ -48,10 +52,15 @@ def gini_bins(xp: Namespace, histogram: Array, least: float) -> tuple[Array, Arr
         scores = gini_scores(xp, left, right)
         n_left, n_right = (xp.astype(xp.sum(side, axis=0), dtype) for side in (left, right))
         is_allowed = (n_left >= least) & (n_right >= least)
+        if is_large is not None:
+            is_allowed = is_allowed & is_large[:, nodes, :]
         scores = xp.where(is_allowed, scores, -1.0)
         keys = scores
         if is_float:
-            base = xp.sum(total * total, axis=0) / (n_left + n_right) if c > MOST_IN_ORDER else 0.0
+            base = 0.0
+            if c > MOST_IN_ORDER:
+                weight = n_left + n_right  # nothing where no value of the node is known
+                base = xp.sum(total * total, axis=0) / xp.where(weight > 0, weight, 1.0)
             keys = xp.where(is_allowed, xp.astype(scores - base, xp.float32), -xp.inf)
         cut = xp.astype(xp.argmax(keys, axis=-1), xp.int64)
         found.append((xp.take_along_axis(scores, cut[..., None], axis=-1)[..., 0], cut))

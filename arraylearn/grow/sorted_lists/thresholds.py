@@ -28,7 +28,7 @@ def scan_lists(
 ) -> SplitCandidates:
     """Find the best threshold of every column in every node, or of the best column alone."""
     is_plain = _has_integers(place, level, rule) and not rows.has_missing_numbers
-    if is_plain and is_gini(rule) and not rule.require_average_gain:
+    if is_plain and is_gini(rule) and not rule.require_average_gain and level.entries.rows is None:
         return scan_gini(place, rows, level, rule, allowed)
     return scan_counts(place, rows, level, rule)
 
@@ -101,12 +101,14 @@ def _scan_some(
     values = xp.take_along_axis(columns, xp.astype(rows_at(xp, level, lists), xp.int64), axis=-1)
     is_known = ~xp.isnan(values) if rows.has_missing_numbers else None
     left, known = running_weights(xp, level, lists, rows.n_classes, is_known)
+    held = _running_rows(xp, level, lists, is_known)
     by_node = xp.permute_dims(level.counts_on, (1, 0))[:, None, :]  # (c, 1, k)
     is_step = steps(xp, values, _C45_GAP if rule.penalize_thresholds else 0.0)
     is_binned = rows.edges is not None
     if rule.missing != "direction" or not rows.has_missing_numbers:
+        is_step = is_step & _may_cut(place, level, rule, left, known, held)
         best, position = _best_positions(place, level, rule, left, known, is_step)
-        counted = _count_thresholds(place, level, rule, left, known, is_step)
+        counted = _count_thresholds(place, level, rule, is_step)
         here = at_positions(xp, dtype, values, left, position)
         found = _Positions(*here, best, position, known, counted)
         return _finish(place, level, rule, found, is_binned)
@@ -115,13 +117,17 @@ def _scan_some(
     after = xp.concat((~xp.isnan(values[:, 1:]), xp.zeros_like(is_step[:, :1])), axis=1)
     is_border = ~xp.isnan(values) & (is_step | ~after)
     spread = xp.take(missing, level.block_at, axis=-1)
-    best_right, at_right = _best_positions(place, level, rule, left, known + missing, is_border)
-    best_left, at_left = _best_positions(
-        place, level, rule, left + spread, known + missing, is_border & is_step
-    )
+    held_left = None
+    if held is not None and (everyone := _running_rows(xp, level, lists, None)) is not None:
+        held_left = held[0] + xp.take(everyone[1] - held[1], level.block_at, axis=-1), everyone[1]
+        held = held[0], everyone[1]
+    goes_right = is_border & _may_cut(place, level, rule, left, known + missing, held)
+    best_right, at_right = _best_positions(place, level, rule, left, known + missing, goes_right)
+    is_left = is_border & is_step & _may_cut(place, level, rule, left + spread, known + missing, held_left)
+    best_left, at_left = _best_positions(place, level, rule, left + spread, known + missing, is_left)
     goes_left = best_left > best_right
     position, best = xp.where(goes_left, at_left, at_right), xp.maximum(best_left, best_right)
-    counted = _count_thresholds(place, level, rule, left, known + missing, is_border)
+    counted = _count_thresholds(place, level, rule, goes_right)
     ends, left_counts = at_positions(xp, dtype, values, left, position)
     left_counts = left_counts + xp.where(goes_left[None, ...], xp.astype(missing, dtype), 0.0)
     found = _Positions(ends, left_counts, best, position, known + missing, counted)
@@ -167,13 +173,9 @@ def at_positions(
 def _best_positions(
     place: Place, level: Level, rule: SplitRule, left: Array, known: Array, is_allowed: Array
 ) -> tuple[Array, Array]:
-    """Score every position and return the best score of each node and its first position: (d, k) each."""
+    """Score the allowed positions; return the best score of each node and its first position: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
     right = xp.take(known, level.block_at, axis=-1) - left
-    n_left, n_right = (xp.astype(xp.sum(side, axis=0), dtype) for side in (left, right))
-    least = _least_per_node(place, rule, known)
-    least_at = xp.take(least, level.block_at, axis=-1)
-    is_allowed = is_allowed & (n_left >= least_at) & (n_right >= least_at) & (n_right > 0) & (n_left > 0)
     if is_gini(rule) and _are_integers(xp, left, level):
         scores = gini_scores(xp, left, right)
     else:
@@ -186,14 +188,47 @@ def _best_positions(
     return best, first_in_block(xp, is_hit, level.starts, level.block_at)
 
 
-def _least_per_node(place: Place, rule: SplitRule, known: Array) -> Array:
-    """Least weight on each side of a threshold: (d, k)."""
-    xp, dtype = place.xp, accumulator_dtype(place)
-    total = xp.astype(xp.sum(known, axis=0), dtype)
-    if not rule.scale_least:
-        return xp.full_like(total, rule.enough)
-    share, least = 0.1 * total / known.shape[0], float(rule.least)
-    return xp.minimum(xp.maximum(share, least), max(25.0, least)) * (1.0 - SLACK)
+def _may_cut(
+    place: Place,
+    level: Level,
+    rule: SplitRule,
+    left: Array,
+    known: Array,
+    held: tuple[Array, Array] | None,
+) -> Array:
+    """Whether both sides of each position (d, m) are large enough.
+
+    `left` and `known` come from `running_weights`, `held` from `_running_rows`.
+    """
+    xp, dtype, n_classes = place.xp, accumulator_dtype(place), known.shape[0]
+    sides: list[tuple[Array, Array, float]] = []
+    if held is not None:
+        sides.append((*held, rule.least_rows))
+    sides.append((xp.sum(left, axis=0), xp.sum(known, axis=0), rule.least))
+    is_large = xp.ones(left.shape[1:], dtype=xp.bool, device=place.device)
+    for number, (below, total, least) in enumerate(sides):
+        total = xp.astype(total, dtype)
+        enough = xp.full_like(total, max(least * (1.0 - SLACK), 1e-9))
+        if rule.scale_least and number == 0:  # C4.5's rule is one of rows
+            share = 0.1 * total / n_classes
+            enough = xp.minimum(xp.maximum(share, least), max(25.0, least)) * (1.0 - SLACK)
+        n_left = xp.astype(below, dtype)
+        n_right = xp.take(total, level.block_at, axis=-1) - n_left
+        enough_at = xp.take(enough, level.block_at, axis=-1)
+        is_large = is_large & (n_left >= enough_at) & (n_right >= enough_at)
+    return is_large
+
+
+def _running_rows(
+    xp: Namespace, level: Level, lists: Array, is_known: Array | None
+) -> tuple[Array, Array] | None:
+    """Do what `running_weights` does for rows (d, m), (d, k); None where weights are their number."""
+    entries = level.entries
+    if entries.rows is None:
+        return None
+    of_one_class = entries._replace(labels=xp.zeros_like(entries.labels), weights=entries.rows)
+    left, known = running_weights(xp, level._replace(entries=of_one_class), lists, 1, is_known)
+    return left[0, ...], known[0, ...]
 
 
 class _Positions(NamedTuple):
@@ -232,17 +267,11 @@ def _finish(
     return SplitCandidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
 
 
-def _count_thresholds(
-    place: Place, level: Level, rule: SplitRule, left: Array, known: Array, is_step: Array
-) -> Array | None:
+def _count_thresholds(place: Place, level: Level, rule: SplitRule, is_tried: Array) -> Array | None:
     """Count the thresholds (d, k) that leave enough rows on both sides, if the rule needs that."""
     if not rule.penalize_thresholds:
         return None
     xp, dtype = place.xp, accumulator_dtype(place)
-    n_left = xp.astype(xp.sum(left, axis=0), dtype)
-    least = xp.take(_least_per_node(place, rule, known), level.block_at, axis=-1)
-    n_known = xp.take(xp.astype(xp.sum(known, axis=0), dtype), level.block_at, axis=-1)
-    is_tried = is_step & (n_left >= least) & (n_known - n_left >= least) & (n_left < n_known)
     running = xp.cumulative_sum(xp.astype(is_tried, xp.int64), axis=-1)
     first, last = (
         level.starts,
