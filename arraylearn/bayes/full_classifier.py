@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.moments import grouped_moments
@@ -69,6 +70,10 @@ class FullBayesClassifier(BayesClassifier):
         Class labels, sorted.
     class_prior_ : array (k,)
         Class priors.
+    means_ : array (k, d)
+        Means of the columns in each class.
+    covariance_ : array (k, d, d)
+        Covariance matrices of the classes; the same for all if shared.
     model_ : FullModel or NaiveModel
         Means, covariances and their inverse Cholesky factors; means and variances if diagonal.
 
@@ -278,19 +283,32 @@ class FullBayesClassifier(BayesClassifier):
             return naive.log_likelihood_terms(xp, model, table.numeric, table.codes, order)
         return full.chain_terms(xp, model, table.numeric)
 
+    @property
+    def means_(self) -> HostArray:
+        """Means (k, d) of the columns in each class; changing them does not change the model."""
+        check_is_fitted(self)
+        return np.array(to_host(self.model_.mean))
+
+    @property
+    def covariance_(self) -> HostArray:
+        """Covariance matrices (k, d, d) of the classes; changing them does not change the model."""
+        check_is_fitted(self)
+        if isinstance(self.model_, NaiveModel):
+            return to_host(self.model_.var)[:, :, None] * np.eye(self.n_features_in_)
+        known = to_host(self.model_.covariance)
+        return known.repeat(len(self.classes_) // known.shape[0], axis=0)
+
     # ---- tables
 
     def _make_tables(self) -> FittedTables:
         names, classes = self.schema_.names, self.classes_.tolist()
-        prior, mean = to_host(self.class_prior_), to_host(self.model_.mean)
-        tables = TableMaker("class", classes, prior)
+        mean = self.means_
+        tables = TableMaker("class", classes, self.class_prior_)
         if isinstance(self.model_, NaiveModel):
             var = to_host(self.model_.var)
             for j, name in enumerate(names):
                 tables.add_normal(name, mean[:, j], var[:, j])
             return tables.make()
-        covariance = to_host(self.model_.covariance)
-        matrices = [covariance[c % covariance.shape[0]] for c in range(len(classes))]
-        for label, center, matrix in zip(classes, mean, matrices, strict=True):
+        for label, center, matrix in zip(classes, mean, self.covariance_, strict=True):
             tables.add_covariance(label, names, center, matrix)
         return tables.make()

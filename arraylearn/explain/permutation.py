@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import get_scorer
 
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, to_host
 from arraylearn.backend.random import RandomState, as_generator
+from arraylearn.backend.threads import limited_threads
 from arraylearn.checks import check_integer
+from arraylearn.folds import Answers
 from arraylearn.table.frames import as_frame
 from arraylearn.weights import read_weights
 
@@ -32,7 +35,8 @@ def permutation_importance(
     *,
     n_repeats: int = 5,
     sample_weight: Any = None,
-    scoring: Callable[[Any, Any, Any], float] | None = None,
+    scoring: str | Callable[..., float] | None = None,
+    n_jobs: int | None = None,
     random_state: RandomState = None,
 ) -> Importances:
     r"""Judge each column by what the score of a fitted classifier loses when the column is shuffled.
@@ -54,9 +58,12 @@ def permutation_importance(
     n_repeats : int
         Permutations of each column.
     sample_weight : array-like (n,), optional
-        Weights of the rows in the accuracy; not with a `scoring` of your own.
-    scoring : callable (estimator, X, y) -> float, optional
-        The score, the higher the better; by default the accuracy.
+        Weights of the rows in the score.
+    scoring : str or callable (estimator, X, y) -> float, optional
+        The score, the higher the better: the name of a metric of scikit-learn, or a function, which takes
+        `sample_weight` where that is given; by default the accuracy.
+    n_jobs : int, optional
+        Threads of the predictions: a number, or -1 for all; None: `set_num_threads`.
     random_state : int, Generator, optional
         Seed of the permutations, which are the same on every backend.
 
@@ -80,32 +87,30 @@ def permutation_importance(
     [0.0, 0.5, 0.0]
     """
     check_integer("n_repeats", n_repeats, 1)
-    if scoring is not None and sample_weight is not None:
-        raise ValueError(
-            "`sample_weight` must be None where `scoring` is given; got both. Weigh the rows in `scoring`."
-        )
     truth = to_host(y) if is_array(y) else np.asarray(y)
     n_rows = int(truth.shape[0])
     weights = read_weights(sample_weight, n_rows, HOST)
 
-    def accuracy(estimator: Any, X: Any, y: Any) -> float:
-        del y
-        predicted = estimator.predict(X)
-        is_right = (to_host(predicted) if is_array(predicted) else np.asarray(predicted)) == truth
-        share = is_right.mean() if weights is None else (is_right * weights).sum() / weights.sum()
-        return float(share)
+    given = {} if weights is None else {"sample_weight": weights}
 
-    score = accuracy if scoring is None else scoring
+    def score(X: Any) -> float:
+        if callable(scoring):
+            return float(scoring(estimator, X, y, **given))
+        answers = Answers.of(estimator, X)
+        if scoring is None:
+            return float(np.average(answers.answer("predict") == truth, weights=weights))
+        return float(get_scorer(scoring)(answers, truth, truth, **given))
+
     table = _Shuffler(X)
     if table.n_rows != n_rows:
         raise ValueError(f"`y` must have one class per row; got {n_rows} for {table.n_rows} rows of `X`.")
-    base = score(estimator, X, y)
     generator = as_generator(random_state)
     orders = [generator.permutation(n_rows) for _ in range(n_repeats)]
-    losses = [
-        [base - score(estimator, shuffled, y) for shuffled in table.shuffle(j, orders)]
-        for j in range(table.n_columns)
-    ]
+    with limited_threads(n_jobs):
+        base = score(X)
+        losses = [
+            [base - score(shuffled) for shuffled in table.shuffle(j, orders)] for j in range(table.n_columns)
+        ]
     importances = np.asarray(losses, dtype=np.float64).reshape(table.n_columns, n_repeats)
     return Importances(importances.mean(axis=1), importances.std(axis=1), importances)
 

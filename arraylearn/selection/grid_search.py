@@ -176,9 +176,14 @@ class GridSearch(GridSearchCV):
         self.is_complete_ = True
         return self
 
-    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
-        """Return the score of the best candidate on other rows, by the metric that chose it."""
+    def score(self, X: Any, y: Any = None, **params: Any) -> float:
+        """Return the score of the best candidate on other rows, by the metric that chose it.
+
+        `params` are for the metric, where scikit-learn routes metadata.
+        """
         self._check_is_fitted_for_score()
+        if params:
+            return float(super().score(X, y, **params))
         scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
         if y is None or needs_model({"score": scorer}):
             score = scorer(self.best_estimator_, X, y)

@@ -137,6 +137,8 @@ class OneClassSVM(OneClassEstimator):
         Positions, rows and multipliers of the support vectors.
     intercept_ : array (1,)
         Of the decision function.
+    coef_ : array (1, d)
+        Column weights, for the linear kernel.
     offset_ : float
         ``decision_function(X) == score_samples(X) - offset_``; the boundary less `tol`.
     objective_, gap_, n_iter_
@@ -187,6 +189,11 @@ class OneClassSVM(OneClassEstimator):
         self.cache_size = cache_size
         self.verbose = verbose
         self.backend = backend
+
+    @property
+    def coef_(self) -> HostArray:
+        """Column weights (1, d), for the linear kernel."""
+        return self._column_weights("coef_")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

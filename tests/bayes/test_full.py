@@ -201,3 +201,20 @@ def test_parameters_that_break_a_rule(parameters, message):
 def test_nominal_columns_are_refused():
     with pytest.raises(ValueError, match=r"numeric columns only; FullBayesClassifier got nominal ones: 'x1'"):
         al.FullBayesClassifier().fit([[1.0, "a"], [2.0, "b"]], [0, 1])
+
+
+@pytest.mark.parametrize("covariance", ["full", "shared", "diagonal"])
+def test_means_and_covariances_are_handed_out(rung, covariance):
+    """As scikit-learn names them, on the host; what is handed out is no part of the model."""
+    X = np.random.default_rng(0).normal(size=(40, 3)) @ np.array([[1.0, 0.5, 0], [0, 2, 0.25], [0, 0, 0.5]])
+    y = np.repeat([0, 1], [25, 15])
+    model = al.FullBayesClassifier(covariance=covariance).fit(rung.from_host(X, rung.float_dtypes[-1]), y)
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if rung.float_dtypes[-1] == "float32" else {"atol": 1e-8}
+    by_class = np.stack([np.cov(X[y == c].T) for c in (0, 1)])
+    pooled = np.average(by_class, axis=0, weights=[24, 14])
+    wanted = {"full": by_class, "shared": np.stack([pooled, pooled]), "diagonal": by_class * np.eye(3)}
+    np.testing.assert_allclose(model.covariance_, wanted[covariance], **tolerance)
+    np.testing.assert_allclose(model.means_, [X[:25].mean(axis=0), X[25:].mean(axis=0)], **tolerance)
+    model.covariance_[:], model.means_[:] = 0, 0
+    assert model.covariance_.any()
+    assert model.means_.any()

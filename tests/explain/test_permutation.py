@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.inspection import permutation_importance as peer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer, log_loss
 
 import arraylearn as al
 from tests.boosting.data import nominal_frame, stripes
@@ -46,6 +47,9 @@ def test_by_hand():
     shuffled[:, 1] = X[order, 1]
     wanted = model.score(X, y) - model.score(shuffled, y)
     assert found.importances[1, 0] == pytest.approx(wanted)
+    found = al.permutation_importance(model, X, y, n_repeats=1, random_state=3, scoring="neg_log_loss")
+    wanted = log_loss(y, model.predict_proba(shuffled)) - log_loss(y, model.predict_proba(X))
+    assert found.importances[1, 0] == pytest.approx(wanted)
 
 
 def test_weights_and_scores_of_ones_own():
@@ -57,6 +61,10 @@ def test_weights_and_scores_of_ones_own():
         model, X, y, scoring=lambda model, X, y: model.score(X, y, sample_weight=weights), random_state=0
     )
     np.testing.assert_allclose(weighed.importances, scored.importances)
+    same = al.permutation_importance(
+        model, X, y, scoring=get_scorer("accuracy"), sample_weight=weights, n_jobs=2, random_state=0
+    )
+    np.testing.assert_allclose(weighed.importances, same.importances)
     plain = al.permutation_importance(model, X, y, random_state=0)
     assert not np.allclose(weighed.importances, plain.importances)
 
@@ -98,5 +106,5 @@ def test_bad_input():
         model.permutation_importance(X, y[:19])
     with pytest.raises(ValueError, match="all weights are zero"):
         model.permutation_importance(X, y, sample_weight=np.zeros(20))
-    with pytest.raises(ValueError, match="must be None where `scoring`"):
-        al.permutation_importance(model, X, y, sample_weight=np.ones(20), scoring=lambda *_: 0.0)
+    with pytest.raises(ValueError, match="`n_jobs` must be"):
+        al.permutation_importance(model, X, y, n_jobs=0)

@@ -62,6 +62,12 @@ def test_results_are_those_of_scikit_learn():
     assert isinstance(found, GridSearchCV)
 
 
+def test_scores_of_other_rows_take_what_scikit_learn_routes():
+    found = al.GridSearch(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2).fit(X, Y)
+    with pytest.raises(ValueError, match="is only supported if"):
+        found.score(X, Y, sample_weight=np.ones(len(Y)))
+
+
 def test_several_metrics_and_training_scores():
     options = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss", "return_train_score": True}
     found, expected = both(DecisionTreeClassifier(random_state=0), GRID, **options)

@@ -38,6 +38,18 @@ def test_equals_scikit_learn(name, nu):
     np.testing.assert_array_equal(ours.predict(X)[is_clear], theirs.predict(X)[is_clear])
 
 
+@pytest.mark.rungs("float64")
+def test_column_weights_of_the_linear_kernel(rung):
+    X = load_iris().data[:40]
+    theirs = libsvm.OneClassSVM(nu=0.3, kernel="linear", tol=1e-6).fit(X)
+    ours = al.OneClassSVM(nu=0.3, kernel="linear", tol=1e-4).fit(rung.from_host(X))
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3)
+    assert isinstance(ours.coef_, np.ndarray)
+    with pytest.raises(ValueError, match="read-only"):
+        ours.coef_[0, 0] = 1.0
+    assert not hasattr(al.OneClassSVM().fit(X), "coef_")
+
+
 @pytest.mark.parametrize("kernel", ["poly", "sigmoid"])
 def test_other_kernels_equal_scikit_learn(kernel):
     X = rows("iris")
