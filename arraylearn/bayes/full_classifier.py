@@ -177,7 +177,8 @@ class FullBayesClassifier(BayesClassifier):
             rows = x[classes == c]
             if rows.shape[0] < 2:
                 continue  # what a row alone has is left to the rules of this classifier
-            estimator = clone(self.covariance_estimator).fit(np.astype(rows, np.float64))
+            estimator = clone(self.covariance_estimator, safe=False)
+            estimator.fit(np.astype(rows, np.float64))
             if not hasattr(estimator, "covariance_"):
                 name = type(estimator).__name__
                 raise refuse("covariance_estimator", "must have `covariance_` after `fit`", name)

@@ -126,6 +126,8 @@ class GradientBoostingClassifier(StagedClassifier):
     validation_score_ : array
         Score of the held-out rows before the first and after each round, minus the log loss with
         ``scoring="loss"``; empty without early stopping.
+    max_features_ : int
+        Number of columns drawn for each tree.
     init_ : classifier
         The fitted `init`, where that is a classifier.
     seed_ : int
@@ -347,6 +349,7 @@ class GradientBoostingClassifier(StagedClassifier):
 
     def _plan(self, shape: tuple[int, int], heaviest: float) -> Plan:
         n_columns, n_rows = shape
+        self.max_features_ = min(count_features(self.max_features, n_columns) or n_columns, n_columns)
         names = getattr(self, "feature_names_in_", None)
         trend = groups = None
         if self.monotonic_cst is not None:
@@ -368,7 +371,7 @@ class GradientBoostingClassifier(StagedClassifier):
         return Plan(
             BoostingRule(limits, newton, self.learning_rate),
             self.subsample,
-            min(count_features(self.max_features, n_columns) or n_columns, n_columns),
+            self.max_features_,
             self.n_iter_no_change if self.early_stopping else None,
             self.tol,
         )

@@ -133,8 +133,8 @@ class OneClassSVM(OneClassEstimator):
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_
-        Positions, rows and multipliers of the support vectors.
+    support_, support_vectors_, n_support_, dual_coef_
+        Positions, rows, number and multipliers of the support vectors.
     intercept_ : array (1,)
         Of the decision function.
     coef_ : array (1, d)
@@ -189,6 +189,11 @@ class OneClassSVM(OneClassEstimator):
         self.cache_size = cache_size
         self.verbose = verbose
         self.backend = backend
+
+    @property
+    def n_support_(self) -> HostArray:
+        """Number (1,) of support vectors."""
+        return np.asarray([self.support_.shape[0]])
 
     @property
     def coef_(self) -> HostArray:

@@ -387,6 +387,7 @@ def test_rows_and_columns_may_be_shares_or_names():
         ({"min_samples_leaf": np.float64(0.25)}, {"min_samples_leaf": 50}),
     ):
         np.testing.assert_array_equal(scores(**one), scores(**same))
+    assert small(max_features="sqrt").fit(X, y).max_features_ == 3
     assert (scores(max_features=1) != scores(max_features=1.0)).any()
     assert (scores(min_samples_leaf=1.0) == scores(min_samples_leaf=1.0)[0]).all()  # all rows are in one leaf
 

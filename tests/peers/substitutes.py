@@ -51,11 +51,17 @@ _INSIDE = (
 )
 
 
-def _with_defaults(name: str, ours: type, renamed: Mapping[str, str], **defaults: Any) -> type:
-    """Return a class of ours with scikit-learn's name and defaults, some parameters under its names."""
+def _with_defaults(
+    name: str, ours: type, renamed: Mapping[str, str], *, without: tuple[str, ...] = (), **defaults: Any
+) -> type:
+    """Return a class of ours with scikit-learn's name and defaults, some parameters under its names.
+
+    Those of `without` choose how the same is computed, or what is kept: they are accepted and not used.
+    """
     old_names = {new: old for old, new in renamed.items()}
 
     def __init__(self: Any, **given: Any) -> None:
+        vars(self).update({name: given.pop(name, None) for name in without})
         known = {**defaults, **given}
         ours.__init__(self, **{renamed.get(key, key): value for key, value in known.items()})  # type: ignore[misc]
 
@@ -72,6 +78,7 @@ def _with_defaults(name: str, ours: type, renamed: Mapping[str, str], **defaults
         )
         for each in signature.parameters.values()
     ]
+    parameters += [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in without]
     __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     aliases = {theirs: alias(attribute) for theirs, attribute in renamed.items()}
     return type(name, (ours,), {"__init__": __init__, "__module__": __name__, **aliases})
@@ -92,6 +99,13 @@ DecisionTreeClassifier = _with_defaults(
     "DecisionTreeClassifier", al.DecisionTreeClassifier, {}, missing="direction"
 )
 GaussianNB = _with_defaults("GaussianNB", al.NaiveBayesClassifier, {}, variance="ml", var_smoothing=1e-9)
+QuadraticDiscriminantAnalysis = _with_defaults(
+    "QuadraticDiscriminantAnalysis",
+    al.FullBayesClassifier,
+    {"priors_": "class_prior_"},
+    without=("solver", "store_covariance", "tol"),
+    variance="ml",
+)
 
 # module of scikit-learn -> its name -> our class
 _SUBSTITUTES: dict[str, dict[str, type]] = {
@@ -105,7 +119,7 @@ _SUBSTITUTES: dict[str, dict[str, type]] = {
     },
     "sklearn.svm": {"SVC": al.SVC, "OneClassSVM": al.OneClassSVM},
     "sklearn.naive_bayes": {"GaussianNB": GaussianNB},
-    "sklearn.discriminant_analysis": {"QuadraticDiscriminantAnalysis": al.FullBayesClassifier},
+    "sklearn.discriminant_analysis": {"QuadraticDiscriminantAnalysis": QuadraticDiscriminantAnalysis},
     "sklearn.model_selection": {"GridSearchCV": al.GridSearch},
 }
 _OURS = (

@@ -45,6 +45,7 @@ def test_column_weights_of_the_linear_kernel(rung):
     ours = al.OneClassSVM(nu=0.3, kernel="linear", tol=1e-4).fit(rung.from_host(X))
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3)
     assert isinstance(ours.coef_, np.ndarray)
+    assert ours.n_support_.tolist() == [len(ours.support_)]
     with pytest.raises(ValueError, match="read-only"):
         ours.coef_[0, 0] = 1.0
     assert not hasattr(al.OneClassSVM().fit(X), "coef_")
