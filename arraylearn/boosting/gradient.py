@@ -263,7 +263,7 @@ class GradientBoostingClassifier(StagedClassifier):
             if base.start is None:
                 start = start_scores(place, part.codes, part.weights, max(n_classes, 2))
                 base = base._replace(start=from_host(start, place, place.xp.int32))
-            self._boost(base, part, held, self._plan(part.bins.shape, heaviest), generator)
+            self._boost(base, part, held, self._plan(int(part.bins.shape[1]), heaviest), generator)
         return self
 
     def _begin(self, batch: Batch, X: Any, y: Any, sample_weight: Any) -> Boosted:
@@ -347,9 +347,7 @@ class GradientBoostingClassifier(StagedClassifier):
             new = append_trees(place.xp, base.trees, new)
         return Boosted(base.binning, base.start, new, tuple(gains.tolist()))
 
-    def _plan(self, shape: tuple[int, int], heaviest: float) -> Plan:
-        n_columns, n_rows = shape
-        self.max_features_ = min(count_features(self.max_features, n_columns) or n_columns, n_columns)
+    def _plan(self, n_rows: int, heaviest: float) -> Plan:
         names = getattr(self, "feature_names_in_", None)
         trend = groups = None
         if self.monotonic_cst is not None:
@@ -375,6 +373,12 @@ class GradientBoostingClassifier(StagedClassifier):
             self.n_iter_no_change if self.early_stopping else None,
             self.tol,
         )
+
+    @property
+    def max_features_(self) -> int:
+        """Number of columns drawn for each tree."""
+        d = self.n_features_in_
+        return min(count_features(self.max_features, d) or d, d)
 
     def _check_settings(self) -> None:
         check_integer("n_estimators", self.n_estimators, 1)
