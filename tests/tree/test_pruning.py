@@ -114,23 +114,23 @@ SMALL = [[[9, 1], [3, 3]], [[0, 8], [1, 0]]]
 def test_pessimistic_by_hand(rung):
     # below the root: errors 1 + 3 = 4 as leaves, 4 as one leaf; then 0 + 0 against 1
     tree = make_tree(SMALL, rung)
-    assert pruning.prune_pessimistic(tree, penalty=0).n_nodes == 5
-    assert pruning.prune_pessimistic(tree, penalty=0.5).n_nodes == 5
-    assert pruning.prune_pessimistic(tree, penalty=1).n_nodes == 3
+    assert pruning.prune(tree, pruning.Pessimistic(0)).n_nodes == 5
+    assert pruning.prune(tree, pruning.Pessimistic(0.5)).n_nodes == 5
+    assert pruning.prune(tree, pruning.Pessimistic(1)).n_nodes == 3
     # 12 : 4 and 1 : 8 cost 5 + 2 r, the root 12 + r
-    assert pruning.prune_pessimistic(tree, penalty=6.5).n_nodes == 3
-    assert pruning.prune_pessimistic(tree, penalty=7).n_nodes == 1
+    assert pruning.prune(tree, pruning.Pessimistic(6.5)).n_nodes == 3
+    assert pruning.prune(tree, pruning.Pessimistic(7)).n_nodes == 1
 
 
 def test_reduced_error_by_hand(rung):
     tree = make_tree(SMALL, rung)
     # held out: nothing speaks for the first split (says class 0, once right), much for the second
     held_out = np.array([[3.0, 5], [1, 1], [2, 4], [1, 0], [0, 1], [0, 4], [2, 0]])
-    pruned = tree_on_host(pruning.prune_reduced_error(tree, held_out))
+    pruned = tree_on_host(pruning.prune(tree, pruning.ReducedError(), held_out=held_out))
     assert pruned.n_nodes == 5
     assert (~pruned.is_leaf).tolist() == [True, False, True, False, False]
     assert pruned.counts[1].tolist() == [12, 4]
-    nothing = pruning.prune_reduced_error(tree, np.zeros((7, 2)))
+    nothing = pruning.prune(tree, pruning.ReducedError(), held_out=np.zeros((7, 2)))
     assert nothing.n_nodes == 1
 
 
@@ -138,7 +138,7 @@ def test_errors_of_reduced_error_go_upward(rung):
     # each child alone looks worth keeping only while its grandchildren are; the root must see that
     tree = make_tree([[[5, 0], [0, 1]], [4, 0]], rung)
     held_out = np.array([[6.0, 0], [4, 0], [2, 0], [3, 0], [1, 0]])
-    assert pruning.prune_reduced_error(tree, held_out).n_nodes == 1
+    assert pruning.prune(tree, pruning.ReducedError(), held_out=held_out).n_nodes == 1
 
 
 def test_bits_by_hand(rung):
@@ -175,7 +175,7 @@ def test_description_length_has_no_better_subtree(rung):
 
     best = min(length(0, set(inner[list(chosen)])) for chosen in product([False, True], repeat=len(inner)))
     on = tree_at(tree, place_of(rung))
-    pruned = tree_on_host(pruning.prune_mdl(on, n_values=(0, 0)))
+    pruned = tree_on_host(pruning.prune(on, pruning.DescriptionLength(), n_values=(0, 0)))
     leaf_sum = leaf_bits(np, pruned.counts)[pruned.is_leaf].sum()
     split_sum = np.asarray(split_bits(HOST, pruned, (0, 0)))[~pruned.is_leaf].sum()
     assert leaf_sum + split_sum == pytest.approx(best, rel=1e-5)
@@ -192,7 +192,7 @@ def test_chi2_statistics_are_scipys(rung, no_sync):
         expected = stats.chi2_contingency(table, correction=False) if min(table.shape) > 1 else None
         assert float(statistic[i]) == pytest.approx(expected.statistic if expected else 0, rel=1e-4, abs=1e-4)
         assert float(freedom[i]) == (expected.dof if expected else 0)
-    pruned = pruning.prune_chi2(on, significance=0.2)
+    pruned = pruning.prune(on, pruning.ChiSquare(0.2))
     assert 1 < pruned.n_nodes < tree.n_nodes
 
 
@@ -201,7 +201,7 @@ def test_stopping_by_test_equals_cutting(rung):
     model = al.DecisionTreeClassifier(pruning=pruning.ChiSquare(0.01))
     X = rung.from_host(X, rung.float_dtypes[-1])
     grown = al.DecisionTreeClassifier().fit(X, y)
-    expected = pruning.prune_chi2(grown.tree_, significance=0.01)
+    expected = pruning.prune(grown.tree_, pruning.ChiSquare(0.01))
     assert model.fit(X, y).tree_.n_nodes == expected.n_nodes < grown.tree_.n_nodes
 
 
@@ -222,7 +222,7 @@ def test_path_is_scikit_learns(rung, name):
         np.testing.assert_allclose(path.impurities, expected.impurities[is_last], atol=tolerance)
     middle = len(path.ccp_alphas) // 2
     alpha = float(path.ccp_alphas[middle : middle + 2].mean())
-    pruned = pruning.prune_cost_complexity(tree, alpha=alpha)
+    pruned = pruning.prune(tree, pruning.CostComplexity(alpha))
     assert pruned.n_nodes == path.n_nodes[middle]
     assert pruned.n_nodes == Peer(random_state=0, ccp_alpha=alpha).fit(X, y).tree_.node_count
 
@@ -308,7 +308,7 @@ def test_waits_do_not_grow_with_the_tree(rung):
     for n_leaves in (4, 200):
         tree = random_tree(np.random.default_rng(0), n_leaves, rung=rung)
         before = rung.counts()["syncs"]
-        pruning.prune_confidence(tree)
+        pruning.prune(tree, pruning.Confidence())
         waits.append(rung.counts()["syncs"] - before)
     # the errors, and the tree in one copy
     assert waits[1] <= waits[0] <= 3
@@ -316,14 +316,14 @@ def test_waits_do_not_grow_with_the_tree(rung):
 
 def test_report():
     grown = make_tree(SMALL)
-    report = pruning.pruning_report(grown, pruning.prune_pessimistic(grown, penalty=1))
+    report = pruning.pruning_report(grown, pruning.prune(grown, pruning.Pessimistic(1)))
     assert report.before == (7, 4, 4.0)
     assert report.after == (3, 2, 5.0)
     (step,) = report.steps
     assert (step.depth, step.n_cut, step.n_raised) == (1, 2, 0)
     assert str(report).splitlines()[1].split() == ["before", "7", "4", "4"]
     with pytest.raises(ValueError, match="its splits differ"):
-        pruning.pruning_report(pruning.prune_pessimistic(grown, penalty=1), grown)
+        pruning.pruning_report(pruning.prune(grown, pruning.Pessimistic(1)), grown)
 
 
 @pytest.mark.parametrize("way", [pruning.Pessimistic(2.0), "confidence"])
@@ -337,7 +337,10 @@ def test_report_of_a_fit_shows_every_step(way):
     depths = [step.depth for step in report.steps]
     assert depths == sorted(depths, reverse=True)
     assert report.steps[-1].size == report.after
-    is_cut = pessimistic_cuts(grown, penalty=2.0) if way != "confidence" else confidence_cuts(grown)
+    if way == "confidence":
+        is_cut = confidence_cuts(grown, pruning.Confidence())
+    else:
+        is_cut = pessimistic_cuts(grown, way)
     assert sum(step.n_cut for step in report.steps) == is_cut.sum()
     by_hand = [
         pruning.pruning_report(grown, cut_at(grown, is_cut & (grown.depth >= depth))).after
@@ -350,7 +353,7 @@ def test_report_of_a_fit_shows_every_step(way):
 
 def test_pruning_keeps_the_tree_it_is_given(rung):
     tree = make_tree(SMALL, rung)
-    pruning.prune_pessimistic(tree, penalty=9)
+    pruning.prune(tree, pruning.Pessimistic(9))
     assert tree.n_nodes == 7
     assert size_and_errors(tree_on_host(tree)) == (7, 4.0)
 
@@ -362,41 +365,49 @@ def test_bad_arguments():
     tree = make_tree(SMALL)
     for wrong in (-0.5, math.nan, "much", None, True):
         with pytest.raises(ValueError, match="`penalty` must be a finite number of at least 0; got"):
-            pruning.prune_pessimistic(tree, penalty=wrong)
+            pruning.Pessimistic(wrong)
     for wrong in (0, 1, -0.1, 0.6, 2):
         with pytest.raises(
             ValueError, match=r"`confidence` must be a finite number above 0 and up to 0.5; got"
         ):
-            pruning.prune_confidence(tree, confidence=wrong)
+            pruning.Confidence(wrong)
     for wrong in (0, 1, 1.5):
         with pytest.raises(
             ValueError, match=r"`confidence` must be a finite number above 0 and below 1; got"
         ):
-            pruning.prune_confidence(tree, confidence=wrong, limit="normal")
+            pruning.Confidence(wrong, limit="normal")
         with pytest.raises(
             ValueError, match=r"`significance` must be a finite number above 0 and below 1; got"
         ):
-            pruning.prune_chi2(tree, significance=wrong)
+            pruning.ChiSquare(wrong)
     with pytest.raises(ValueError, match="`limit` must be 'c45' or 'normal'; got 'exact'"):
-        pruning.prune_confidence(tree, limit="exact")
-    with pytest.raises(ValueError, match="`alpha` must be a finite number of at least 0; got -1"):
-        pruning.prune_cost_complexity(tree, alpha=-1)
+        pruning.Confidence(limit="exact")
+    with pytest.raises(ValueError, match="`alpha` must be a finite number of at least 0, or None; got -1"):
+        pruning.CostComplexity(-1)
     with pytest.raises(ValueError, match="`risk` must be 'impurity' or 'error'; got 'loss'"):
         pruning.cost_complexity_path(tree, risk="loss")
     with pytest.raises(ValueError, match="`n_values` must have"):
-        pruning.prune_mdl(tree, n_values=[])
+        pruning.prune(tree, pruning.DescriptionLength(), n_values=[])
     with pytest.raises(ValueError, match=r"`held_out` must have a row per node .* \(7, 2\); got the shape"):
-        pruning.prune_reduced_error(tree, np.zeros((3, 2)))
+        pruning.prune(tree, pruning.ReducedError(), held_out=np.zeros((3, 2)))
+    for way, message in {
+        "mdl": "`pruning` must be an object of `al.pruning`; got 'mdl'",
+        pruning.Confidence(raising=True): "`pruning` must not raise subtrees",
+        pruning.CostComplexity(): "`alpha` must be a price where there are no rows to choose it by; got None",
+        pruning.ReducedError(): "`held_out` must hold the counts of `count_held_out`",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            pruning.prune(tree, way)
 
 
 def test_pruning_before_fit():
     with pytest.raises(NotFittedError):
         pruning.count_held_out(al.DecisionTreeClassifier(), [[1.0]], [0])
     with pytest.raises(TypeError, match=r"`tree` must be the tree of a fitted .*got DecisionTreeClassifier"):
-        pruning.prune_pessimistic(al.DecisionTreeClassifier())
+        pruning.prune(al.DecisionTreeClassifier(), pruning.Pessimistic())
 
 
 def test_trees_of_a_forest_cannot_be_pruned():
     forest = al.RandomForestClassifier(n_estimators=1, random_state=0).fit([[1.0], [2.0]], [0, 1])
     with pytest.raises(TypeError, match="got trees that keep no class weights"):
-        pruning.prune_pessimistic(forest.model_.groves[0].trees)
+        pruning.prune(forest.model_.groves[0].trees, pruning.Pessimistic())

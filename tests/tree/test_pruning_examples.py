@@ -62,7 +62,7 @@ def test_soccer(rung):
     grown = al.id3(**rows).fit(data.X, data.y)
     assert grown.score(*held_out) == pytest.approx(0.4)
     counts = pruning.count_held_out(grown, *held_out)
-    pruned = tree_on_host(pruning.prune_reduced_error(grown.tree_, counts))
+    pruned = tree_on_host(pruning.prune(grown.tree_, pruning.ReducedError(), held_out=counts))
     inner = [data.feature_names[j] for j in pruned.feature[~pruned.is_leaf]]
     assert "wind" not in inner  # rain says yes now
     grown.model_ = pruned

@@ -1,16 +1,17 @@
-"""Growing and pruning in one step: what `fit` of a tree does where pruning is set."""
+"""Pruning a grown tree, and growing and pruning in one step, as `fit` of a tree does where pruning is set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn.backend.namespace import HOST
+from arraylearn.checks import refuse
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.trees import Trees, tree_on_host
+from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.measures import IMPURITIES
 from arraylearn.tree.pruning.confidence import SLACK, Confidence, confidence_cuts, limited_errors
 from arraylearn.tree.pruning.cost_complexity import (
@@ -28,7 +29,7 @@ from arraylearn.tree.pruning.pruning_report import PruningReport, report_cuts, s
 from arraylearn.tree.pruning.raising import Estimate, prune_and_raise
 from arraylearn.tree.pruning.reduced_error import ReducedError, reduced_error_cuts
 
-__all__ = ["PRUNINGS", "Pruned", "Pruning", "grow_and_prune"]
+__all__ = ["PRUNINGS", "Pruned", "Pruning", "grow_and_prune", "prune"]
 
 Pruning = ReducedError | Pessimistic | Confidence | DescriptionLength | CostComplexity | ChiSquare
 
@@ -49,6 +50,63 @@ class Pruned(NamedTuple):
     tree: Trees
     report: PruningReport
     choice: AlphaChoice | None = None  # where cross-validation chose `alpha`
+
+
+def prune(
+    tree: Trees, pruning: Pruning, *, held_out: Any = None, n_values: Sequence[int] | None = None
+) -> Trees:
+    """Prune a grown tree: nodes become leaves.
+
+    Parameters
+    ----------
+    tree : Trees
+        A grown tree; it stays as it is.
+    pruning : object of this module
+        How. Subtrees are not raised, which needs the training rows: `DecisionTreeClassifier` does that.
+    held_out : array (t, c), optional
+        For `ReducedError`: weight of the held-out rows of each class that pass each node, from
+        `count_held_out`.
+    n_values : sequence of d int, optional
+        For `DescriptionLength`: categories of each column of the table, 0 for a numeric one.
+
+    Returns
+    -------
+    Trees
+        At the place of `tree`.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import Pessimistic, prune
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> prune(tree, Pessimistic(0.0)).n_nodes, prune(tree, Pessimistic(1.0)).n_nodes
+    (5, 1)
+    """
+    if getattr(pruning, "raising", False):
+        raise refuse("pruning", "must not raise subtrees, which needs the training rows", repr(pruning))
+    if isinstance(pruning, ReducedError) and held_out is None:
+        raise refuse("held_out", "must hold the counts of `count_held_out` for `ReducedError`", None)
+    return cut_at(tree, _choose_cuts(check_tree(tree), pruning, held_out, n_values or ()))
+
+
+def _choose_cuts(tree: Trees, pruning: Any, held_out: Any, n_values: Sequence[int]) -> Any:
+    """Choose the nodes that become leaves: bool (t,) on the host."""
+    match pruning:
+        case ChiSquare():
+            return chi2_cuts(tree, pruning)
+        case Pessimistic():
+            return pessimistic_cuts(tree, pruning)
+        case Confidence():
+            return confidence_cuts(tree, pruning)
+        case CostComplexity():
+            if pruning.alpha is None:
+                raise refuse("alpha", "must be a price where there are no rows to choose it by", None)
+            return cost_complexity_cuts(tree, alpha=pruning.alpha, risk=pruning.risk)
+        case ReducedError():
+            return reduced_error_cuts(tree, held_out)
+        case DescriptionLength():
+            return mdl_cuts(tree, n_values)
+    raise refuse("pruning", "must be an object of `al.pruning`", repr(pruning))
 
 
 def grow_and_prune(
@@ -95,24 +153,10 @@ def grow_and_prune(
     if isinstance(pruning, CostComplexity) and pruning.alpha is None:
         choice = _cross_validate(pruning, sample, grow, tree, generator)
         pruning = replace(pruning, alpha=0.0 if choice is None else choice.alpha)
-    cuts = _choose_cuts(pruning, tree, sample, held_out)
+    counts = None if held_out is None else node_counts(tree, held_out)
+    cuts = _choose_cuts(tree, pruning, counts, _n_values(sample))
     made = cut_at(tree, cuts)
     return Pruned(made, report_cuts(tree, cuts, made), choice)
-
-
-def _choose_cuts(pruning: Pruning, tree: Trees, sample: Sample, held_out: Sample | None) -> Any:
-    """Choose the nodes that become leaves: bool (t,) on the host."""
-    if isinstance(pruning, ChiSquare):
-        return chi2_cuts(tree, significance=pruning.significance)
-    if isinstance(pruning, Pessimistic):
-        return pessimistic_cuts(tree, penalty=pruning.penalty)
-    if isinstance(pruning, Confidence):
-        return confidence_cuts(tree, confidence=pruning.confidence, limit=pruning.limit)
-    if isinstance(pruning, CostComplexity):
-        return cost_complexity_cuts(tree, alpha=pruning.alpha or 0.0, risk=pruning.risk)
-    if isinstance(pruning, ReducedError) and held_out is not None:
-        return reduced_error_cuts(tree, node_counts(tree, held_out))
-    return mdl_cuts(tree, n_values=_n_values(sample))
 
 
 def _n_values(sample: Sample) -> list[int]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_choice, check_flag, check_number
-from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.trees import Trees, check_tree
+from arraylearn.grow.cut import count_errors
+from arraylearn.grow.trees import Trees
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = [
@@ -20,11 +20,9 @@ __all__ = [
     "Confidence",
     "Limit",
     "c45_limit",
-    "check_confidence",
     "confidence_cuts",
     "limited_errors",
     "normal_limit",
-    "prune_confidence",
 ]
 
 Limit = Literal["c45", "normal"]
@@ -32,17 +30,33 @@ Limit = Literal["c45", "normal"]
 
 @dataclass(frozen=True)
 class Confidence:
-    """Prune by limits of confidence: `prune_confidence`.
+    r"""Cut a subtree where a leaf is expected to make no more errors.
+
+    The errors of a leaf are a sample of a binomial distribution; what is expected is the upper limit U of its
+    mean: a leaf replaces a subtree where :math:`U(t) \le \sum_{u \in \mathrm{leaves}(t)} U(u)`.
 
     Parameters
     ----------
     confidence : float
-        CF, the probability that the error rate is above the limit, in (0, 0.5]; or with the limit "normal"
-        the level of the two-sided interval, in (0, 1).
+        For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: less of it prunes
+        more. For "normal" the level of the two-sided interval, in (0, 1): more of it prunes more.
     limit : {"c45", "normal"}
-        Upper limit of the error rate as C4.5 has it, or the plain normal approximation.
+        C4.5's limit, with its tolerance of 0.1 errors in favour of the leaf; or the plain normal
+        approximation, with half an error added for continuity.
     raising : bool
         Whether a node may also be replaced by its largest branch, as in C4.5.
+
+    References
+    ----------
+    J. R. Quinlan, C4.5: Programs for Machine Learning, 1993.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import Confidence, prune
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> tree.n_nodes, prune(tree, Confidence()).n_nodes
+    (5, 1)
     """
 
     confidence: float = 0.25
@@ -50,7 +64,11 @@ class Confidence:
     raising: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_confidence(self.confidence, self.limit)
+        check_choice("limit", self.limit, LIMITS)
+        if self.limit == "c45":
+            check_number("confidence", self.confidence, 0, 0.5, closed="right")
+        else:
+            check_number("confidence", self.confidence, 0, 1, closed="neither")
         check_flag("raising", self.raising)
 
 
@@ -135,56 +153,8 @@ def limited_errors(xp: Namespace, counts: Array, *, confidence: float, limit: Li
     return LIMITS[limit](xp, count_errors(xp, counts), xp.sum(counts, axis=-1), confidence)
 
 
-def check_confidence(confidence: float, limit: Limit) -> None:
-    """Raise for an unknown form of the limit, or a confidence outside of its range."""
-    check_choice("limit", limit, LIMITS)
-    if limit == "c45":
-        check_number("confidence", confidence, 0, 0.5, closed="right")
-    else:
-        check_number("confidence", confidence, 0, 1, closed="neither")
-
-
-def prune_confidence(tree: Trees, *, confidence: float = 0.25, limit: Limit = "c45") -> Trees:
-    r"""Cut a subtree where a leaf is expected to make no more errors.
-
-    The errors of a leaf are taken as a sample of a binomial distribution, and the upper limit U of its mean
-    as the errors to expect: a leaf replaces a subtree where
-    :math:`U(t) \le \sum_{u \in \mathrm{leaves}(t)} U(u)`.
-
-    Parameters
-    ----------
-    tree : Trees
-        A grown tree; it stays as it is.
-    confidence : float
-        For "c45" the probability (CF) that the error rate is above the limit, in (0, 0.5]: a smaller one
-        prunes more. For "normal" the level of the two-sided interval, in (0, 1): a larger one prunes more.
-    limit : {"c45", "normal"}
-        C4.5's limit, with its tolerance of 0.1 errors in favour of the leaf; or the plain normal
-        approximation, with half an error added for continuity.
-
-    Returns
-    -------
-    Trees
-        At the place of `tree`.
-
-    References
-    ----------
-    J. R. Quinlan, C4.5: Programs for Machine Learning, 1993.
-
-    Examples
-    --------
-    >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import prune_confidence
-    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
-    >>> tree.n_nodes, prune_confidence(tree).n_nodes
-    (5, 1)
-    """
-    return cut_at(tree, confidence_cuts(tree, confidence=confidence, limit=limit))
-
-
-def confidence_cuts(tree: Trees, *, confidence: float = 0.25, limit: Limit = "c45") -> Any:
-    """Choose the nodes (t,) that `prune_confidence` turns into leaves, on the host."""
-    check_confidence(confidence, limit)
-    xp = locate(check_tree(tree).feature).xp
-    cost = limited_errors(xp, tree.counts, confidence=confidence, limit=limit)
-    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[limit]))
+def confidence_cuts(tree: Trees, pruning: Confidence) -> Any:
+    """Choose the nodes (t,) that become leaves, on the host."""
+    xp = locate(tree.feature).xp
+    cost = limited_errors(xp, tree.counts, confidence=pruning.confidence, limit=pruning.limit)
+    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[pruning.limit]))

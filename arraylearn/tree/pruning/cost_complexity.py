@@ -12,7 +12,7 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
 from arraylearn.checks import check_choice, check_integer, check_number
-from arraylearn.grow.cut import count_errors, cut_at
+from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.tree.pruning.levels import least_above, read_bounds
 from arraylearn.tree.pruning.reduced_error import held_out_errors
@@ -27,7 +27,6 @@ __all__ = [
     "cost_complexity_cuts",
     "cost_complexity_path",
     "fold_errors",
-    "prune_cost_complexity",
 ]
 
 Risk = Literal["impurity", "error"]
@@ -35,18 +34,26 @@ Risk = Literal["impurity", "error"]
 
 @dataclass(frozen=True)
 class CostComplexity:
-    """Prune the weakest links: `prune_cost_complexity`.
+    r"""Prune the weakest links: the smallest subtree of least :math:`R(T) + \alpha |T|` is left.
 
     Parameters
     ----------
     alpha : float, optional
         Price of a leaf, at least 0; None: chosen by cross-validation as rpart does.
     risk : {"impurity", "error"}
-        The risk of a leaf, to which its price is added.
+        R, to which the price of the leaves is added, as for `cost_complexity_path`.
     folds : int
         Folds of that cross-validation.
     standard_errors : float
         The smallest tree is taken whose error is at most so many standard errors above the least.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import CostComplexity, prune
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> prune(tree, CostComplexity(0.1)).n_nodes, prune(tree, CostComplexity(0.2)).n_nodes
+    (5, 1)
     """
 
     alpha: float | None = None
@@ -157,38 +164,9 @@ def path_of_links(place: Place, tree: Trees, links: Links, cost: Array) -> CostC
     return CostComplexityPath(alphas, risks, np.astype(n_leaves, np.int64), np.astype(n_nodes, np.int64))
 
 
-def prune_cost_complexity(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> Trees:
-    r"""Return the smallest subtree of least :math:`R(T) + \alpha |T|`.
-
-    Parameters
-    ----------
-    tree : Trees
-        A grown tree; it stays as it is.
-    alpha : float
-        Price of a leaf, at least 0.
-    risk : {"impurity", "error"}
-        R, as for `cost_complexity_path`.
-
-    Returns
-    -------
-    Trees
-        At the place of `tree`.
-
-    Examples
-    --------
-    >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import prune_cost_complexity
-    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
-    >>> prune_cost_complexity(tree, alpha=0.1).n_nodes, prune_cost_complexity(tree, alpha=0.2).n_nodes
-    (5, 1)
-    """
-    return cut_at(tree, cost_complexity_cuts(tree, alpha=alpha, risk=risk))
-
-
 def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> Any:
-    """Choose the nodes (t,) that `prune_cost_complexity` turns into leaves, on the host."""
-    check_number("alpha", alpha, 0)
-    place = locate(check_tree(tree).feature)
+    """Choose the nodes (t,) that become leaves where a leaf has this price, on the host."""
+    place = locate(tree.feature)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
     (prices,) = read_together(place, links.alpha)
     rounding = 64 * float(np.finfo(prices.dtype).eps)

@@ -11,20 +11,37 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.checks import check_number
-from arraylearn.grow.cut import cut_at
-from arraylearn.grow.trees import Trees, check_tree
+from arraylearn.grow.trees import Trees
 
-__all__ = ["ChiSquare", "chi2_cuts", "chi2_statistics", "prune_chi2"]
+__all__ = ["ChiSquare", "chi2_cuts", "chi2_statistics"]
 
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """Do not split a node where the branches are not significantly associated with the classes: `prune_chi2`.
+    r"""Cut the splits whose branches are not significantly associated with the classes.
+
+    .. math:: \chi^2 = \sum_{b, c} \frac{(n_{bc} - n_b n_c / n)^2}{n_b n_c / n}
+              \quad\text{with } (B - 1)(C - 1) \text{ degrees of freedom}
+
+    As the branches of a tree grow independently of each other, this is the tree that growth would have given
+    had it stopped at such splits.
 
     Parameters
     ----------
     significance : float
-        Level of the test, in (0, 1).
+        In (0, 1): a split stays where the probability of such a table by chance is below it.
+
+    References
+    ----------
+    J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986, section 4.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import ChiSquare, prune
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5], [6]], [0, 0, 0, 1, 1, 1]).tree_
+    >>> prune(tree, ChiSquare(0.05)).n_nodes, prune(tree, ChiSquare(0.01)).n_nodes
+    (3, 1)
     """
 
     significance: float = 0.05
@@ -64,47 +81,11 @@ def _critical_values(place: Place, tree: Trees, significance: float) -> Array:
     return from_host(values, place, accumulator_dtype(place))
 
 
-def prune_chi2(tree: Trees, *, significance: float = 0.05) -> Trees:
-    r"""Cut the splits whose branches are not significantly associated with the classes.
-
-    .. math:: \chi^2 = \sum_{b, c} \frac{(n_{bc} - n_b n_c / n)^2}{n_b n_c / n}
-              \quad\text{with } (B - 1)(C - 1) \text{ degrees of freedom}
-
-    As the branches of a tree grow independently of each other, this is the tree that growth would have given
-    had it stopped at such splits.
-
-    Parameters
-    ----------
-    tree : Trees
-        A grown tree; it stays as it is.
-    significance : float
-        In (0, 1): a split stays where the probability of such a table by chance is below it.
-
-    Returns
-    -------
-    Trees
-        At the place of `tree`.
-
-    References
-    ----------
-    J. R. Quinlan, "Induction of decision trees", Machine Learning 1, 1986, section 4.
-
-    Examples
-    --------
-    >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import prune_chi2
-    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5], [6]], [0, 0, 0, 1, 1, 1]).tree_
-    >>> prune_chi2(tree, significance=0.05).n_nodes, prune_chi2(tree, significance=0.01).n_nodes
-    (3, 1)
-    """
-    return cut_at(tree, chi2_cuts(tree, significance=significance))
-
-
-def chi2_cuts(tree: Trees, *, significance: float = 0.05) -> Any:
-    """Choose the nodes (t,) that `prune_chi2` turns into leaves, on the host."""
-    check_number("significance", significance, 0, 1, closed="neither")
-    place = locate(check_tree(tree).feature)
+def chi2_cuts(tree: Trees, pruning: ChiSquare) -> Any:
+    """Choose the nodes (t,) that become leaves, on the host."""
+    place = locate(tree.feature)
     xp = place.xp
     statistic, freedom = chi2_statistics(xp, tree)
-    critical = xp.take(_critical_values(place, tree, significance), xp.astype(freedom, xp.int64), axis=0)
+    values = _critical_values(place, tree, pruning.significance)
+    critical = xp.take(values, xp.astype(freedom, xp.int64), axis=0)
     return to_host(~tree.is_leaf & (xp.astype(statistic, critical.dtype) <= critical))

@@ -9,16 +9,42 @@ from typing import Any
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
-from arraylearn.grow.cut import count_errors, cut_at
-from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees, check_tree
+from arraylearn.grow.cut import count_errors
+from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["DescriptionLength", "leaf_bits", "mdl_cuts", "prune_mdl", "split_bits"]
+__all__ = ["DescriptionLength", "leaf_bits", "mdl_cuts", "split_bits"]
 
 
 @dataclass(frozen=True)
 class DescriptionLength:
-    """Prune to the tree that takes the fewest bits: `prune_mdl`."""
+    r"""Cut a subtree where a leaf and its exceptions take no more bits to describe.
+
+    A leaf of n rows, e of them outside its class, costs
+
+    .. math:: 1 + \log_2 c + \log_2 (n + 1) + \log_2 \tbinom{n}{e} + e \log_2 (c - 1)
+
+    bits (that it is a leaf, its class, how many exceptions, which rows, which other class); a split costs
+
+    .. math:: 1 + \log_2 d + s, \qquad s = \begin{cases} \log_2 (n - 1) & \text{threshold} \\
+              v - 1 & \text{v categories in two sets} \\ 0 & \text{one branch per category} \end{cases}
+
+    No other pruned subtree has a shorter description.
+
+    References
+    ----------
+    J. R. Quinlan, R. L. Rivest, "Inferring decision trees using the minimum description length principle",
+    Information and Computation 80, 1989; M. Mehta, J. Rissanen, R. Agrawal, "MDL-based decision tree
+    pruning", KDD 1995.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import DescriptionLength, prune
+    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
+    >>> tree.n_nodes, prune(tree, DescriptionLength(), n_values=[0]).n_nodes
+    (5, 1)
+    """
 
 
 def leaf_bits(xp: Namespace, counts: Array) -> Array:
@@ -59,50 +85,9 @@ def _log_gamma(xp: Namespace, x: Array) -> Array:
     return (y - 0.5) * xp.log(y) - y + 0.5 * math.log(2 * math.pi) + series - xp.log(product)
 
 
-def prune_mdl(tree: Trees, *, n_values: Sequence[int]) -> Trees:
-    r"""Cut a subtree where a leaf and its exceptions take no more bits to describe.
-
-    A leaf of n rows, e of them outside its class, costs
-
-    .. math:: 1 + \log_2 c + \log_2 (n + 1) + \log_2 \tbinom{n}{e} + e \log_2 (c - 1)
-
-    bits (that it is a leaf, its class, how many exceptions, which rows, which other class); a split costs
-
-    .. math:: 1 + \log_2 d + s, \qquad s = \begin{cases} \log_2 (n - 1) & \text{threshold} \\
-              v - 1 & \text{v categories in two sets} \\ 0 & \text{one branch per category} \end{cases}
-
-    Parameters
-    ----------
-    tree : Trees
-        A grown tree; it stays as it is.
-    n_values : sequence of d int
-        Categories of each column of the table, 0 for a numeric one.
-
-    Returns
-    -------
-    Trees
-        At the place of `tree`: no other pruned subtree has a shorter description.
-
-    References
-    ----------
-    J. R. Quinlan, R. L. Rivest, "Inferring decision trees using the minimum description length principle",
-    Information and Computation 80, 1989; M. Mehta, J. Rissanen, R. Agrawal, "MDL-based decision tree
-    pruning", KDD 1995.
-
-    Examples
-    --------
-    >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import prune_mdl
-    >>> tree = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
-    >>> tree.n_nodes, prune_mdl(tree, n_values=[0]).n_nodes
-    (5, 1)
-    """
-    return cut_at(tree, mdl_cuts(tree, n_values=n_values))
-
-
-def mdl_cuts(tree: Trees, *, n_values: Sequence[int]) -> Any:
-    """Choose the nodes (t,) that `prune_mdl` turns into leaves, on the host."""
-    place = locate(check_tree(tree).feature)
+def mdl_cuts(tree: Trees, n_values: Sequence[int]) -> Any:
+    """Choose the nodes (t,) that become leaves, on the host."""
+    place = locate(tree.feature)
     if not n_values or any(n < 0 for n in n_values):
         raise ValueError(f"`n_values` must have a number of at least 0 for each column; got {n_values!r}.")
     xp = place.xp

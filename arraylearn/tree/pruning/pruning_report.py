@@ -82,9 +82,9 @@ def pruning_report(before: Trees, after: Trees) -> PruningReport:
     Examples
     --------
     >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import prune_pessimistic, pruning_report
+    >>> from arraylearn.tree.pruning import Pessimistic, prune, pruning_report
     >>> grown = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0]).tree_
-    >>> print(pruning_report(grown, prune_pessimistic(grown, penalty=1.0)))
+    >>> print(pruning_report(grown, prune(grown, Pessimistic(1.0))))
                    nodes  leaves    errors   cut  raised
     before             5       3         0
     depth 0            1       1         1     1       0

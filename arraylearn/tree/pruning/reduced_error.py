@@ -10,16 +10,18 @@ import array_api_compat
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
 from arraylearn.checks import check_flag, check_number
-from arraylearn.grow.cut import cut_at
-from arraylearn.grow.trees import Trees, check_tree
+from arraylearn.grow.trees import Trees
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
-__all__ = ["ReducedError", "held_out_errors", "prune_reduced_error", "reduced_error_cuts"]
+__all__ = ["ReducedError", "held_out_errors", "reduced_error_cuts"]
 
 
 @dataclass(frozen=True)
 class ReducedError:
-    """Prune by the errors on rows that the tree was not grown from: `prune_reduced_error`.
+    """Cut a subtree where a leaf makes no more errors on rows that the tree was not grown from.
+
+    Subtrees are judged from the leaves up, after those below them are pruned; one that no held-out row
+    reaches is cut.
 
     Parameters
     ----------
@@ -27,6 +29,19 @@ class ReducedError:
         Share of the rows held out, in (0, 1), where `fit` is given none.
     raising : bool
         Whether a node may also be replaced by its largest branch, as in C4.5.
+
+    References
+    ----------
+    J. R. Quinlan, "Simplifying decision trees", Int. J. Man-Machine Studies 27, 1987.
+
+    Examples
+    --------
+    >>> from arraylearn import DecisionTreeClassifier
+    >>> from arraylearn.tree.pruning import ReducedError, count_held_out, prune
+    >>> model = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0])
+    >>> counts = count_held_out(model, [[1], [2.9], [3.2]], [0, 0, 0])
+    >>> prune(model.tree_, ReducedError(), held_out=counts).n_nodes
+    1
     """
 
     validation_fraction: float = 0.25
@@ -46,41 +61,9 @@ def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array
     return xp.sum(held_out, axis=-1) - right
 
 
-def prune_reduced_error(tree: Trees, held_out: Any) -> Trees:
-    """Cut a subtree where a leaf makes no more errors on held-out rows.
-
-    Parameters
-    ----------
-    tree : Trees
-        A grown tree; it stays as it is.
-    held_out : array (t, c)
-        Weight of the held-out rows of each class that pass each node: from `count_held_out`.
-
-    Returns
-    -------
-    Trees
-        At the place of `tree`. Subtrees are judged from the leaves up, after those below them are pruned;
-        one that no held-out row reaches is cut.
-
-    References
-    ----------
-    J. R. Quinlan, "Simplifying decision trees", Int. J. Man-Machine Studies 27, 1987.
-
-    Examples
-    --------
-    >>> from arraylearn import DecisionTreeClassifier
-    >>> from arraylearn.tree.pruning import count_held_out, prune_reduced_error
-    >>> model = DecisionTreeClassifier().fit([[1], [2], [3], [4], [5]], [0, 0, 1, 0, 0])
-    >>> counts = count_held_out(model, [[1], [2.9], [3.2]], [0, 0, 0])
-    >>> prune_reduced_error(model.tree_, counts).n_nodes
-    1
-    """
-    return cut_at(tree, reduced_error_cuts(tree, held_out))
-
-
 def reduced_error_cuts(tree: Trees, held_out: Any) -> Any:
-    """Choose the nodes (t,) that `prune_reduced_error` turns into leaves, on the host."""
-    place = locate(check_tree(tree).feature)
+    """Choose the nodes (t,) that become leaves, on the host."""
+    place = locate(tree.feature)
     counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)
     if tuple(counts.shape) != (tree.n_nodes, tree.n_classes):
         raise ValueError(
