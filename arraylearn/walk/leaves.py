@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.dispatch import native, why_not_compiled
+from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.gpu.launch import cuda_launcher
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import is_on_host, locate
 from arraylearn.walk.packed import PackedTrees
@@ -28,8 +30,10 @@ def choose_body(xp: Namespace, rows: Array, trees: PackedTrees, n_columns: int) 
 
     `n_columns` is the width of the table of leaves, 0 where the leaves themselves are asked for.
     """
-    if kernel := native(xp, "walk_trees"):
-        return kernel
+    if launch := cuda_launcher(xp):
+        from arraylearn.walk import leaves_gpu
+
+        return partial(leaves_gpu.walk_trees, launch, xp)
     n_values = math.prod((*rows.shape, *trees.roots.shape))
     if (reason := why_not_compiled(locate(rows), n_values)) is not None:
         return reason

@@ -48,9 +48,9 @@ GENERIC = {
     ),
 }
 
-# Words of learning. Except: what walks trees (to leave), thresholds of all rooms, torch's trees of arguments.
+# Words of learning. Except: thresholds of all rooms, torch's trees of arguments.
 LEARNING = {"tree", "trees", "forest", "boosting", "gini", "gradient", "gradients", "leaf", "leaves", "prune"}
-EXCEPT = {"native/cupy.py", "cpu/intrinsics.py", "dispatch.py", "costs.py"}
+EXCEPT = {"dispatch.py", "costs.py"}
 
 
 def imported():

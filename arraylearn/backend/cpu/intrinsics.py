@@ -49,8 +49,8 @@ def choose_words(
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, leaf: Any, place: Any) -> Any:
-    """Set `bit` in those of 64 bytes of `leaf` from `place` on whose bits in a word are set, lowest first."""
+def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, flags: Any, place: Any) -> Any:
+    """Set `bit` in those of 64 bytes of `flags` from `place` on whose bits in a word are 1, lowest first."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
@@ -64,7 +64,7 @@ def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, leaf: Any, p
         builder.store(builder.or_(builder.load(target, align=1), marks), target, align=1)
         return context.get_dummy_value()
 
-    return types.void(words, word, bit, leaf, place), generate
+    return types.void(words, word, bit, flags, place), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -128,14 +128,14 @@ def grow_newton_tree(
         from arraylearn.grow.histograms import grow_cpu
 
         return grow_cpu.grow_newton_tree(columns, gradients, rows, limits, rule, is_used)
-    finder = _NewtonFinder(place, columns, gradients, limits, rule, is_used)
+    total, unit = _read_root(place, gradients, rows)
+    finder = _NewtonFinder(place, columns, gradients, limits, rule, is_used, unit)
     lists = place.xp.astype(rows, place.xp.int32)[None, :]
     sizes = np.asarray([rows.shape[0]])
-    roots = Roots(lists, Entries(None, gradients.packed), finder.read_root(rows), sizes)
-    nodes = grow(finder, roots).finish_trees()
+    nodes = grow(finder, Roots(lists, Entries(None, gradients.packed), total, sizes)).finish_trees()
     if rule.trend is not None:
         nodes = nodes._replace(bounds=np.concat(finder.bounds, axis=1).T)
-    return NewtonTree(nodes, None, finder.unit)
+    return NewtonTree(nodes, None, unit)
 
 
 def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> tuple[Any, Any]:
@@ -151,6 +151,15 @@ def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> t
 # ---- the array program
 
 
+def _read_root(place: Place, gradients: PackedGradients, rows: Array) -> tuple[Any, float]:
+    """Return the packed sum (1, 1) of the gradients of some rows, and its unit, on the host; one sync."""
+    xp, packed = place.xp, gradients.packed
+    if rows.shape[0] < packed.shape[0]:
+        packed = xp.take(packed, rows, axis=0)
+    total, shift = to_host(xp.stack((xp.sum(packed), gradients.shift[0]))).tolist()
+    return np.asarray([[total]]), 2.0 ** (shift - GRADIENT_BITS)
+
+
 class _NewtonFinder(BinnedFinder):
     """Finds the splits of nodes that carry packed sums of gradients."""
 
@@ -164,6 +173,7 @@ class _NewtonFinder(BinnedFinder):
         limits: Limits,
         newton: NewtonRule,
         is_used: Array | None,
+        unit: float,
     ) -> None:
         rule = SplitRule(nominal="binary", missing="direction")
         self.max_leaf_nodes = limits.max_leaf_nodes  # applied in `accept`, by the gains computed there
@@ -172,20 +182,10 @@ class _NewtonFinder(BinnedFinder):
         super().__init__(*given, columns.bins, columns.n_bins)
         self.columns, self.gradients, self.newton, self.is_used = columns, gradients, newton, is_used
         self.regular = place.xp.take(gradients.units, gradients.shift, axis=0)[0, :]
-        self.unit = 0.0  # of the packed sums; read with those of the root
+        self.unit = unit  # of the packed sums
         self.bounds = [np.asarray([[-np.inf], [np.inf]])]  # (2, nodes) of each level, where there is a trend
         # (groups, nodes) of each level: whether all columns above a node lie in the group
         self.groups = [np.ones((len(newton.groups or ()), 1), dtype=bool)]
-
-    def read_root(self, rows: Array) -> Any:
-        """Sum the gradients (1, 1) of some rows, on the host; one sync."""
-        xp = self.place.xp
-        packed = self.gradients.packed
-        if rows.shape[0] < self.rows.n_rows:
-            packed = xp.take(packed, rows, axis=0)
-        total, shift = to_host(xp.stack((xp.sum(packed), self.gradients.shift[0]))).tolist()
-        self.unit = 2.0 ** (shift - GRADIENT_BITS)
-        return np.asarray([[total]])
 
     def choose(self, level: Level) -> NodeChoice:
         """Find the best bin of every column in every node."""
