@@ -172,9 +172,8 @@ def cupy_emulated(session: nox.Session) -> None:
     environment = {"ARRAYLEARN_REQUIRE_RUNGS": "1", **one_blas_thread()}
     run = [*PYTEST, *parallel(), "--rungs"]
     session.run(*run, "cupy", *(session.posargs or ["tests"]), env=environment)
-    session.run(
-        *run, "cupy_nvrtc", "tests/backend/test_ops.py", "tests/kernels/test_kernel_cases.py", env=environment
-    )
+    compiled = ["tests/backend/test_ops.py", "tests/kernels/test_kernel_cases.py", "tests/walk"]
+    session.run(*run, "cupy_nvrtc", *compiled, env=environment)
 
 
 @nox.session

@@ -79,17 +79,18 @@ def walk_trees(
     if n:
         no_subsets = xp.zeros((1, 1), dtype=xp.bool, device=rows.device)
         no_table = xp.zeros((1, 1), dtype=xp.int32, device=rows.device)
-        cut = trees.record if over_bins else trees.cut
+        cut: Array = trees.record if over_bins else trees.cut
         numbers = (
             *(n, *((1, n) if over_bins else (rows.shape[1], 1)), n_trees, n_parts, width),
             *(trees.feature_bits, trees.child_shift, -1 if trees.missing_bin is None else trees.missing_bin),
             *(1 if subsets is None else subsets.shape[1], over_bins),
         )
-        arrays = rows, trees.record, cut, no_subsets if subsets is None else subsets
-        arrays = *arrays, no_table if table is None else table, trees.roots
-        kernel = _kernel(rows.dtype, cut.dtype)
+        arrays = (
+            *(rows, trees.record, cut, no_subsets if subsets is None else subsets),
+            *(no_table if table is None else table, trees.roots),
+        )
         n_blocks = -(-n_parts * n // _THREADS)
-        launch(kernel, n_blocks, (*arrays, *(np.int64(number) for number in numbers), found))
+        launch(_kernel(rows.dtype, cut.dtype), n_blocks, (*arrays, *map(np.int64, numbers), found))
     if table is None:
         return found
     return found[0] if found.shape[0] == 1 else xp.sum(found, axis=0)

@@ -97,7 +97,7 @@ class NewtonTree(NamedTuple):
     """A grown tree, and where its rows ended."""
 
     nodes: Trees
-    # (m,) row ids in the order of the leaves, where ``nodes.rows`` says which are whose. Children of the last
+    # (m,) row ids in the order of the leaves, which ``nodes.rows`` maps to nodes. Children of the last
     # level have the start -1 there, because their rows are not divided. None: the order is not known
     order: Array | None
     unit: float  # of the packed sums

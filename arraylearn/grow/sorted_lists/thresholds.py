@@ -118,9 +118,9 @@ def _scan_some(
     is_border = ~xp.isnan(values) & (is_step | ~after)
     spread = xp.take(missing, level.block_at, axis=-1)
     held_left = None
-    if held is not None and (everyone := _running_rows(xp, level, lists, None)) is not None:
-        held_left = held[0] + xp.take(everyone[1] - held[1], level.block_at, axis=-1), everyone[1]
-        held = held[0], everyone[1]
+    if held is not None and (of_all := _running_rows(xp, level, lists, None)) is not None:
+        held_left = held[0] + xp.take(of_all[1] - held[1], level.block_at, axis=-1), of_all[1]
+        held = held[0], of_all[1]
     goes_right = is_border & _may_cut(place, level, rule, left, known + missing, held)
     best_right, at_right = _best_positions(place, level, rule, left, known + missing, goes_right)
     is_left = is_border & is_step & _may_cut(place, level, rule, left + spread, known + missing, held_left)
