@@ -237,6 +237,19 @@ def test_a_change_of_a_callee_in_another_file_is_seen(tmp_path):
 
 
 @needs_numba
+@needs_numba
+def test_a_part_becomes_machine_code_in_its_callers_alone():
+    from arraylearn.backend.cpu import jit
+
+    double = jit.part(lambda number: number + number)
+    add = jit._compile(lambda number: double(number) + 1)
+    assert add(3) == 7
+    engine = jit.numba.core.registry.cpu_target.target_context.codegen()._engine
+    (own,), (kept,) = double.overloads.values(), add.overloads.values()
+    assert engine.is_symbol_defined(kept.fndesc.llvm_func_name)
+    assert not engine.is_symbol_defined(own.fndesc.llvm_func_name)
+
+
 def test_info_names_numba(capsys):
     from arraylearn import cli
 
