@@ -1,4 +1,4 @@
-"""Checks of parameters: the error names the argument, the rule and what arrived. Amounts given as shares."""
+"""Checks of parameters, whose errors name the argument, the rule and the value; amounts given as shares."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_some(names: Iterable[object], most: int = 10) -> str:
 
 
 def is_number(value: object) -> TypeGuard[Any]:
-    """Whether `value` is a number of Python, NumPy or the numeric tower, but no truth value."""
+    """Whether `value` is a number of Python, NumPy or the numeric tower, but not a truth value."""
     return isinstance(value, int | float | Real) and not isinstance(value, bool)
 
 
@@ -110,7 +110,7 @@ def check_rows(name: str, value: Any, low: int) -> None:
 
 
 def share_of(amount: Any, total: float) -> float:
-    """Read a float as a share of the total; 1.0 is all of it, and 1 is one."""
+    """Return an integer as it is, and a float as a share of the total: 1 is one, 1.0 is all."""
     return float(amount) if isinstance(amount, Integral) else float(amount) * total
 
 

@@ -1,4 +1,4 @@
-"""The base of all estimators: rows and labels in, results home, fits that succeed or leave nothing behind.
+"""The base of all estimators: reading rows and labels, returning results, fits that succeed or leave nothing.
 
 An estimator checks its parameters, reads rows (`_open_fit`, `_open`), calls a kernel with the arrays of the
 `Batch`, keeps its ``model_`` and returns results (`_deliver`, `_deliver_labels`).
@@ -65,7 +65,7 @@ _COMPUTING = ("fit", "partial_fit", "predict", "predict_proba", "predict_log_pro
 
 
 class Batch(NamedTuple):
-    """Rows that were read and checked, and where they are computed with."""
+    """Rows that were read and checked, and the place of computation."""
 
     table: Table
     place: Place  # where to compute
@@ -89,14 +89,14 @@ class FitRows(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """What replaces a result that was computed for the common case, such as rows without missing values."""
+    """How to correct a result that was computed for the common case, such as rows without missing values."""
 
     is_needed: Array  # 0-d bool at the place; the host reads it in the one sync of a prediction
     compute: Callable[[], Array]  # the result for all rows
 
 
 class ArrayEstimator(BaseEstimator):
-    """Base of the estimators: how rows come in and results go out, nothing of any method of learning."""
+    """Base of the estimators: reading rows and returning results; nothing of any method of learning."""
 
     # Whether the method takes NaN and missing categories.
     _accepts_missing: ClassVar[bool] = True
@@ -117,7 +117,7 @@ class ArrayEstimator(BaseEstimator):
         """Let every method that computes be repeated with smaller chunks when memory runs out."""
         for name in _COMPUTING:
             method = cls.__dict__.get(name)
-            if isinstance(method, FunctionType):  # not a descriptor that decides whether there is a method
+            if isinstance(method, FunctionType):  # not a descriptor such as `available_if`
                 setattr(cls, name, _repeatable(method))
         super().__init_subclass__(**options)
 
@@ -163,8 +163,8 @@ class ArrayEstimator(BaseEstimator):
             table = table._replace(numeric=_bound_infinity(place, table.numeric))
             is_bad = place.xp.zeros_like(is_bad)
         if is_on_host(place):
-            # reading costs nothing here, and kernels that warn about such numbers do not see them; on a
-            # device the flag is read with the results
+            # reading the flag costs nothing here, and kernels need not deal with such numbers; on a device
+            # it is read with the results
             self._refuse_bad(bool(is_bad))
         return Batch(table, place, home, is_bad)
 
@@ -195,7 +195,7 @@ class ArrayEstimator(BaseEstimator):
         return move(self._check_flags(values, batch, correction), batch.home)
 
     def _check_flags(self, values: Array, batch: Batch, correction: Correction | None) -> Array:
-        """Refuse bad rows, and return the values or what corrects them."""
+        """Raise for bad rows; return the values, or their correction if it is needed."""
         is_bad, *is_needed = read_flags(batch.place, *_flags(batch, correction))
         self._refuse_bad(is_bad)
         return correction.compute() if correction is not None and is_needed[0] else values
@@ -212,8 +212,8 @@ class ArrayEstimator(BaseEstimator):
     def _prepared_at(self, place: Place, form: Hashable, make: Callable[[], Any]) -> Any:
         """Return a form of the fitted model for predictions (moved, cast, packed), made once for each place.
 
-        It is kept beside the model it was made from, and made anew for another model: it cannot be stale. It
-        is no part of the fitted state: pickles, copies and model files go without it.
+        It is cached together with the model it was made from, and made anew for another model, so that it is
+        never stale. It is not part of the fitted state: pickles, copies and model files do not contain it.
         """
         cache = self.__dict__.setdefault("_cache", {})
         key = (form, place.xp, str(place.device))
@@ -250,14 +250,14 @@ class ArrayEstimator(BaseEstimator):
     if not TYPE_CHECKING:  # for mypy an unknown name stays an error
 
         def __getattr__(self, name: str) -> Any:
-            """Raise for what is not there; what a fit makes is missed with `NotFittedError`."""
+            """Raise for a missing attribute: `NotFittedError` if `fit` would set it."""
             is_made = name.endswith("_") and not name.startswith("_") and hasattr(type(self), name)
             if (is_made or name == "model_") and not _is_fitted(self):
                 raise NotFittedError(
                     f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
                     f"arguments before using '{name}'."
                 )
-            # once more, for the error of a property
+            # look it up again, so that an error raised inside a property is shown
             return object.__getattribute__(self, name)
 
     def _progress(
@@ -272,7 +272,7 @@ class ArrayEstimator(BaseEstimator):
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Forget the old fit; a fit that fails leaves the estimator unfitted."""
+        """Drop the old fit; a fit that fails leaves the estimator unfitted."""
         self._forget()
         self._cache = {}  # here, because predictions must add no attribute
         try:
@@ -283,7 +283,7 @@ class ArrayEstimator(BaseEstimator):
 
     @contextmanager
     def _updating(self) -> Iterator[None]:
-        """Keep what is known if an update fails."""
+        """Restore the estimator if an update fails."""
         before = dict(self.__dict__)
         self._cache = {}
         try:
@@ -366,7 +366,7 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         """Turn class codes into labels at home; labels that no array library holds come as NumPy arrays."""
         xp, n_rows = batch.place.xp, codes.shape[0]
         if batch.home.library == "numpy" or self.classes_.dtype.kind not in "biuf":
-            # the flags travel behind the codes: one copy to the host for all
+            # codes and flags are copied to the host together
             flags = [xp.astype(flag[None], codes.dtype) for flag in _flags(batch, correction)]
             on_host = to_host(xp.concat([codes, *flags]))
             is_bad, *is_needed = on_host[n_rows:].tolist()
@@ -393,7 +393,7 @@ def _repeatable(method: FunctionType) -> Callable[..., Any]:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-        return repeat(*arguments, **options)  # no error at hand, whose traceback would keep arrays alive
+        return repeat(*arguments, **options)  # outside of `except`: the traceback would keep arrays alive
 
     return call
 
@@ -409,12 +409,12 @@ def check_same_length(batch: Batch, codes: HostArray) -> None:
 
 
 def _flags(batch: Batch, correction: Correction | None) -> list[Array]:
-    """Return what the host must read before it delivers a result."""
+    """Return the flags that the host must read before a result is returned."""
     return [batch.is_bad] if correction is None else [batch.is_bad, correction.is_needed]
 
 
 def _largest_square(place: Place, dtype: Any) -> float:
-    """Return a number whose square may be added up many times; float32 is added up in float64."""
+    """Return a number whose square can be summed many times; float32 is summed in float64."""
     largest = float(place.xp.finfo(dtype).max)
     return math.sqrt(largest) * (1e-4 if largest > 1e300 else 0.1)
 

@@ -64,7 +64,7 @@ class LabelledRows(NamedTuple):
         if rows is not None:
             X, y, weight = self.training_rows(estimator, rows)
         estimator.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
-        return estimator  # others' `fit` may return nothing
+        return estimator  # `fit` of other libraries may return nothing
 
     def training_rows(self, estimator: Any, rows: HostArray) -> tuple[Any, Any, HostArray | None]:
         """Return X, y and the weights of some rows, as the estimator's `fit` takes them."""
@@ -121,7 +121,7 @@ def shallow_copy(estimator: Any) -> Any:
     """Return another object with the same parameters and fitted attributes (``copy`` may move them)."""
     twin = object.__new__(type(estimator))
     twin.__dict__.update(estimator.__dict__)
-    twin.__dict__.pop("_cache", None)  # what predictions of `estimator` made of its model is not shared
+    twin.__dict__.pop("_cache", None)  # forms of the model that were made for predictions are not shared
     return twin
 
 
@@ -129,22 +129,21 @@ def shallow_copy(estimator: Any) -> Any:
 
 
 def _answering(name: str) -> Any:
-    """Make the method of this name; objects that do not know its answer have no such method."""
+    """Make the method of this name, which exists only for objects that have its answer."""
 
     def answer(self: Answers, X: Any = None) -> HostArray:
         """Return the known result; `X` is not read."""
         return self.answer(name)
 
-    answer.__name__ = name  # by which scikit-learn's scorers look it up
+    answer.__name__ = name  # scikit-learn's scorers look methods up by this name
     return available_if(lambda self: name in self.responses)(answer)
 
 
 class Answers(ClassifierMixin, BaseEstimator):
-    """A classifier whose predictions for the test rows are already known, so that any metric can be taken.
+    """A classifier whose predictions for the test rows are already known, so that any metric can be computed.
 
-    `classes` (k,) are those it knows; None for an estimator without `classes_`. `responses` maps names of
-    methods ("predict", "predict_proba", ...) to functions that compute the result; each is called at most
-    once.
+    `classes` (k,) is None for an estimator without `classes_`. `responses` maps names of methods ("predict",
+    "predict_proba", ...) to functions that compute the result; each is called at most once.
     """
 
     def __init__(self, classes: HostArray | None, responses: Mapping[str, Callable[[], HostArray]]) -> None:
@@ -164,7 +163,7 @@ class Answers(ClassifierMixin, BaseEstimator):
         )
 
     def answer(self, name: str) -> HostArray:
-        """Return what a method returns, as a NumPy array."""
+        """Return the result of a method as a NumPy array."""
         if name not in self._known:
             value = self.responses[name]()
             self._known[name] = to_host(value) if is_array(value) else np.asarray(value)

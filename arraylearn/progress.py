@@ -1,4 +1,4 @@
-"""A progress bar on the standard error: how many steps are done, how good they are, the time left."""
+"""A progress bar on the standard error: steps done, a measure of the last one, the time left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Advance(Protocol):
 def show_progress(
     label: str, total: int | None, show: bool | int | None, *, measure: str = "loss"
 ) -> Iterator[Advance]:
-    """Show a bar and yield the function to call after each step, with the `measure` that stands beside it.
+    """Show a bar and yield the function to call after each step; the bar shows the value of `measure`.
 
     `total` None: the number of steps is not known. `show` None: only on a terminal, and the bar disappears at
     the end.

@@ -25,7 +25,7 @@ from arraylearn.backend.namespace import (
 
 __all__ = ["flag_weights", "grid_weights", "join_weights", "mean_weights", "read_weights", "repeat_weights"]
 
-# All weights of a grid together are below 2 to this power, and one for each row that would vanish.
+# The sum of gridded weights is below 2 to this power, plus 1 for each weight that is rounded up to 1.
 _GRID_BITS = 30
 # What proportions are simple: so few different ones, to this accuracy, with so many units in the least.
 _MOST_PROPORTIONS, _PROPORTION_SLACK, _MOST_UNITS = 256, 1e-12, 2**20

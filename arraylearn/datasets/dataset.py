@@ -80,7 +80,7 @@ class Dataset:
 
 
 def parse(name: str, columns: str, text: str, description: str, *, separator: str | None = None) -> Dataset:
-    """Read rows of text, one in a row, the label last; blanks or the `separator` stand between the values.
+    """Read rows from lines of text, the label last; values are separated by blanks or the `separator`.
 
     The names of the `columns` are separated by blanks; that of a numeric column ends in ``#``.
     """

@@ -1,4 +1,4 @@
-"""Looks inside fitted models: which columns matter."""
+"""Explanations of fitted models: which columns matter."""
 
 from arraylearn.explain.permutation import permutation_importance
 

@@ -44,8 +44,8 @@ def permutation_importance(
     .. math:: i_{jr} = s - s_{jr},
 
     where s is the score on the rows, and :math:`s_{jr}` the score on the rows with column j in the order of
-    the r-th permutation. On rows that the classifier has not seen, a column that it does not need has the
-    importance 0 in the mean.
+    the r-th permutation. On rows that the classifier was not trained on, a column that it does not need has
+    the mean importance 0.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@ r"""Impurities and split measures on tables of counts.
 
 A table ``counts[..., branch, class]`` holds how many cases (or how much weight) of each class went down each
 branch of a split; leading axes hold any number of tables. Write :math:`n_{bc}` for its cells and a dot for a
-sum, :math:`p_{bc} = n_{bc} / n_{..}`. Empty branches, absent classes and all-zero tables are welcome: what is
-undefined there is 0.
+sum, :math:`p_{bc} = n_{bc} / n_{..}`. Branches and classes may be empty, and tables all zero: values that are
+undefined there are 0.
 
 The functions here take arrays of any library, or lists. The kernels behind them, in the tables `IMPURITIES`
 and `MEASURES`, take the namespace and a float array; they never sync with the host.
