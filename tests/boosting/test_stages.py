@@ -141,7 +141,8 @@ def test_a_scorer_judges_the_rows(scoring):
     assert model.validation_score_.shape == (7,)
     assert model.n_iter_ == max(1, int(np.argmax(model.validation_score_)))
     drawn = small(**options, random_state=0).fit(pd.DataFrame(X), y.astype(str))
-    assert drawn.validation_score_.max() > 0.5
+    coded = small(**options, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(drawn.validation_score_, coded.validation_score_)
 
 
 def test_the_rows_trained_on_may_judge():
