@@ -272,7 +272,7 @@ def test_more_categories_than_bins():
     X = np.array([f"c{code}" for code in codes], dtype=object)[:, None]
     y = (codes % 3 == 0).astype(int)
     model = small(n_estimators=30, max_bins=254, categorical_smoothing=0, min_child_hessian=0).fit(X, y)
-    # 253 categories have a bin of their own and are told apart; the others share one and get its commoner class
+    # 253 categories have a bin of their own and are told apart; the others share one, whose class is 0
     bin_of = to_host(model.model_.binning.category_bin)[0, 1:]
     is_alone = np.bincount(bin_of)[bin_of] == 1
     assert is_alone.sum() == 253
