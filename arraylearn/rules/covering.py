@@ -54,8 +54,7 @@ class SequentialCoveringClassifier(RuleClassifier):
     min_accuracy : float, default 0.5
         A rule of less accuracy ends the rules of its class.
     min_coverage : float, optional
-        Least weight of rows of its class that a rule covers; default: a thousandth of the weight of all rows,
-        at least 1.
+        Least number of rows of its class that a rule covers; default: a thousandth of all rows, at least 1.
     max_literals, max_rules : int, optional
         Most literals of a rule, and most rules of a class.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
@@ -81,9 +80,12 @@ class SequentialCoveringClassifier(RuleClassifier):
 
     Notes
     -----
-    A missing value meets no literal. Rules are not pruned: noise, and borders that are not parallel to the
-    axes, give very many of them, each for a few rows, the more so with ``gain="accuracy"``. `min_coverage`
-    bounds their number; `RipperClassifier` does better there.
+    A missing value meets no literal. A factor that all sample weights share changes nothing, a row of weight
+    0 is left out, and `min_coverage` counts rows, whatever they weigh.
+
+    Rules are not pruned: noise, and borders that are not parallel to the axes, give very many of them, each
+    for a few rows, the more so with ``gain="accuracy"``. `min_coverage` bounds their number;
+    `RipperClassifier` does better there.
 
     References
     ----------
@@ -139,7 +141,7 @@ class SequentialCoveringClassifier(RuleClassifier):
         growth = RuleGrowth(
             GAINS[self.gain],
             must_gain=self.gain == "foil",
-            least=max(1.0, 0.001 * sum(rows.class_weights)) if least is None else least,
+            least=0.001 * rows.table.n_rows if least is None else least,
             max_literals=self.max_literals,
         )
         return learn_covering(rows, growth, self.min_accuracy, self.max_rules)
@@ -169,7 +171,7 @@ def learn_covering(
     for code, class_weight in enumerate(class_weights):
         if class_weight <= 0 or class_weight == sum(class_weights):
             continue
-        target = Target(rows.codes == code, rows.weights)
+        target = rows.target(code)
         live = all_rows_in_blocks(candidates, layout, target)
         covering = _cover_class(candidates, live, target, growth, min_accuracy)
         for conditions, mask in islice(covering, max_rules or candidates.n_rows):
@@ -193,12 +195,12 @@ def _cover_class(
             return
         mask = satisfies_all(candidates, conditions)
         yield conditions, mask
-        gone = grown.counts[len(conditions) - 1]
-        n_gone = int(gone.covered)
-        if target.weights is not None:  # one sync; without weights the counts are known
-            gone, n_gone = weigh(xp, target, [mask & live.is_live])[0]
-        counts = Counts(counts.positive - gone.positive, counts.covered - gone.covered)
-        live = lay_out_again(candidates, restrict(candidates, live, ~mask, live.size - n_gone))
+        if target.weights is None:  # the counts are known
+            gone = grown.counts[len(conditions) - 1]
+            counts = left = Counts(counts.positive - gone.positive, counts.covered - gone.covered)
+        else:
+            counts, left = weigh(xp, target, [live.is_live & ~mask])[0]
+        live = lay_out_again(candidates, restrict(candidates, live, ~mask, int(left.covered)))
 
 
 def _shortest(grown: GrownRule) -> tuple[Conditions, float]:

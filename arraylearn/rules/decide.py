@@ -271,8 +271,8 @@ def make_model(
     matcher: Matcher,
     order: tuple[int, ...],
     codes: list[int],
-    counts: list[list[float]],
-    prior: list[float],
+    counts: Sequence[Sequence[float]],
+    prior: Sequence[float],
     *,
     is_vote: bool,
 ) -> RuleModel:
@@ -289,7 +289,8 @@ def make_model(
     codes : list of (r + 1) int
         The classes of the rules in that order, then the default.
     counts : (r + 1) x k numbers
-        Weights of the classes among the rows that each rule decides, in that order, then by none.
+        Weights of the classes among the rows that each rule decides, in that order, then by none; the
+        lightest row weighs 1.
     prior : k numbers
         Weights of the classes.
     is_vote : bool
@@ -301,7 +302,7 @@ def make_model(
         Probabilities carry a Laplace correction, and a rule's own class is never below another.
     """
     k = len(prior)
-    probability = [_shares(weights, code) for weights, code in zip(counts, codes, strict=True)]
+    probability = [_shares(weights, code, prior) for weights, code in zip(counts, codes, strict=True)]
     votes = [[1.0 if c == code else 0.0 for c in range(k)] for code in codes[:-1]]
     dtype = accumulator_dtype(place)
     return RuleModel(
@@ -315,8 +316,8 @@ def make_model(
     )
 
 
-def _shares(weights: list[float], code: int) -> list[float]:
-    smoothed = [weight + 1.0 for weight in weights]
+def _shares(weights: Sequence[float], code: int, prior: Sequence[float]) -> list[float]:
+    smoothed = [weight + (1.0 if share > 0 else 0.0) for weight, share in zip(weights, prior, strict=True)]
     smoothed[code] = max(smoothed)
     # the rule's own class wins a tie
     smoothed[code] *= 1.0 + 1e-6

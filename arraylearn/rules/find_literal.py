@@ -11,7 +11,16 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
-from arraylearn.rules.literals import Candidates, CountedColumns, Counts, Target, choose_body, count_cells
+from arraylearn.rules.literals import (
+    Candidates,
+    CountedColumns,
+    Counts,
+    Target,
+    choose_body,
+    count_cells,
+    rows_of,
+    units_of,
+)
 from arraylearn.rules.rule import Condition, Relation
 
 __all__ = [
@@ -30,7 +39,6 @@ __all__ = [
     "foil_gain",
     "near_best",
     "pick_by_column",
-    "rounding_error",
     "score_table",
     "smoothed_foil_gain",
     "state_literal",
@@ -119,19 +127,27 @@ class Scoring(NamedTuple):
 
     gain: Gain
     before: Counts  # what the rule covers without the literal
-    least: float  # least weight of positive rows that a literal must leave
+    n_before: int  # how many rows that is
+    least: float  # least number of positive rows that a literal must leave
+    unit: float | None = None  # how many rows a unit of weight is; None: rows are counted
 
-    def score(self, xp: Namespace, p: Array, covered: Array) -> Array:
-        """Score literals; ``-inf`` for one that leaves too few positive rows, or all rows."""
-        slack = rounding_error(xp, p, self.before.covered)
-        score = self.gain(xp, p, covered, *self.before)
-        is_allowed = (p > max(slack, self.least - 2 * slack)) & (covered < self.before.covered - slack)
-        return xp.where(is_allowed, score, -math.inf)
+    def weights(self, xp: Namespace, sums: Array) -> Array:
+        """Turn sums of `Target.weights`, or numbers of rows, into floats: weights, in rows."""
+        dtype = accumulator_dtype(Place(xp, array_api_compat.device(sums)))
+        if self.unit is None:
+            return xp.astype(sums, dtype, copy=False)
+        return xp.astype(units_of(sums), dtype) * self.unit
 
+    def score(self, xp: Namespace, p: Array, covered: Array) -> tuple[Array, Array, Array]:
+        """Score literals from sums over the positive rows and all rows that they leave.
 
-def rounding_error(xp: Namespace, weights: Array, total: float) -> float:
-    """Bound the rounding error of sums of float weights up to `total`."""
-    return 1e-9 * total if xp.finfo(weights.dtype).eps < 1e-10 else 1e-5 * total
+        Returned are the scores, ``-inf`` for one that leaves too few positive rows or all rows, and the
+        weights of the sums.
+        """
+        n_positive, n_covered = (p, covered) if self.unit is None else (rows_of(p), rows_of(covered))
+        is_allowed = (n_positive >= max(1, math.ceil(self.least))) & (n_covered < self.n_before)
+        p, covered = self.weights(xp, p), self.weights(xp, covered)
+        return xp.where(is_allowed, self.gain(xp, p, covered, *self.before), -math.inf), p, covered
 
 
 # ---- the best literal of all columns, chosen on the host
@@ -227,12 +243,12 @@ def _score_counted(
 ) -> Array:
     """Summarize the best value or threshold of columns that are counted by value."""
     if group.values is None:
-        return best_cells(xp, group.packed, group.n_cells, is_live, target, scoring)
-    return score_table(xp, group, *count_cells(xp, group.packed, group.n_cells, is_live, target), scoring)
+        return best_cells(xp, group, is_live, target, scoring)
+    return score_table(xp, group, *count_cells(xp, group, is_live, target), scoring)
 
 
 def best_cells(
-    xp: Namespace, packed: Any, n_cells: int, is_live: Array, target: Target, scoring: Scoring
+    xp: Namespace, group: CountedColumns, is_live: Array, target: Target, scoring: Scoring
 ) -> Array:
     """Summarize the value of each column that scores best among the live rows.
 
@@ -242,37 +258,32 @@ def best_cells(
     """
     body = choose_body(xp)
     if not isinstance(body, str):
-        return body.best_cells(packed, n_cells, is_live, target, scoring)
-    return _best_counts(xp, *count_cells(xp, packed, n_cells, is_live, target), scoring)
+        return body.best_cells(group, is_live, target, scoring)
+    return _best_counts(xp, *count_cells(xp, group, is_live, target), scoring)
 
 
 def _best_counts(xp: Namespace, p: Array, covered: Array, scoring: Scoring) -> Array:
-    """Summarize the best value, given the weights (d, n_cells) of the positive rows and of all rows."""
-    dtype = accumulator_dtype(Place(xp, array_api_compat.device(p)))
-    p, covered = xp.astype(p, dtype), xp.astype(covered, dtype)
-    scores = scoring.score(xp, p, covered)
+    """Summarize the best value, given the sums (d, n_cells) of the positive rows and of all rows."""
+    scores, p, covered = scoring.score(xp, p, covered)
     best = first_best(xp, scores, covered)
-    return _stack_rows(xp, *pick_by_column(xp, best, scores, p, covered), xp.astype(best, dtype))
+    return _stack_rows(xp, *pick_by_column(xp, best, scores, p, covered), xp.astype(best, scores.dtype))
 
 
 def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
-    """Summarize the best value or threshold, given the weights (d, n_cells) of positive rows and of all."""
+    """Summarize the best value or threshold, given the sums (d, n_cells) of positive rows and of all."""
     if group.values is None:
         return _best_counts(xp, p, covered, scoring)
     place = Place(xp, array_api_compat.device(p))
-    n_cells, dtype = group.n_cells, accumulator_dtype(place)
-    is_present = covered > 0
-    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
-    scores = xp.where(
-        xp.concat((is_present, is_present), axis=1), scoring.score(xp, p_side, c_side), -math.inf
-    )
+    n_cells, is_present = group.n_cells, covered > 0
+    scores, p_side, c_side = scoring.score(xp, _both_sides(xp, p), _both_sides(xp, covered))
+    scores = xp.where(xp.concat((is_present, is_present), axis=1), scores, -math.inf)
     best = first_best(xp, scores, c_side)
     found = pick_by_column(xp, best, scores, p_side, c_side)
     cell = best % n_cells
     position = xp.arange(n_cells, dtype=xp.int64, device=place.device)
     after = xp.argmax(xp.astype(is_present & (position > cell[:, None]), xp.int8), axis=1)
     neighbours = [pick_by_column(xp, one, group.values)[0] for one in (cell, after)]
-    others = [xp.astype(one, dtype) for one in (*neighbours, BELOW + best // n_cells)]
+    others = [xp.astype(one, scores.dtype) for one in (*neighbours, BELOW + best // n_cells)]
     return _stack_rows(xp, *found, *others)
 
 
@@ -328,21 +339,19 @@ def best_thresholds(
     if not isinstance(body, str):
         found: tuple[Array, Array, Array, Array] = body.best_thresholds(lists, ranks, target, scoring)
         return found
-    dtype = accumulator_dtype(Place(xp, array_api_compat.device(lists)))
     d, m = lists.shape
     rows = xp.astype(lists, xp.int64)
     rank = xp.take_along_axis(ranks, rows, axis=1)
     flat = xp.reshape(rows, (-1,))
     covered = xp.astype(rank >= 0, xp.int64)
-    p = covered * xp.astype(xp.reshape(xp.take(target.is_positive, flat, axis=0), (d, m)), xp.int64)
     if target.weights is not None:
-        weight = xp.reshape(xp.take(target.weights, flat, axis=0), (d, m))
-        p, covered = weight * xp.astype(p, dtype), weight * xp.astype(covered, dtype)
-    p_side, c_side = _both_sides(xp, p, dtype), _both_sides(xp, covered, dtype)
+        covered = covered * xp.reshape(xp.take(target.weights, flat, axis=0), (d, m))
+    p = xp.where(xp.reshape(xp.take(target.is_positive, flat, axis=0), (d, m)), covered, 0)
+    scores, p_side, c_side = scoring.score(xp, _both_sides(xp, p), _both_sides(xp, covered))
     is_cut = xp.concat((rank[:, :-1] != rank[:, 1:], rank[:, :1] < rank[:, :1]), axis=1) & (rank >= 0)
     # the step from the last value to the missing ones cuts nothing off
     is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
-    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scoring.score(xp, p_side, c_side), -math.inf)
+    scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scores, -math.inf)
     best = first_best(xp, scores, c_side)
     top, p, covered = pick_by_column(xp, best, scores, p_side, c_side)
     return top, p, covered, best
@@ -351,10 +360,10 @@ def best_thresholds(
 # ---- parts
 
 
-def _both_sides(xp: Namespace, values: Array, dtype: object) -> Array:
+def _both_sides(xp: Namespace, values: Array) -> Array:
     """Sum (d, m) values up to each position, then beyond it: (d, 2 m)."""
     below = xp.cumulative_sum(values, axis=1)
-    return xp.astype(xp.concat((below, below[:, -1:] - below), axis=1), dtype)
+    return xp.concat((below, below[:, -1:] - below), axis=1)
 
 
 def first_best(xp: Namespace, scores: Array, covered: Array) -> Array:

@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import Place, to_host
 from arraylearn.grow.trees import NOTHING, NUMERIC, Trees, tree_on_host
 from arraylearn.rules.literals import Candidates, prepare, satisfies
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
@@ -136,7 +134,7 @@ def _shorten(
     masks = [satisfies(candidates, one) for one in conditions]
     kept = list(range(len(conditions)))
     while True:
-        counts = _count_without_each(rows.place, [masks[i] for i in kept], rows.codes == code, rows.weights)
+        counts = _count_without_each(rows, [masks[i] for i in kept], code)
         errors = [pessimistic_error(covered - right, covered) for right, covered in counts]
         # the last entry is the rule as it stands
         best = min(range(len(kept)), key=lambda i: errors[i], default=None)
@@ -145,20 +143,23 @@ def _shorten(
         del kept[best]
 
 
-def _count_without_each(
-    place: Place, masks: list[Array], is_right: Array, weights: Array | None
-) -> list[tuple[float, float]]:
-    """Weigh what a conjunction covers (right rows, all rows) without each condition, then with all."""
-    xp, n = place.xp, len(masks)
+def _count_without_each(rows: TrainingRows, masks: list[Array], code: int) -> list[tuple[float, float]]:
+    """Weigh what a conjunction covers (right rows, all rows) without each condition, then with all.
+
+    The lightest row weighs 1.
+    """
+    xp, n, is_right = rows.place.xp, len(masks), rows.codes == code
     if n:
         is_broken = xp.astype(~xp.stack(masks), xp.int8)
         n_broken = xp.sum(is_broken, axis=0, dtype=xp.int64)
         # group i < n: covered once condition i is dropped; n: covered anyway; n + 1: breaks two or more
         group = xp.where(n_broken == 0, n, xp.where(n_broken == 1, xp.argmax(is_broken, axis=0), n + 1))
     else:
-        group = xp.zeros(is_right.shape, dtype=xp.int64, device=place.device)
-    table = histogram(xp, group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2), weights)
-    sums = to_host(xp.reshape(table, (n + 2, 2))).tolist()
-    right, covered = float(sums[n][1]), float(sum(sums[n]))
-    without = [(right + float(sums[i][1]), covered + float(sum(sums[i]))) for i in range(n)]
-    return [*without, (right, covered)]
+        group = xp.zeros(is_right.shape, dtype=xp.int64, device=rows.place.device)
+    sums = rows.weigh(group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2))
+    pairs = [
+        (right / rows.lightest, (wrong + right) / rows.lightest)
+        for wrong, right in zip(sums[::2], sums[1::2], strict=True)
+    ]
+    right, covered = pairs[n]
+    return [*((right + more, covered + all_more) for more, all_more in pairs[:n]), pairs[n]]

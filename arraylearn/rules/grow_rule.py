@@ -9,7 +9,7 @@ from typing import NamedTuple
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import scatter, split_lists
-from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
 from arraylearn.rules.find_literal import Gain, Scoring, best_literal
 from arraylearn.rules.literals import Candidates, Counts, Target, choose_body, satisfies, weigh
@@ -120,8 +120,8 @@ class RuleGrowth(NamedTuple):
 
     gain: Gain
     must_gain: bool = True  # True: a literal needs a positive score; False: not less than the literal before
-    least: float = 0.0  # a literal that leaves less weight of positive rows is no candidate
-    stop: float = 0.0  # the rule is finished where the best literal leaves less weight of positive rows
+    least: float = 0.0  # a literal that leaves fewer positive rows is no candidate
+    stop: float = 0.0  # the rule is finished where the best literal leaves fewer positive rows
     max_literals: int | None = None
 
 
@@ -166,25 +166,24 @@ def grow_rule(
     if live.size == 0 or not candidates.idx:
         return GrownRule(start, ())
     before = counts or weigh(xp, target, [live.is_live])[0][0]
-    last = -math.inf
+    last, unit = -math.inf, None if target.weights is None else target.unit
     while 0 < before.positive < before.covered and len(conditions) < (growth.max_literals or math.inf):
-        scoring = Scoring(growth.gain, before, growth.least)
+        scoring = Scoring(growth.gain, before, live.size, growth.least, unit)
         if live.blocks is None:
             literal = best_literal(candidates, live.is_live, live.lists, target, scoring)
         else:
             literal = best_literal_in_blocks(candidates, live.is_live, live.blocks, scoring)
         if literal is None or (literal.score <= 0 if growth.must_gain else literal.score < last):
             break
-        if literal.counts.positive < growth.stop - 1e-6:
+        keep = satisfies(candidates, literal.condition)
+        before = rows = literal.counts
+        if unit is not None:
+            before, rows = weigh(xp, target, [keep & live.is_live])[0]
+        if rows.positive < growth.stop:
             break
         conditions.append(literal.condition)
-        grown.append(literal.counts)
-        keep = satisfies(candidates, literal.condition)
-        size = int(literal.counts.covered)
-        if target.weights is not None:
-            size = int(to_host(xp.count_nonzero(keep & live.is_live)))
-        live = restrict(candidates, live, keep, size)
-        before, last = literal.counts, literal.score
+        grown.append(before)
+        live, last = restrict(candidates, live, keep, int(rows.covered)), literal.score
     return GrownRule(tuple(conditions), tuple(grown))
 
 

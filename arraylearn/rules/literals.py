@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import array_api_compat
 import array_api_extra as xpx
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import paired_histogram, scatter
+from arraylearn.backend.arrays.segments import histogram, paired_histogram, scatter
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import (
     Place,
@@ -61,15 +61,35 @@ def choose_body(xp: Namespace) -> ModuleType | str:
 # ---- the class that rules are learned for
 
 
+# A sum of weights holds the number of its rows in its lower bits, the sum itself in the others.
+_ROW_BITS = 31
+
+
+def pack_weights(units: HostArray, place: Place) -> Array:
+    """Turn integer weights (n,) on the host, below 2**31 in all, into what `Target` holds."""
+    return from_host((units << _ROW_BITS) + 1, place)
+
+
+def units_of(sums: Any) -> Any:
+    """Return the weights in sums of packed weights."""
+    return sums >> _ROW_BITS
+
+
+def rows_of(sums: Any) -> Any:
+    """Return the number of rows in sums of packed weights."""
+    return sums & ((1 << _ROW_BITS) - 1)
+
+
 class Target(NamedTuple):
     """What a rule shall cover."""
 
     is_positive: Array  # (n,) bool: the rows of the class
-    weights: Array | None  # (n,) in the dtype of sums; None: every row counts 1
+    weights: Array | None = None  # (n,) int64 from `pack_weights`; None: every row counts 1
+    unit: float = 1.0  # how many rows a unit of weight is, so that all rows together weigh their number
 
 
 class Counts(NamedTuple):
-    """How much weight a rule covers."""
+    """How much a rule covers: weights, in rows, or numbers of rows."""
 
     positive: float  # of the positive rows
     covered: float  # of all rows
@@ -80,23 +100,21 @@ class Counts(NamedTuple):
         return self.positive / self.covered if self.covered > 0 else 0.0
 
 
-def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[Counts, int]]:
-    """Weigh and count the rows of each mask (n,); one sync."""
+def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[Counts, Counts]]:
+    """Weigh the rows of each mask (n,), and count them; one sync."""
+    both = [part for mask in masks for part in (mask & target.is_positive, mask)]
     if target.weights is None:
-        pairs = [(xp.count_nonzero(mask & target.is_positive), xp.count_nonzero(mask)) for mask in masks]
-        numbers = to_host(xp.stack([xp.astype(one, xp.int64) for pair in pairs for one in pair])).tolist()
-        counts = zip(numbers[::2], numbers[1::2], strict=True)
-        return [(Counts(float(positive), float(n)), n) for positive, n in counts]
-    sums = []
-    for mask in masks:
-        weights = xp.where(mask, target.weights, 0.0)
-        sums += [
-            xp.sum(xp.where(target.is_positive, weights, 0.0)),
-            xp.sum(weights),
-            xp.astype(xp.count_nonzero(mask), weights.dtype),
-        ]
-    found = to_host(xp.stack(sums)).tolist()
-    return [(Counts(found[i], found[i + 1]), int(found[i + 2])) for i in range(0, len(found), 3)]
+        sums = [xp.astype(xp.count_nonzero(part), xp.int64) for part in both]
+    else:
+        sums = [xp.sum(xp.where(part, target.weights, 0)) for part in both]
+    numbers = to_host(xp.stack(sums)).tolist()
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    if target.weights is None:
+        return [(Counts(float(p), float(n)), Counts(p, n)) for p, n in pairs]
+    return [
+        (Counts(*(units_of(one) * target.unit for one in pair)), Counts(*map(rows_of, pair)))
+        for pair in pairs
+    ]
 
 
 # ---- columns, arranged for the search
@@ -107,7 +125,7 @@ class CountedColumns(NamedTuple):
 
     packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
-    values: Array | None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
+    values: Array | None = None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 
 
 class Candidates(NamedTuple):
@@ -132,8 +150,8 @@ class Candidates(NamedTuple):
     @property
     def n_conditions(self) -> int:
         """Number of all literals: one per category, two per number."""
-        n_nominal = sum(self.table.schema.n_values)
-        return n_nominal + 2 * (sum(self.n_values) - n_nominal)
+        is_nominal = self.table.schema.nominal_idx
+        return sum(n if j in is_nominal else 2 * n for j, n in zip(self.idx, self.n_values, strict=True))
 
 
 class _Ranked(NamedTuple):
@@ -151,15 +169,15 @@ def prepare(place: Place, table: Table) -> Candidates:
     xp, schema = place.xp, table.schema
     every = xp.arange(table.n_rows, dtype=xp.int64, device=place.device)
     columns = xp.take(xp.permute_dims(table.numeric, (1, 0)), every, axis=1)  # a contiguous copy
-    ranked = _rank(xp, columns)
+    ranked, n_categories = _rank(place, columns, table)
     counted: list[CountedColumns] = []
     idx: list[int] = []
     n_values: list[int] = []
     for group in _group_by_size(schema.n_values):
         n_cells = max(1, *(schema.n_values[j] for j in group))
-        counted.append(CountedColumns(_pack(xp, _pick(place, table.codes, group), n_cells), n_cells, None))
+        counted.append(CountedColumns(_pack(xp, _pick(place, table.codes, group), n_cells), n_cells))
         idx += [schema.nominal_idx[j] for j in group]
-        n_values += [schema.n_values[j] for j in group]
+        n_values += [n_categories[j] for j in group]
     most = get_tuning().rule_counted_values
     for group in _group_by_size([count if count <= most else -1 for count in ranked.n_distinct]):
         counted.append(_count_numeric(place, ranked, group))
@@ -195,13 +213,17 @@ def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedCo
     return CountedColumns(_pack(place.xp, ranks, n_cells), n_cells, values)
 
 
-def _rank(xp: Namespace, columns: Array) -> _Ranked:
+def _rank(place: Place, columns: Array, table: Table) -> tuple[_Ranked, list[int]]:
+    """Rank numeric columns (d, n), and count the categories that occur in nominal ones; one sync."""
+    xp, most = place.xp, max(table.schema.n_values, default=0)
     order = argsort_rows(xp, columns)
     ordered = xp.take_along_axis(columns, order, axis=1)
     rank_along = _dense_ranks(xp, ordered)
-    n_distinct = to_host(xp.max(rank_along, axis=1)).tolist() if columns.shape[0] else []
+    counts = histogram(xp, xp.where(table.codes < 0, most, table.codes), most + 1)[:, :most]
+    found = xp.max(rank_along, axis=1) + 1, xp.count_nonzero(counts, axis=1)
+    n_distinct, n_categories = (one.tolist() for one in read_together(place, *found))
     ranks = _unsort(xp, rank_along, order)
-    return _Ranked(order, ordered, rank_along, ranks, [count + 1 for count in n_distinct])
+    return _Ranked(order, ordered, rank_along, ranks, n_distinct), n_categories
 
 
 def _dense_ranks(xp: Namespace, ordered: Array) -> Array:
@@ -255,17 +277,13 @@ def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Any:
     return cells if isinstance(body, str) else body.pack_cells(cells, n_cells)
 
 
-def count_cells(
-    xp: Namespace, packed: Any, n_cells: int, is_live: Array, target: Target
-) -> tuple[Array, Array]:
+def count_cells(xp: Namespace, group: CountedColumns, is_live: Array, target: Target) -> tuple[Array, Array]:
     """Weigh the live rows, and the positive ones among them, by value.
 
     Parameters
     ----------
-    packed : object
-        From `pack_cells`: d columns of n rows.
-    n_cells : int
-        Number of values.
+    group : CountedColumns
+        d columns of n rows.
     is_live : bool array (n,)
         Which rows count.
     target : Target
@@ -274,14 +292,21 @@ def count_cells(
     Returns
     -------
     positive, covered : arrays (d, n_cells)
-        Weight of the positive live rows and of all live rows of each value, in the dtype of `histogram`.
+        int64 sums of the positive live rows and of all live rows of each value.
     """
     body = choose_body(xp)
     if not isinstance(body, str):
-        counted: tuple[Array, Array] = body.count_cells(packed, n_cells, is_live, target)
+        counted: tuple[Array, Array] = body.count_cells(group, is_live, target)
         return counted
     keys = xp.where(is_live, xp.astype(target.is_positive, xp.int64), 2)
-    counts = paired_histogram(xp, packed, keys, n_cells + 1, 3, target.weights)[:, :2, :n_cells]
+    return count_classes(xp, group.packed, keys, group.n_cells, target.weights)
+
+
+def count_classes(
+    xp: Namespace, cells: Array, keys: Array, n_cells: int, weights: Array | None
+) -> tuple[Array, Array]:
+    """Weigh rows by value (d, n), where keys (n,) are 0 for negative, 1 for positive and 2 for other rows."""
+    counts = paired_histogram(xp, cells, keys, n_cells + 1, 3, weights)[:, :, :n_cells]
     return counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
 
 

@@ -11,7 +11,7 @@ from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.threads import parallel_map
 from arraylearn.rules.find_literal import Scoring
-from arraylearn.rules.literals import Target
+from arraylearn.rules.literals import CountedColumns, Target, count_classes
 
 __all__ = [
     "best_cells",
@@ -79,40 +79,32 @@ def _count_bits(bits: HostArray, ones: HostArray, is_live: HostArray, is_positiv
     return np.concatenate(parts, axis=1)
 
 
-def count_cells(
-    packed: Packed, n_cells: int, is_live: HostArray, target: Target
-) -> tuple[HostArray, HostArray]:
+def count_cells(group: CountedColumns, is_live: HostArray, target: Target) -> tuple[HostArray, HostArray]:
     """Weigh rows by value as the program does."""
-    d, (is_positive, weights) = packed.cells.shape[0], target
-    if weights is None and packed.bits is not None:
+    packed, n_cells = group.packed, group.n_cells
+    if target.weights is None and packed.bits is not None:
+        d = packed.cells.shape[0]
         counts = np.zeros((2, d * n_cells), dtype=np.int64)
-        counts[:, packed.present] = _count_bits(packed.bits, packed.ones, is_live, is_positive)
+        counts[:, packed.present] = _count_bits(packed.bits, packed.ones, is_live, target.is_positive)
         both = counts.reshape(2, d, n_cells)
         return both[0], both[1]
     rows = np.flatnonzero(is_live)
-    base = np.where(is_positive.take(rows), n_cells + 1, 0)
-    part = None if weights is None else weights.take(rows)
-    sums = np.empty((d, 2 * (n_cells + 1)), dtype=np.int64 if weights is None else np.float64)
-    for j in range(d):
-        keys = packed.cells[j].take(rows) + base
-        sums[j] = np.bincount(keys, part, minlength=2 * (n_cells + 1))
-    negative, positive = sums[:, :n_cells], sums[:, n_cells + 1 : -1]
-    return positive, negative + positive
+    weights = None if target.weights is None else target.weights.take(rows)
+    keys = target.is_positive.take(rows).astype(np.int64)
+    return count_classes(HOST.xp, packed.cells.take(rows, axis=1), keys, n_cells, weights)
 
 
-def best_cells(
-    packed: Packed, n_cells: int, is_live: HostArray, target: Target, scoring: Scoring
-) -> HostArray:
+def best_cells(group: CountedColumns, is_live: HostArray, target: Target, scoring: Scoring) -> HostArray:
     """Find the best value as the program does."""
+    packed, n_cells = group.packed, group.n_cells
     found = np.full((4, packed.cells.shape[0]), -np.inf)
     present: HostArray | None = None
     if target.weights is None and packed.bits is not None:
         present = packed.present
-        p, covered = _count_bits(packed.bits, packed.ones, is_live, target.is_positive).astype(np.float64)
+        p, covered = _count_bits(packed.bits, packed.ones, is_live, target.is_positive)
     else:
-        p, covered = count_cells(packed, n_cells, is_live, target)
-        p, covered = p.ravel().astype(np.float64), covered.ravel().astype(np.float64)
-    scores = scoring.score(HOST.xp, p, covered)
+        p, covered = (sums.ravel() for sums in count_cells(group, is_live, target))
+    scores, p, covered = scoring.score(HOST.xp, p, covered)
     top = float(scores.max()) if scores.shape[0] else -np.inf
     if top == -np.inf:
         return found
@@ -139,7 +131,7 @@ def search_columns(
     lists: HostArray, ranks: HostArray, target: Target, scoring: Scoring
 ) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     """Search column by column, only cuts whose sides cannot be bettered by the next value."""
-    (d, m), (positive, weights) = lists.shape, target
+    (d, m), positive, weights = lists.shape, target.is_positive, target.weights
     flags = positive.view(np.int8)
     weighted = None if weights is None else positive * weights
 
@@ -168,9 +160,9 @@ def search_together(
     lists: HostArray, ranks: HostArray, target: Target, scoring: Scoring
 ) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     """Score all cuts of all columns at once; only the columns that can be chosen are looked up."""
-    (d, m), n, (positive, weights) = lists.shape, ranks.shape[1], target
+    (d, m), positive, weights = lists.shape, target.is_positive, target.weights
     result = np.full((3, d), -np.inf), np.zeros(d, dtype=np.int64)
-    rank = ranks.ravel().take(lists + n * np.arange(d)[:, None])
+    rank = ranks.ravel().take(lists + ranks.shape[1] * np.arange(d)[:, None])
     # missing ranks are negative and stand last
     cuts = np.flatnonzero((rank[:, 1:] != rank[:, :-1]) & (rank[:, 1:] >= 0))
     if cuts.shape[0] == 0:
@@ -184,8 +176,8 @@ def search_together(
     sides = []
     for sums in (np.cumsum(p, axis=1), np.cumsum(covered, axis=1)):
         below = sums.ravel().take(cuts + column)
-        sides.append(np.concatenate((below, sums[:, -1].take(column) - below)).astype(np.float64))
-    scores = scoring.score(HOST.xp, *sides)
+        sides.append(np.concatenate((below, sums[:, -1].take(column) - below)))
+    scores, *sides = scoring.score(HOST.xp, *sides)
     top = float(scores.max())
     if top == -np.inf:
         return (*result[0], result[1])
@@ -231,12 +223,11 @@ def _best(
     if below.shape[0] + above.shape[0] == 0:
         return _NOTHING
     cuts = np.concatenate((below, above))
-    p_side = p.take(cuts).astype(np.float64)
-    c_side = (cuts + 1).astype(np.float64) if covered is None else covered.take(cuts)
+    p_side, c_side = p.take(cuts), cuts + 1 if covered is None else covered.take(cuts)
     k = below.shape[0]
     np.subtract(p[-1], p_side[k:], out=p_side[k:])
     np.subtract(p.shape[0] if covered is None else covered[-1], c_side[k:], out=c_side[k:])
-    scores = scoring.score(HOST.xp, p_side, c_side)
+    scores, p_side, c_side = scoring.score(HOST.xp, p_side, c_side)
     top = scores.max()
     if top == -np.inf:
         return _NOTHING

@@ -36,6 +36,7 @@ from arraylearn.rules.literals import (
     prepare,
     satisfies_all,
     settle_thresholds,
+    units_of,
     weigh,
 )
 from arraylearn.rules.rule import CodedRule, Conditions
@@ -63,8 +64,8 @@ class RipperClassifier(RuleClassifier):
         Rounds of optimization.
     folds : int, default 3
         One of so many parts of the rows is held back for pruning.
-    min_weight : float, default 2.0
-        A rule does not grow to cover less weight of rows of its class.
+    min_coverage : float, default 2.0
+        A rule does not grow to cover fewer rows of its class.
     smoothing : float, default 1.0
         The :math:`s` above; 0 is Cohen's :math:`(p - n) / (p + n)`, 1 is what Weka's JRip does.
     max_literals, max_rules : int, optional
@@ -95,7 +96,9 @@ class RipperClassifier(RuleClassifier):
     Notes
     -----
     A missing value meets no literal. Thresholds are searched exactly, among all neighbouring values of the
-    rows that a rule covers.
+    rows that a rule covers. Sample weights are brought to a scale where they sum to the number of rows of
+    positive weight, so that a common factor changes nothing: in gains, worths and description lengths a row
+    of average weight counts 1. `min_coverage` and the rows held back count rows, whatever they weigh.
 
     References
     ----------
@@ -118,7 +121,7 @@ class RipperClassifier(RuleClassifier):
         *,
         rounds: int = 2,
         folds: int = 3,
-        min_weight: float = 2.0,
+        min_coverage: float = 2.0,
         smoothing: float = 1.0,
         max_literals: int | None = None,
         max_rules: int | None = None,
@@ -129,7 +132,7 @@ class RipperClassifier(RuleClassifier):
     ) -> None:
         self.rounds = rounds
         self.folds = folds
-        self.min_weight = min_weight
+        self.min_coverage = min_coverage
         self.smoothing = smoothing
         self.max_literals = max_literals
         self.max_rules = max_rules
@@ -141,14 +144,14 @@ class RipperClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         check_integer("rounds", self.rounds, 0)
         check_integer("folds", self.folds, 2)
-        check_number("min_weight", self.min_weight, 0)
+        check_number("min_coverage", self.min_coverage, 0)
         check_number("smoothing", self.smoothing, 0)
         check_integer("max_literals", self.max_literals, 1, optional=True)
         check_integer("max_rules", self.max_rules, 1, optional=True)
 
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         settings = RipperSettings(
-            self.rounds, self.folds, self.min_weight, self.smoothing, self.max_literals, self.max_rules
+            self.rounds, self.folds, self.min_coverage, self.smoothing, self.max_literals, self.max_rules
         )
         return learn_ripper(rows, as_generator(self.random_state), settings)
 
@@ -161,7 +164,7 @@ class RipperSettings(NamedTuple):
 
     rounds: int = 2  # of optimization
     folds: int = 3  # one of so many parts of the rows is held back for pruning
-    min_weight: float = 2.0  # least weight of positive rows that a rule covers
+    min_coverage: float = 2.0  # least number of positive rows that a rule covers
     smoothing: float = 1.0  # of the worth of a rule in pruning; see `choose_length`
     max_literals: int | None = None  # of a rule
     max_rules: int | None = None  # of a class
@@ -205,7 +208,7 @@ def learn_ripper(
     order = sorted(range(len(class_weights)), key=lambda code: class_weights[code])
     rules: list[CodedRule] = []
     for rank, code in enumerate(order[:-1]):
-        target = Target(rows.codes == code, rows.weights)
+        target = rows.target(code)
         counts, _ = weigh(xp, target, [live.is_live])[0]
         if counts.positive <= 0:
             continue
@@ -223,8 +226,8 @@ def learn_ripper(
 
 def _remove(problem: _OneAgainstRest, live: LiveRows, mask: Array) -> tuple[LiveRows, Counts]:
     """Take the rows of a mask (n,) out of the live ones; return the rest and what was taken; one sync."""
-    counts, n_rows = weigh(problem.candidates.place.xp, problem.target, [mask & live.is_live])[0]
-    return restrict(problem.candidates, live, ~mask, live.size - n_rows), counts
+    counts, rows = weigh(problem.candidates.place.xp, problem.target, [mask & live.is_live])[0]
+    return restrict(problem.candidates, live, ~mask, live.size - int(rows.covered)), counts
 
 
 # ---- further rules of a class
@@ -276,7 +279,7 @@ def _grow(
     problem: _OneAgainstRest, live: LiveRows, start: Conditions = (), counts: Counts | None = None
 ) -> Conditions:
     growth = RuleGrowth(
-        GAINS["smoothed_foil"], stop=problem.settings.min_weight, max_literals=problem.settings.max_literals
+        GAINS["smoothed_foil"], stop=problem.settings.min_coverage, max_literals=problem.settings.max_literals
     )
     return grow_rule(problem.candidates, live, problem.target, growth, start, counts).conditions
 
@@ -368,8 +371,8 @@ def _grow_variants(
 ) -> tuple[Conditions, Conditions]:
     """Grow the revision of a rule on the rows (n,) that it covers, and its replacement on all of them."""
     masks = [growing.is_live & old_mask, growing.is_live]
-    (inside, n_inside), (everywhere, _) = weigh(problem.candidates.place.xp, problem.target, masks)
-    covered = restrict(problem.candidates, growing, old_mask, n_inside)
+    (inside, rows), (everywhere, _) = weigh(problem.candidates.place.xp, problem.target, masks)
+    covered = restrict(problem.candidates, growing, old_mask, int(rows.covered))
     return _grow(problem, covered, old, inside), _grow(problem, growing, (), everywhere)
 
 
@@ -382,10 +385,11 @@ def _count_variants(
     after = xp.where(live.is_live, 2 * later + is_positive, 2 * n)
     here = 2 * at + is_positive
     keys = xp.stack([after, *(xp.where(mask & live.is_live, here, after) for mask in masks)])
-    table = xp.reshape(histogram(xp, keys, 2 * (n + 1), target.weights), (1 + len(masks), n + 1, 2))
+    sums = to_host(histogram(xp, keys, 2 * (n + 1), target.weights))
+    weights = (sums if target.weights is None else units_of(sums)).reshape(1 + len(masks), n + 1, 2)
     return [
-        [Counts(float(positive), float(negative + positive)) for negative, positive in by_rule[at:n]]
-        for by_rule in to_host(table).tolist()
+        [Counts(p * target.unit, (negative + p) * target.unit) for negative, p in by_rule]
+        for by_rule in weights[:, at:n].tolist()
     ]
 
 

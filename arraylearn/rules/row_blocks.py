@@ -19,7 +19,7 @@ from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import paired_histogram, scatter
 from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
+from arraylearn.backend.namespace import Place, read_together
 from arraylearn.rules.find_literal import (
     HIGH,
     LOW,
@@ -31,7 +31,6 @@ from arraylearn.rules.find_literal import (
     first_best,
     near_best,
     pick_by_column,
-    rounding_error,
     score_table,
     state_literal,
 )
@@ -96,7 +95,7 @@ def weigh_blocks(
 ) -> BlockSums:
     """Weigh blocks and values of the live rows (n,), of which there are `size`; no sync."""
     xp, n = candidates.place.xp, candidates.n_rows
-    tables = [count_cells(xp, group.packed, group.n_cells, is_live, target) for group in candidates.counted]
+    tables = [count_cells(xp, group, is_live, target) for group in candidates.counted]
     block_of, keys, weights = layout.block_of, xp.astype(target.is_positive, xp.int64), target.weights
     if size < n:
         rows = compress(xp, xp.arange(n, dtype=xp.int64, device=candidates.place.device), is_live, size)
@@ -159,8 +158,6 @@ def _search_blocks(
     place, n_blocks = candidates.place, int(blocks.layout.lists.shape[0])
     bounds = _bounds(place, blocks.sums, scoring)
     flags = _flags(place.xp, is_live, blocks.target)
-    # differences of sums of float weights are less exact than the sums
-    tolerance = candidates.tolerance if blocks.target.weights is None else 1e-9
     n_searched = min(get_tuning().rule_first_blocks, n_blocks)
     while True:
         # one more than is searched: its bound is the largest of the blocks left out
@@ -168,7 +165,7 @@ def _search_blocks(
         found = _search(place, blocks, flags, idx[:n_searched], scoring)
         *parts, bound, idx, found = read_together(place, *tables, bound, idx, found)
         top = max(float(part[SCORE].max()) for part in (*parts, found))
-        floor = top - tolerance * abs(top) if top > -math.inf else -math.inf
+        floor = top - candidates.tolerance * abs(top) if top > -math.inf else -math.inf
         if n_searched == n_blocks or not floor <= float(bound[-1]) > -math.inf:
             break
         n_searched = min(n_blocks, 4 * n_searched)
@@ -180,7 +177,7 @@ def _flags(xp: Namespace, is_live: Array, target: Target) -> tuple[Array, Array]
     parts = []
     for mask in (is_live & ~target.is_positive, is_live & target.is_positive):
         weights = target.weights
-        flags = xp.astype(mask, xp.int32) if weights is None else xp.where(mask, weights, 0.0)
+        flags = xp.astype(mask, xp.int32) if weights is None else xp.where(mask, weights, 0)
         parts.append(xp.concat((flags, xp.zeros_like(flags[:1]))))
     return parts[0], parts[1]
 
@@ -188,16 +185,13 @@ def _flags(xp: Namespace, is_live: Array, target: Target) -> tuple[Array, Array]
 def _bounds(place: Place, sums: Array, scoring: Scoring) -> Array:
     """Bound the scores of the cuts in each block: (d * n_blocks,)."""
     xp = place.xp
-    sums = xp.astype(sums, accumulator_dtype(place))
     until = xp.cumulative_sum(sums, axis=2)
     since, total = until - sums, until[:, :, -1:]
     # all positive rows of the block on the side, none of its negative ones: below the cut, then above it
     p = xp.stack((until[:, 1, :], total[:, 1, :] - since[:, 1, :]))
     n = xp.stack((since[:, 0, :], total[:, 0, :] - until[:, 0, :]))
-    score = scoring.gain(xp, p, p + xp.maximum(n, xp.zeros_like(n)), *scoring.before)
-    slack = rounding_error(xp, p, scoring.before.covered)
     # unlike a literal, a bound may count all rows on one side: a cut inside the block has fewer
-    score = xp.where(p > max(slack, scoring.least - 2 * slack), score, -math.inf)
+    score = scoring._replace(n_before=scoring.n_before + 1).score(xp, p, p + n)[0]
     return xp.reshape(xp.max(score, axis=0), (-1,))
 
 
@@ -208,8 +202,7 @@ def _search(
 
     Positions up to the width of a block mean the side below the cut, those from there on the side above.
     """
-    xp, dtype = place.xp, accumulator_dtype(place)
-    layout, (d, _, n_blocks) = blocks.layout, blocks.sums.shape
+    xp, layout, (d, _, n_blocks) = place.xp, blocks.layout, blocks.sums.shape
     rows = xp.take(layout.lists, idx, axis=0)
     since = xp.cumulative_sum(blocks.sums, axis=2) - blocks.sums
     total = xp.sum(blocks.sums, axis=2)
@@ -219,17 +212,15 @@ def _search(
         start = xp.take(xp.reshape(since[:, kind, :], (d * n_blocks,)), idx, axis=0)
         below = xp.cumulative_sum(inside, axis=1, dtype=blocks.sums.dtype) + start[:, None]
         above = xp.take(total[:, kind], idx // n_blocks, axis=0)[:, None] - below
-        sides.append(xp.astype(xp.concat((below, above), axis=1), dtype))
+        sides.append(xp.concat((below, above), axis=1))
     n, p = sides
-    covered = p + n
+    scores, p, covered = scoring.score(xp, p, p + n)
     # among rows that are no longer live, a cut may leave nothing on one side
-    slack = rounding_error(xp, p, scoring.before.covered)
     is_cut = xp.take(layout.is_cut, idx, axis=0)
-    is_cut = is_cut & (covered[:, : layout.width] > slack) & (covered[:, layout.width :] > slack)
-    scores = scoring.score(xp, p, covered)
+    is_cut = is_cut & (covered[:, : layout.width] > 0) & (covered[:, layout.width :] > 0)
     scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scores, -math.inf)
     best = first_best(xp, scores, covered)
-    return xp.stack((*pick_by_column(xp, best, scores, p, covered), xp.astype(best, dtype)))
+    return xp.stack((*pick_by_column(xp, best, scores, p, covered), xp.astype(best, scores.dtype)))
 
 
 def _entries(candidates: Candidates, layout: BlockLayout, idx: Any, found: Any, floor: float) -> list[Entry]:

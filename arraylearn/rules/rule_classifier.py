@@ -26,9 +26,10 @@ from arraylearn.rules.decide import (
     match_rows,
     order_rules,
 )
+from arraylearn.rules.literals import Target, pack_weights, units_of
 from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
-from arraylearn.weights import read_weights
+from arraylearn.weights import integer_ratios, read_weights
 
 __all__ = [
     "Explanation",
@@ -53,34 +54,52 @@ class TrainingRows(NamedTuple):
     place: Place
     table: Table
     codes: Array  # (n,) int64: the class of each row
-    weights: Array | None  # (n,); None: every row counts 1
-    class_weights: list[float]  # (k,) weight of the rows of each class
+    class_weights: list[int]  # (k,) weight of the rows of each class, in units
+    weights: Array | None = None  # (n,) from `pack_weights`; None: every row weighs one unit
+    unit: float = 1.0  # what a unit of weight is in the user's weights
+    lightest: int = 1  # units of the lightest row
     report: Advance = advance_nothing  # is called for each rule that is found
+
+    @property
+    def unit_in_rows(self) -> float:
+        """Rows that a unit of weight is, so that all rows together weigh their number."""
+        return self.table.n_rows / sum(self.class_weights)
+
+    def target(self, code: int) -> Target:
+        """Return the rows of a class as what a rule shall cover."""
+        return Target(self.codes == code, self.weights, self.unit_in_rows)
+
+    def weigh(self, keys: Array, n: int) -> list[int]:
+        """Sum the weights, in units, of the rows of each key (n_rows,) of ``range(n)``; one sync."""
+        sums = to_host(histogram(self.place.xp, keys, n, self.weights))
+        weights: list[int] = (sums if self.weights is None else units_of(sums)).tolist()
+        return weights
 
 
 def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
     """Collect rows, classes and weights at the place of computation, without the rows of weight 0."""
     place, table = batch.place, batch.table
-    xp = place.xp
-    weights = read_weights(sample_weight, table.n_rows, place)
-    codes = from_host(host_codes, place, xp.int64)
+    xp, units, unit = place.xp, None, 1.0
+    weights = read_weights(sample_weight, table.n_rows, HOST)
     if weights is not None:
-        host_weights = to_host(weights)
-        if (host_weights == 0).any():
-            idx = from_host(host_weights.nonzero()[0], place, xp.int64)
-            weights, codes = xp.take(weights, idx, axis=0), xp.take(codes, idx, axis=0)
+        if (weights == 0).any():
+            kept = weights.nonzero()[0]
+            weights, host_codes = weights[kept], host_codes[kept]
+            idx = from_host(kept, place, xp.int64)
             table = Table(
                 xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
             )
-    class_weights = to_host(histogram(xp, codes, n_classes, weights)).tolist()
-    return TrainingRows(place, table, codes, weights, [float(one) for one in class_weights])
+        units, unit = integer_ratios(weights)
+    rows = TrainingRows(place, table, from_host(host_codes, place, xp.int64), [], unit=unit)
+    if units is not None and units.max() > 1:
+        rows = rows._replace(weights=pack_weights(units, place), lightest=int(units.min()))
+    return rows._replace(class_weights=rows.weigh(rows.codes, n_classes))
 
 
 def default_class(rows: TrainingRows, is_covered: Array) -> int:
     """Return the heaviest class of the uncovered rows, of all rows where there are none; one sync."""
-    xp, k = rows.place.xp, len(rows.class_weights)
-    sums = histogram(xp, xp.where(is_covered, k, rows.codes), k + 1, rows.weights)
-    left: list[float] = to_host(sums).tolist()[:k]
+    k = len(rows.class_weights)
+    left = rows.weigh(rows.place.xp.where(is_covered, k, rows.codes), k + 1)[:k]
     if max(left) <= 0:
         left = rows.class_weights
     return left.index(max(left))
@@ -88,22 +107,21 @@ def default_class(rows: TrainingRows, is_covered: Array) -> int:
 
 def weigh_decisions(
     rows: TrainingRows, rules: Sequence[Conditions], schema: Schema
-) -> tuple[Matcher, list[list[float]]]:
+) -> tuple[Matcher, list[list[int]]]:
     """Weigh the rows that each rule decides, by class, where the first rule that matches decides.
 
     Returns
     -------
     matcher : Matcher
         The rules.
-    by_rule : (r + 1) x k numbers
-        Weights by rule and class; last those of the rows that no rule matches. One sync.
+    by_rule : (r + 1) x k integers
+        Weights by rule and class, in units; last those of the rows that no rule matches. One sync.
     """
     xp, r, k = rows.place.xp, len(rules), len(rows.class_weights)
     matcher = compile_rules(rows.place, rules, schema)
     position = first_rule(xp, match_rows(xp, matcher, rows.table), r)
-    weights = histogram(xp, position * k + rows.codes, (r + 1) * k, rows.weights)
-    by_rule = to_host(xp.reshape(weights, (r + 1, k))).tolist()
-    return matcher, [[float(one) for one in by_class] for by_class in by_rule]
+    weights = rows.weigh(position * k + rows.codes, (r + 1) * k)
+    return matcher, [weights[i : i + k] for i in range(0, (r + 1) * k, k)]
 
 
 # ---- the classifiers
@@ -189,13 +207,14 @@ class RuleClassifier(ArrayClassifier):
         order = order_rules([one for one, _ in found], self.conflict)
         matcher, by_rule = weigh_decisions(rows, [found[i][0] for i in order], self.schema_)
         codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
+        counts = [[weight / rows.lightest for weight in weights] for weights in by_rule]
         self.model_ = make_model(
-            rows.place, matcher, order, codes, by_rule, rows.class_weights, is_vote=is_vote
+            rows.place, matcher, order, codes, counts, rows.class_weights, is_vote=is_vote
         )
         covered, right = np.zeros((2, len(found)))
         for weights, i in zip(by_rule, order, strict=False):  # the last weights are those of the default
             covered[i], right[i] = sum(weights), weights[found[i][1]]
-        self.coverage_ = covered
+        self.coverage_ = covered * rows.unit
         self.accuracy_ = np.where(covered > 0, right / np.where(covered > 0, covered, 1.0), np.nan)
 
     # ---- deciding
@@ -228,7 +247,8 @@ class RuleClassifier(ArrayClassifier):
         -------
         array (n, k)
             Shares of the classes among the training rows that the deciding rule decided, with a Laplace
-            correction, or shares of the votes; columns in the order of ``classes_``.
+            correction (the weight of the lightest row to each class), or shares of the votes; columns in the
+            order of ``classes_``.
         """
         batch, model = self._ready(X)
         probability = decide(batch.place.xp, model, batch.table)[1]

@@ -48,7 +48,7 @@ def big_cases() -> Iterable[Case]:
     yield hashed("tree_exact/big_grown", tree, {"splitter": "exact"}, BIG[:1])
     yield hashed("tree_hist/big_weight", tree, {"splitter": "hist"}, BIG[:1], weighted=True)
     yield hashed("c45/big", al.c45, {"max_depth": 3}, BIG)
-    few_rules = {"rounds": 1, "min_weight": 3000.0, "random_state": SEED}
+    few_rules = {"rounds": 1, "min_coverage": 3000.0, "random_state": SEED}
     yield hashed("ripper/big", al.RipperClassifier, few_rules, BIG)
     yield hashed("covering/big", al.SequentialCoveringClassifier, {"max_rules": 2, "max_literals": 3}, BIG)
     yield measured("naive/big", al.NaiveBayesClassifier, {}, BIG)

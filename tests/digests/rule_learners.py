@@ -25,7 +25,7 @@ _RIPPER = {
     "default": {},
     "no_rounds": {"rounds": 0},
     "one_round": {"rounds": 1, "folds": 4},
-    "weight_of_rule": {"min_weight": 5.0},
+    "weight_of_rule": {"min_coverage": 5.0},
     "cohen": {"smoothing": 0.0},
 }
 

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from arraylearn.backend.namespace import Place
 from arraylearn.rules.find_literal import GAINS, Scoring, best_thresholds
-from arraylearn.rules.literals import Counts, Target
+from arraylearn.rules.literals import Counts, Target, pack_weights
 from arraylearn.rules.literals_cpu import search_columns, search_together
 
 
-def accuracy_of(total):
+def accuracy_of(total, n, unit=None):
     """Accuracy of a side that is not everything."""
-    return Scoring(GAINS["accuracy"], Counts(total, total), 0.0)
+    return Scoring(GAINS["accuracy"], Counts(total, total), n, 0.0, unit)
 
 
 def lists_of(x):
@@ -46,7 +47,7 @@ def test_by_hand(rung, xp):
     order, ranks = (rung.from_host(part) for part in lists_of(x))
     positive = rung.from_host(np.array([0, 1, 0, 1, 1]) > 0)
     with rung.forbid_syncs():
-        found = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(5.0))
+        found = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(5.0, 5))
     score, p, covered, position = (rung.to_host(part).tolist() for part in found)
     assert (score, p, covered) == ([1.0], [2.0], [2.0])
     assert position == [5 + 2]  # beyond the third row: x > 2
@@ -56,7 +57,7 @@ def test_by_hand(rung, xp):
 def test_nothing_to_cut(rung, xp, values):
     order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
     positive = rung.from_host(np.array([1, 0, 1]) > 0)
-    score = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(3.0))[0]
+    score = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(3.0, 3))[0]
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
@@ -68,16 +69,16 @@ def test_against_a_loop(rung, xp, data):
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
     positive = np.array(data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)))
-    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=n, max_size=n)))
+    weights = np.array(data.draw(st.lists(st.sampled_from([1, 2, 4]), min_size=n, max_size=n)))
     is_weighted = data.draw(st.booleans())
     order, ranks = (rung.from_host(part) for part in lists_of(x))
-    accumulator = rung.float_dtypes[-1]
-    given_weights = rung.from_host(weights, accumulator) if is_weighted else None
-    weights = weights if is_weighted else np.ones(n)
+    given_weights = pack_weights(weights, Place(xp, rung.device)) if is_weighted else None
+    weights = weights / 2 if is_weighted else np.ones(n)
     target = Target(rung.from_host(positive > 0), given_weights)
+    scoring = accuracy_of(float(weights.sum()), n, 0.5 if is_weighted else None)
     is_host = rung.name in ("numpy", "compiled")
     for search in (search_together, search_columns) if is_host else (partial(best_thresholds, xp),):
-        found = search(order, ranks, target, accuracy_of(float(weights.sum())))
+        found = search(order, ranks, target, scoring)
         assert_equals_the_loop(
             rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights
         )

@@ -7,6 +7,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.rules import parse_rules
+from arraylearn.weights import integer_ratios
 from tests.contract.test_contract import BACKEND_NAMES
 
 
@@ -88,13 +89,87 @@ def test_missing_values_never_match(learner):
     )
 
 
-def test_weights_shift_the_rules():
-    X, y = concept(200, noise=0.0)
-    weights = np.where(y == 1, 1.0, 0.0) + np.where(X[:, 3] == "u", 1e-3, 1.0) * (y == 0)
-    clf = al.RipperClassifier(random_state=0).fit(X, y, sample_weight=weights)
-    assert sum(clf.coverage_) <= weights.sum() + 1e-9
-    doubled = al.RipperClassifier(random_state=0).fit(X, y, sample_weight=np.full(200, 1.0))
-    assert doubled.rules_ == al.RipperClassifier(random_state=0).fit(X, y).rules_
+RULE_LEARNERS = pytest.mark.parametrize(
+    "make",
+    [
+        lambda: al.RipperClassifier(random_state=0),
+        al.SequentialCoveringClassifier,
+        lambda: al.SequentialCoveringClassifier(gain="foil"),
+    ],
+    ids=["ripper", "accuracy", "foil"],
+)
+
+
+def described(clf, X, factor=1.0):
+    """All that a fit found, with coverage in weights that are `factor` times as large."""
+    return clf.rules_, clf.default_, (clf.coverage_ * factor).tolist(), clf.predict_proba(X).tolist()
+
+
+def test_weights_shift_a_rule():
+    """Four rows above the cut at 2.5, three of them positive; the heavy negative one moves it."""
+    X, y = np.array([[1.0], [2], [3], [4], [5], [6]]), np.array([0, 0, 1, 0, 1, 1])
+    make = al.SequentialCoveringClassifier(gain="foil", max_rules=1, max_literals=1)
+    # p log2(p/n) - p log2(1/2): x > 2.5 gains 3 (log2 3/4 + 1) = 1.75, x > 4.5 gains 2
+    assert str(make.fit(X, y).rules_[1]) == "x0 > 4.5 -> 1"
+    # of 5.25 rows in all 3 are positive, 3 of 3.25 beyond 2.5: 2.08 bits beside 2 * 0.81 = 1.61
+    weights = [1, 1, 1, 0.25, 1, 1]
+    assert str(make.fit(X, y, sample_weight=weights).rules_[1]) == "x0 > 2.5 -> 1"
+    assert make.coverage_.tolist()[1] == 3.25
+
+
+def test_weights_become_the_smallest_integers_in_their_ratios():
+    for given in ([2.0, 4, 6], [0.1, 0.2, 0.3], [1 / 6, 2 / 6, 3 / 6]):
+        integers, unit = integer_ratios(np.array(given))
+        assert integers.tolist() == [1, 2, 3]
+        assert unit == pytest.approx(given[0], rel=1e-15)
+    drawn = np.random.default_rng(0).random(500)
+    integers, unit = integer_ratios(drawn)
+    assert np.abs(integers * unit - drawn).max() <= unit
+    assert abs(int(integers.sum()) - 2**30) < 500
+    assert integer_ratios(drawn / 64)[0].tolist() == integers.tolist()
+    assert integer_ratios(np.array([1.0, 2.0**40]))[0].tolist() == [1, 2**30]
+
+
+@RULE_LEARNERS
+def test_a_common_factor_of_weights_changes_nothing(make, rung):
+    X, y = concept(120, noise=0.1)
+    name = BACKEND_NAMES[rung.name]
+    rng = np.random.default_rng(0)
+    for weights in (rng.integers(1, 5, 120).astype(float), rng.random(120)):
+        clf = make().set_params(backend=name).fit(X, y, sample_weight=weights)
+        assert len(clf.rules_) > 1
+        for factor in (8.0, 2.0**-40):  # to the bit
+            other = make().set_params(backend=name).fit(X, y, sample_weight=weights * factor)
+            assert described(other, X) == described(clf, X, factor)
+        other = make().fit(X, y, sample_weight=weights / weights.sum())
+        assert other.rules_ == clf.rules_
+    uniform = make().fit(X, y, sample_weight=np.full(120, 1 / 120))
+    assert uniform.rules_ == make().fit(X, y).rules_
+
+
+@RULE_LEARNERS
+def test_a_row_of_weight_zero_is_not_there(make):
+    """Its numbers, its category, its class and its turn to be held back are gone."""
+    X, y = concept(90, noise=0.1)
+    weights = np.random.default_rng(1).integers(0, 3, 90).astype(float)
+    X[weights == 0, 2] = [f"only {i}" for i in range(int((weights == 0).sum()))]
+    y[np.argmin(weights)] = 7
+    kept = weights > 0
+    clf = make().fit(X, y, sample_weight=weights)
+    other = make().fit(X[kept], y[kept], sample_weight=weights[kept])
+    assert clf.predict_proba(X)[:, 2].tolist() == [0.0] * 90
+    assert described(clf, X)[:3] == described(other, X)[:3]
+    assert clf.predict_proba(X)[:, :2].tolist() == other.predict_proba(X).tolist()
+
+
+def test_coverage_counts_rows_whatever_they_weigh():
+    X, y = np.array([[1.0], [2], [3], [4], [5], [6]]), np.array([1, 0, 0, 0, 1, 1])
+    heavy_one = [50.0, 1, 1, 1, 1, 1]
+    for weights in (None, heavy_one, np.array(heavy_one) / 55):
+        clf = al.SequentialCoveringClassifier(min_coverage=2).fit(X, y, sample_weight=weights)
+        assert [str(rule) for rule in clf.rules_] == ["x0 > 1.5 and x0 <= 4.5 -> 0", "x0 > 4.5 -> 1"]
+        single = al.SequentialCoveringClassifier().fit(X, y, sample_weight=weights)
+        assert "x0 <= 1.5 -> 1" in map(str, single.rules_)
 
 
 def test_single_precision_finds_the_same_rules():
@@ -115,11 +190,6 @@ def test_neighbouring_floats_are_separated():
     for dtype in (np.float32, np.float64):
         clf = al.SequentialCoveringClassifier().fit(X.astype(dtype), y)
         np.testing.assert_array_equal(clf.predict(X.astype(dtype)), y)
-
-
-RULE_LEARNERS = pytest.mark.parametrize(
-    "make", [lambda: al.RipperClassifier(random_state=0), al.SequentialCoveringClassifier]
-)
 
 
 def test_an_unpruned_row_lies_between_the_rows_that_grew_a_rule(rung):

@@ -5,18 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from arraylearn.backend.namespace import Place
 from arraylearn.rules import literals_cpu
 from arraylearn.rules.find_literal import GAINS, Scoring, best_cells
-from arraylearn.rules.literals import Counts, Target, choose_body, count_cells, pack_cells, weigh
+from arraylearn.rules.literals import (
+    CountedColumns,
+    Counts,
+    Target,
+    choose_body,
+    count_cells,
+    pack_cells,
+    pack_weights,
+    rows_of,
+    units_of,
+    weigh,
+)
 
 
 def draw(rung, n, d, n_cells, is_weighted):
     rng = np.random.default_rng(0)
     cells = rng.integers(0, n_cells + 1, size=(d, n)).astype(np.uint8 if n_cells < 256 else np.int32)
     live, positive = rng.random((2, n)) < 0.6
-    weights = rng.integers(1, 9, n) / 4 if is_weighted else np.ones(n)
-    given = rung.from_host(weights, rung.float_dtypes[-1]) if is_weighted else None
-    return cells, live, positive, weights, Target(rung.from_host(positive), given)
+    weights = rng.integers(1, 9, n) if is_weighted else np.ones(n, dtype=np.int64)
+    given = pack_weights(weights, Place(rung.load(), rung.device)) if is_weighted else None
+    target = Target(rung.from_host(positive), given, 0.25 if is_weighted else 1.0)
+    return cells, live, positive, weights, target
+
+
+def group_of(rung, cells, n_cells):
+    return CountedColumns(pack_cells(rung.load(), rung.from_host(cells), n_cells), n_cells)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +42,17 @@ def draw(rung, n, d, n_cells, is_weighted):
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_count_cells(rung, xp, n, d, n_cells, is_weighted):
     cells, live, positive, weights, target = draw(rung, n, d, n_cells, is_weighted)
-    arrays = rung.from_host(cells), rung.from_host(live)
+    group, is_live = group_of(rung, cells, n_cells), rung.from_host(live)
     with rung.forbid_syncs():
-        found = count_cells(xp, pack_cells(xp, arrays[0], n_cells), n_cells, arrays[1], target)
+        found = count_cells(xp, group, is_live, target)
     for result, mask in zip(found, (live & positive, live), strict=True):
-        expected = [[weights[mask & (line == value)].sum() for value in range(n_cells)] for line in cells]
-        np.testing.assert_allclose(rung.to_host(result), expected, rtol=1e-6)
+        inside = [[mask & (line == value) for value in range(n_cells)] for line in cells]
+        sums = rung.to_host(result)
+        rows = rows_of(sums) if is_weighted else sums
+        np.testing.assert_array_equal(rows, [[one.sum() for one in by_value] for by_value in inside])
+        if is_weighted:
+            expected = [[weights[one].sum() for one in by_value] for by_value in inside]
+            np.testing.assert_array_equal(units_of(sums), expected)
 
 
 @pytest.mark.parametrize("n_cells", [4, 90])
@@ -39,18 +61,19 @@ def test_count_cells(rung, xp, n, d, n_cells, is_weighted):
 def test_best_cells(rung, xp, n_cells, gain, is_weighted):
     cells, live, positive, weights, target = draw(rung, 300, 6, n_cells, is_weighted)
     cells[2] = n_cells  # nothing known
+    least, weights = 4, weights * target.unit
     before = Counts(float(weights[live & positive].sum()), float(weights[live].sum()))
-    scoring = Scoring(GAINS[gain], before, 1.0)
-    arrays = rung.from_host(cells), rung.from_host(live)
+    scoring = Scoring(GAINS[gain], before, int(live.sum()), least, target.unit if is_weighted else None)
+    group, is_live = group_of(rung, cells, n_cells), rung.from_host(live)
     with rung.forbid_syncs():
-        found = best_cells(xp, pack_cells(xp, arrays[0], n_cells), n_cells, arrays[1], target, scoring)
+        found = best_cells(xp, group, is_live, target, scoring)
     found = rung.to_host(found)
     best, column = (-np.inf, -np.inf), None
     for j, line in enumerate(cells):
         for value in range(n_cells):
             mask = live & (line == value)
             p, covered = weights[mask & positive].sum(), weights[mask].sum()
-            if p >= 1.0:
+            if (mask & positive).sum() >= least:
                 share = p / covered
                 score = share if gain == "accuracy" else p * np.log2(share / (before[0] / before[1]))
                 if (score, covered) > best:
@@ -63,13 +86,13 @@ def test_best_cells(rung, xp, n_cells, gain, is_weighted):
 
 def test_rows_of_masks_are_weighed(rung):
     rng = np.random.default_rng(0)
-    masks, positive, weights = rng.random((3, 70)) < 0.5, rng.random(70) < 0.5, rng.integers(1, 9, 70) / 4
+    masks, positive, units = rng.random((3, 70)) < 0.5, rng.random(70) < 0.5, rng.integers(1, 9, 70)
     arrays = [rung.from_host(mask) for mask in masks]
-    for given in (None, rung.from_host(weights, rung.float_dtypes[-1])):
-        found = weigh(rung.load(), Target(rung.from_host(positive), given), arrays)
-        w = np.ones(70) if given is None else weights
-        expected = [((w[mask & positive].sum(), w[mask].sum()), mask.sum()) for mask in masks]
-        assert found == expected
+    packed = pack_weights(units, Place(rung.load(), rung.device))
+    for given, unit, w in ((None, 1.0, np.ones(70)), (packed, 0.25, units / 4)):
+        found = weigh(rung.load(), Target(rung.from_host(positive), given, unit), arrays)
+        both = [(mask & positive, mask) for mask in masks]
+        assert found == [((w[p].sum(), w[n].sum()), (p.sum(), n.sum())) for p, n in both]
 
 
 def test_the_choice_of_a_body_gives_its_reason(rung, xp):

@@ -20,7 +20,7 @@ from arraylearn.rules.description_length import (
 from arraylearn.rules.find_literal import cut_between
 from arraylearn.rules.from_tree import pessimistic_error
 from arraylearn.rules.grow_rule import all_rows, choose_length, count_prefixes, hold_back, shuffle_rows
-from arraylearn.rules.literals import Counts, Target, choose_threshold, prepare, satisfies
+from arraylearn.rules.literals import Counts, Target, choose_threshold, pack_weights, prepare, satisfies
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -64,9 +64,9 @@ def test_prefixes(rung, xp):
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
     counts = count_prefixes(candidates, conditions, target, rows)
     assert counts == [(3, 5), (2, 3), (2, 2)]
-    weights = rung.from_host([1, 2, 3, 4, 5], rung.float_dtypes[-1])
-    counts = count_prefixes(candidates, conditions, target._replace(weights=weights), rows)
-    assert counts == [(10, 15), (5, 9), (5, 5)]
+    weights = pack_weights(np.array([1, 2, 3, 4, 5]), place)
+    target = target._replace(weights=weights, unit=0.5)
+    assert count_prefixes(candidates, conditions, target, rows) == [(5, 7.5), (2.5, 4.5), (2.5, 2.5)]
 
 
 def counts_of(pairs):

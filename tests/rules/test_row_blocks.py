@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import arraylearn as al
 from arraylearn.backend.dispatch import tuned
-from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.backend.namespace import Place
 from arraylearn.rules import covering
 from arraylearn.rules.find_literal import GAINS, Scoring, best_literal
 from arraylearn.rules.grow_rule import all_rows, all_rows_in_blocks, lay_out_again, restrict
-from arraylearn.rules.literals import Target, prepare, weigh
+from arraylearn.rules.literals import Target, pack_weights, prepare, weigh
 from arraylearn.rules.row_blocks import best_literal_in_blocks, lay_out
 from arraylearn.table import learn_schema, read_table
 
@@ -30,11 +30,9 @@ def test_blocks_and_lists_agree(rung, xp, gain, seed, n, is_weighted, least):
     x[rng.random(x.shape) < 0.1] = np.nan
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x, [3]), place))
-    weights = rng.integers(1, 9, n) / 4
-    target = Target(
-        rung.from_host(rng.random(n) < 0.4),
-        rung.from_host(weights, accumulator_dtype(place)) if is_weighted else None,
-    )
+    weights = pack_weights(rng.integers(1, 9, n), place)
+    unit = 0.25 if is_weighted else None
+    target = Target(rung.from_host(rng.random(n) < 0.4), weights if is_weighted else None, unit or 1.0)
     by_list = all_rows(candidates)
     by_block = all_rows_in_blocks(candidates, lay_out(candidates, candidates.lists), target)
     for _ in range(3):
@@ -48,7 +46,7 @@ def test_blocks_and_lists_agree(rung, xp, gain, seed, n, is_weighted, least):
         before, _ = weigh(xp, target, [by_list.is_live])[0]
         if not 0 < before.positive < before.covered:
             return
-        scoring = Scoring(GAINS[gain], before, float(least))
+        scoring = Scoring(GAINS[gain], before, size, least, unit)
         expected = best_literal(candidates, by_list.is_live, by_list.lists, target, scoring)
         if by_block.blocks is None:  # few rows are left: their columns were sorted anew
             found = best_literal(candidates, by_block.is_live, by_block.lists, target, scoring)
