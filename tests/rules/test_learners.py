@@ -263,7 +263,9 @@ def test_limits_of_ripper():
 
 
 @pytest.mark.parametrize(
-    "learner", [al.RipperClassifier(), al.SequentialCoveringClassifier(), al.RuleSetClassifier()], ids=repr
+    "learner",
+    [al.RipperClassifier(random_state=0), al.SequentialCoveringClassifier(), al.RuleSetClassifier()],
+    ids=repr,
 )
 def test_progress(capsys, learner):
     X, y = concept(60)
