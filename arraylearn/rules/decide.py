@@ -289,8 +289,7 @@ def make_model(
     codes : list of (r + 1) int
         The classes of the rules in that order, then the default.
     counts : (r + 1) x k numbers
-        Weights of the classes among the rows that each rule decides, in that order, then by none; the
-        lightest row weighs 1.
+        Weights of the classes, in rows, among the rows that each rule decides, in that order, then by none.
     prior : k numbers
         Weights of the classes.
     is_vote : bool

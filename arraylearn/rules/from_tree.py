@@ -146,7 +146,7 @@ def _shorten(
 def _count_without_each(rows: TrainingRows, masks: list[Array], code: int) -> list[tuple[float, float]]:
     """Weigh what a conjunction covers (right rows, all rows) without each condition, then with all.
 
-    The lightest row weighs 1.
+    Weights are in rows.
     """
     xp, n, is_right = rows.place.xp, len(masks), rows.codes == code
     if n:
@@ -157,9 +157,6 @@ def _count_without_each(rows: TrainingRows, masks: list[Array], code: int) -> li
     else:
         group = xp.zeros(is_right.shape, dtype=xp.int64, device=rows.place.device)
     sums = rows.weigh(group * 2 + xp.astype(is_right, xp.int64), 2 * (n + 2))
-    pairs = [
-        (right / rows.lightest, (wrong + right) / rows.lightest)
-        for wrong, right in zip(sums[::2], sums[1::2], strict=True)
-    ]
-    right, covered = pairs[n]
-    return [*((right + more, covered + all_more) for more, all_more in pairs[:n]), pairs[n]]
+    wrong, right = ([one * rows.rows_per_unit for one in part] for part in (sums[::2], sums[1::2]))
+    pairs = [(right[i], wrong[i] + right[i]) for i in range(n + 1)]
+    return [*((pairs[n][0] + p, pairs[n][1] + covered) for p, covered in pairs[:n]), pairs[n]]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 import array_api_extra as xpx
+import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
@@ -65,9 +66,14 @@ def choose_body(xp: Namespace) -> ModuleType | str:
 _ROW_BITS = 31
 
 
-def pack_weights(units: HostArray, place: Place) -> Array:
-    """Turn integer weights (n,) on the host, below 2**31 in all, into what `Target` holds."""
-    return from_host((units << _ROW_BITS) + 1, place)
+def pack_weights(units: HostArray, place: Place) -> tuple[Array, int]:
+    """Turn weights from `grid_weights` (n,) into what `Target` holds; only sums above 2**31 are rounded.
+
+    Returned with them is how many of the grid's units one unit is.
+    """
+    coarser = max(1, round(float(units.sum()) / 2.0**31))
+    kept = (units / coarser).round().clip(1).astype(np.int64)
+    return from_host((kept << _ROW_BITS) + 1, place), coarser
 
 
 def units_of(sums: Any) -> Any:
@@ -85,7 +91,7 @@ class Target(NamedTuple):
 
     is_positive: Array  # (n,) bool: the rows of the class
     weights: Array | None = None  # (n,) int64 from `pack_weights`; None: every row counts 1
-    unit: float = 1.0  # how many rows a unit of weight is, so that all rows together weigh their number
+    unit: float = 1.0  # how many rows a unit of weight is evidence for
 
 
 class Counts(NamedTuple):

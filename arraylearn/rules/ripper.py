@@ -96,9 +96,10 @@ class RipperClassifier(RuleClassifier):
     Notes
     -----
     A missing value meets no literal. Thresholds are searched exactly, among all neighbouring values of the
-    rows that a rule covers. Sample weights are brought to a scale where they sum to the number of rows of
-    positive weight, so that a common factor changes nothing: in gains, worths and description lengths a row
-    of average weight counts 1. `min_coverage` and the rows held back count rows, whatever they weigh.
+    rows that a rule covers. Sample weights are brought to a scale, so that a common factor changes nothing:
+    if all are multiples of the least, that one counts 1 in gains, worths and description lengths (a weight is
+    then a repetition), else a row of average weight does. `min_coverage` and the rows held back count rows,
+    whatever they weigh. A row of weight 0 is left out.
 
     References
     ----------

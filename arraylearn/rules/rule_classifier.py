@@ -29,7 +29,7 @@ from arraylearn.rules.decide import (
 from arraylearn.rules.literals import Target, pack_weights, units_of
 from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
-from arraylearn.weights import integer_ratios, read_weights
+from arraylearn.weights import grid_weights, read_weights, repeat_weights
 
 __all__ = [
     "Explanation",
@@ -57,17 +57,12 @@ class TrainingRows(NamedTuple):
     class_weights: list[int]  # (k,) weight of the rows of each class, in units
     weights: Array | None = None  # (n,) from `pack_weights`; None: every row weighs one unit
     unit: float = 1.0  # what a unit of weight is in the user's weights
-    lightest: int = 1  # units of the lightest row
+    rows_per_unit: float = 1.0  # how many rows a unit is evidence for, see `repeat_weights`
     report: Advance = advance_nothing  # is called for each rule that is found
-
-    @property
-    def unit_in_rows(self) -> float:
-        """Rows that a unit of weight is, so that all rows together weigh their number."""
-        return self.table.n_rows / sum(self.class_weights)
 
     def target(self, code: int) -> Target:
         """Return the rows of a class as what a rule shall cover."""
-        return Target(self.codes == code, self.weights, self.unit_in_rows)
+        return Target(self.codes == code, self.weights, self.rows_per_unit)
 
     def weigh(self, keys: Array, n: int) -> list[int]:
         """Sum the weights, in units, of the rows of each key (n_rows,) of ``range(n)``; one sync."""
@@ -89,10 +84,12 @@ def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: An
             table = Table(
                 xp.take(table.numeric, idx, axis=0), xp.take(table.codes, idx, axis=1), table.schema
             )
-        units, unit = integer_ratios(weights)
+        units, unit = grid_weights(weights)
     rows = TrainingRows(place, table, from_host(host_codes, place, xp.int64), [], unit=unit)
     if units is not None and units.max() > 1:
-        rows = rows._replace(weights=pack_weights(units, place), lightest=int(units.min()))
+        packed, coarser = pack_weights(units, place)
+        share = float(repeat_weights(weights).sum()) / float(units.sum())
+        rows = rows._replace(weights=packed, unit=unit * coarser, rows_per_unit=share * coarser)
     return rows._replace(class_weights=rows.weigh(rows.codes, n_classes))
 
 
@@ -207,7 +204,7 @@ class RuleClassifier(ArrayClassifier):
         order = order_rules([one for one, _ in found], self.conflict)
         matcher, by_rule = weigh_decisions(rows, [found[i][0] for i in order], self.schema_)
         codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
-        counts = [[weight / rows.lightest for weight in weights] for weights in by_rule]
+        counts = [[weight * rows.rows_per_unit for weight in weights] for weights in by_rule]
         self.model_ = make_model(
             rows.place, matcher, order, codes, counts, rows.class_weights, is_vote=is_vote
         )
@@ -247,8 +244,8 @@ class RuleClassifier(ArrayClassifier):
         -------
         array (n, k)
             Shares of the classes among the training rows that the deciding rule decided, with a Laplace
-            correction (the weight of the lightest row to each class), or shares of the votes; columns in the
-            order of ``classes_``.
+            correction, or shares of the votes; columns in the order of ``classes_``. The correction takes
+            weights that are multiples of the least as repetitions, others as if their mean were 1.
         """
         batch, model = self._ready(X)
         probability = decide(batch.place.xp, model, batch.table)[1]

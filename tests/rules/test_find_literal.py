@@ -72,7 +72,7 @@ def test_against_a_loop(rung, xp, data):
     weights = np.array(data.draw(st.lists(st.sampled_from([1, 2, 4]), min_size=n, max_size=n)))
     is_weighted = data.draw(st.booleans())
     order, ranks = (rung.from_host(part) for part in lists_of(x))
-    given_weights = pack_weights(weights, Place(xp, rung.device)) if is_weighted else None
+    given_weights = pack_weights(weights, Place(xp, rung.device))[0] if is_weighted else None
     weights = weights / 2 if is_weighted else np.ones(n)
     target = Target(rung.from_host(positive > 0), given_weights)
     scoring = accuracy_of(float(weights.sum()), n, 0.5 if is_weighted else None)

@@ -7,7 +7,6 @@ import pytest
 
 import arraylearn as al
 from arraylearn.rules import parse_rules
-from arraylearn.weights import integer_ratios
 from tests.contract.test_contract import BACKEND_NAMES
 
 
@@ -115,19 +114,6 @@ def test_weights_shift_a_rule():
     weights = [1, 1, 1, 0.25, 1, 1]
     assert str(make.fit(X, y, sample_weight=weights).rules_[1]) == "x0 > 2.5 -> 1"
     assert make.coverage_.tolist()[1] == 3.25
-
-
-def test_weights_become_the_smallest_integers_in_their_ratios():
-    for given in ([2.0, 4, 6], [0.1, 0.2, 0.3], [1 / 6, 2 / 6, 3 / 6]):
-        integers, unit = integer_ratios(np.array(given))
-        assert integers.tolist() == [1, 2, 3]
-        assert unit == pytest.approx(given[0], rel=1e-15)
-    drawn = np.random.default_rng(0).random(500)
-    integers, unit = integer_ratios(drawn)
-    assert np.abs(integers * unit - drawn).max() <= unit
-    assert abs(int(integers.sum()) - 2**30) < 500
-    assert integer_ratios(drawn / 64)[0].tolist() == integers.tolist()
-    assert integer_ratios(np.array([1.0, 2.0**40]))[0].tolist() == [1, 2**30]
 
 
 @RULE_LEARNERS

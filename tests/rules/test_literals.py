@@ -27,7 +27,7 @@ def draw(rung, n, d, n_cells, is_weighted):
     cells = rng.integers(0, n_cells + 1, size=(d, n)).astype(np.uint8 if n_cells < 256 else np.int32)
     live, positive = rng.random((2, n)) < 0.6
     weights = rng.integers(1, 9, n) if is_weighted else np.ones(n, dtype=np.int64)
-    given = pack_weights(weights, Place(rung.load(), rung.device)) if is_weighted else None
+    given = pack_weights(weights, Place(rung.load(), rung.device))[0] if is_weighted else None
     target = Target(rung.from_host(positive), given, 0.25 if is_weighted else 1.0)
     return cells, live, positive, weights, target
 
@@ -88,7 +88,7 @@ def test_rows_of_masks_are_weighed(rung):
     rng = np.random.default_rng(0)
     masks, positive, units = rng.random((3, 70)) < 0.5, rng.random(70) < 0.5, rng.integers(1, 9, 70)
     arrays = [rung.from_host(mask) for mask in masks]
-    packed = pack_weights(units, Place(rung.load(), rung.device))
+    packed = pack_weights(units, Place(rung.load(), rung.device))[0]
     for given, unit, w in ((None, 1.0, np.ones(70)), (packed, 0.25, units / 4)):
         found = weigh(rung.load(), Target(rung.from_host(positive), given, unit), arrays)
         both = [(mask & positive, mask) for mask in masks]

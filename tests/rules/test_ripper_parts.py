@@ -64,7 +64,7 @@ def test_prefixes(rung, xp):
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
     counts = count_prefixes(candidates, conditions, target, rows)
     assert counts == [(3, 5), (2, 3), (2, 2)]
-    weights = pack_weights(np.array([1, 2, 3, 4, 5]), place)
+    weights = pack_weights(np.array([1, 2, 3, 4, 5]), place)[0]
     target = target._replace(weights=weights, unit=0.5)
     assert count_prefixes(candidates, conditions, target, rows) == [(5, 7.5), (2.5, 4.5), (2.5, 2.5)]
 

@@ -30,7 +30,7 @@ def test_blocks_and_lists_agree(rung, xp, gain, seed, n, is_weighted, least):
     x[rng.random(x.shape) < 0.1] = np.nan
     place = Place(xp, rung.device)
     candidates = prepare(place, read_table(x, learn_schema(x, [3]), place))
-    weights = pack_weights(rng.integers(1, 9, n), place)
+    weights = pack_weights(rng.integers(1, 9, n), place)[0]
     unit = 0.25 if is_weighted else None
     target = Target(rung.from_host(rng.random(n) < 0.4), weights if is_weighted else None, unit or 1.0)
     by_list = all_rows(candidates)
