@@ -62,7 +62,7 @@ class FrameSource(Source):
             for j, name in enumerate(self.names or numeric_schema(self.shape[1]).names)
         )
 
-    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+    def numeric(self, idx: Sequence[int], place: Place) -> Array:
         """Bring the numeric columns (n, d) to `place`."""
         dtypes = {self.dtypes[j] for j in idx}
         if len(idx) == self.shape[1] and dtypes == {nw.Float64()}:
@@ -71,8 +71,7 @@ class FrameSource(Source):
             host = np.float32 if dtypes == {nw.Float32()} else np.float64
             columns = [_to_numbers(self._series(j), host) for j in idx]
             block = _interleave(columns, self.shape[0], host)
-        x = from_host(block, place)
-        return x if dtype is None else place.xp.astype(x, dtype, copy=False)
+        return from_host(block, place)
 
     def codes(self, schema: Schema, place: Place) -> Array:
         """Bring the codes (d, n) of the nominal columns to `place`."""

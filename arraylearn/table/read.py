@@ -85,12 +85,12 @@ def open_frame(X: Any) -> Any:
     return _open(X)
 
 
-def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Table:
+def read_table(X: Any, schema: Schema, place: Place) -> Table:
     """Read rows with the columns of a schema, and bring them to where they are computed with.
 
-    What is at `place` already is not copied. The numeric block is in `dtype`, float32 or float64, by default
-    that of an input of floats (half floats become float32), float64 for other inputs, float32 on a device
-    without float64. A category that is not in the domain is missing: code -1.
+    What is at `place` already is not copied. The numeric block has the dtype of an input of floats (half
+    floats become float32), is float64 for other inputs, and float32 on a device without float64. A category
+    that is not in the domain is missing: code -1.
 
     >>> from arraylearn.backend.namespace import HOST
     >>> from arraylearn.table import learn_schema, read_table
@@ -104,7 +104,7 @@ def read_table(X: Any, schema: Schema, place: Place, *, dtype: Any = None) -> Ta
     """
     source = _open(X)
     _check_columns(source, schema)
-    numeric = source.numeric(schema.numeric_idx, place, dtype)
+    numeric = source.numeric(schema.numeric_idx, place)
     if schema.nominal_idx:
         codes = source.codes(schema, place)
     else:
@@ -215,10 +215,10 @@ class ArraySource(Source):
             for j in range(self.shape[1])
         )
 
-    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+    def numeric(self, idx: Sequence[int], place: Place) -> Array:
         """Bring the numeric columns (n, d) to `place`."""
         x = move(self._columns(idx), place)
-        return place.xp.astype(x, dtype or native_float(x, place), copy=False)
+        return place.xp.astype(x, native_float(x, place), copy=False)
 
     def codes(self, schema: Schema, place: Place) -> Array:
         """Bring the codes (d, n) of the nominal columns to `place`."""

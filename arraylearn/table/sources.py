@@ -27,7 +27,7 @@ class Source(ABC):
         """Describe the columns; `chosen` marks the nominal ones; None: their types decide."""
 
     @abstractmethod
-    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+    def numeric(self, idx: Sequence[int], place: Place) -> Array:
         """Bring the numeric columns (n, d) to `place`."""
 
     @abstractmethod
@@ -59,13 +59,12 @@ class ObjectSource(Source):
             for j in range(self.shape[1])
         )
 
-    def numeric(self, idx: Sequence[int], place: Place, dtype: Any) -> Array:
+    def numeric(self, idx: Sequence[int], place: Place) -> Array:
         """Bring the numeric columns (n, d) to `place`."""
         block = np.empty((self.shape[0], len(idx)), dtype=np.float64)
         for position, j in enumerate(idx):
             block[:, position] = objects_to_numbers(self.x[:, j].tolist(), j)
-        x = from_host(block, place)
-        return x if dtype is None else place.xp.astype(x, dtype, copy=False)
+        return from_host(block, place)
 
     def codes(self, schema: Schema, place: Place) -> Array:
         """Bring the codes (d, n) of the nominal columns to `place`."""

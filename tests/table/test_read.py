@@ -115,11 +115,6 @@ def test_device_input_comes_to_the_host(rung, dtype):
     np.testing.assert_array_equal(table.numeric, MIXED[:, 1:])
 
 
-def test_dtype_is_the_callers_where_given(rung, place):
-    schema = learn_schema(MIXED)
-    assert_close(read_table(MIXED, schema, place, dtype=place.xp.float32).numeric, MIXED, dtype="float32")
-
-
 def test_half_floats_become_single():
     table = read_table(MIXED.astype(np.float16), learn_schema(MIXED), HOST)
     assert table.numeric.dtype == np.float32

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -131,21 +133,14 @@ def _all_but_one(
         rows = from_host(block, place, xp.int64)
         weight = None if weights is None else xp.take(weights, rows, axis=0)
         found.append(model._take_statistics(part_of_batch(batch, rows), xp.take(codes, rows, axis=0), weight))
-    merge = model._merge_statistics
+    join = partial(model._merge_statistics, xp)
     # blocks       a     b     c     d
-    # before       -     a     ab    abc
-    # after        bcd   cd    d     -      (built from the right, then reversed)
+    # before       -     a     ab    abc    abcd
+    # after        bcd   cd    d     -
     # joined       bcd   acd   abd   abc
-    before: list[Any] = [None]
-    after: list[Any] = [None]
-    for first, last in zip(found[:-1], found[:0:-1], strict=True):
-        before.append(first if before[-1] is None else merge(xp, before[-1], first))
-        after.append(last if after[-1] is None else merge(xp, last, after[-1]))
-    after.reverse()
-    joined = []
-    for a, b in zip(before, after, strict=True):
-        joined.append(b if a is None else a if b is None else merge(xp, a, b))
-    total = found[-1] if before[-1] is None else merge(xp, before[-1], found[-1])
+    *before, total = [None, *accumulate(found, join)]
+    after = [None, *accumulate(found[:0:-1], lambda later, one: join(one, later))][::-1]
+    joined = [b if a is None else a if b is None else join(a, b) for a, b in zip(before, after, strict=True)]
     return joined[: len(folds)], total
 
 
