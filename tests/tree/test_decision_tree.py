@@ -391,15 +391,22 @@ def test_bins_of_single_values_give_the_exact_splits(rung, measure, n_classes):
     ("missing", "n_categories", "seeds"), [("fractional", 7, [0, 10, 56]), ("direction", 6, [0, 11])]
 )
 def test_of_few_categories_all_sets_are_tried(rung, missing, n_categories, seeds):
-    """The Gini gain is the largest of all divisions of the categories; a missing value is one of them."""
+    """The Gini gain is the largest of all divisions of the categories; a missing value is one of them.
+
+    A column of many categories, which says nothing, may stand beside it.
+    """
     for seed in seeds:
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, n_categories, 60).astype(np.float32)
         y = rng.permutation(np.arange(60) % 5)
         if missing == "direction":
             codes[rng.random(60) < 0.2] = np.nan
-        settings = {"nominal": "binary", "missing": missing, "categorical_features": [0], "max_depth": 1}
-        model = al.DecisionTreeClassifier(**settings).fit(rung.from_host(codes[:, None]), y)
+        settings = {"nominal": "binary", "missing": missing, "max_depth": 1}
+        model = al.DecisionTreeClassifier(categorical_features=[0], **settings)
+        model.fit(rung.from_host(codes[:, None]), y)
+        many = np.stack((np.repeat(codes, 12), np.tile(np.arange(12), 60)), axis=1).astype(np.float32)
+        beside = al.DecisionTreeClassifier(categorical_features=[0, 1], **settings)
+        beside.fit(rung.from_host(many), np.repeat(y, 12))
         places = np.where(np.isnan(codes), n_categories, codes).astype(int)
         counts = np.zeros((n_categories + 1, 5))
         np.add.at(counts, (places, y), 1)
@@ -407,8 +414,9 @@ def test_of_few_categories_all_sets_are_tried(rung, missing, n_categories, seeds
         sides = np.stack((sets @ counts, (1 - sets) @ counts))
         sizes = sides.sum(axis=2)
         kept = ((sides**2).sum(axis=2)[:, sizes.all(axis=0)] / sizes[:, sizes.all(axis=0)]).sum(axis=0).max()
-        children = tree_on_host(model.tree_).counts[1:]
-        np.testing.assert_allclose((children**2).sum(axis=1) @ (1 / children.sum(axis=1)), kept)
+        for tree, times in ((model.tree_, 1), (beside.tree_, 12)):
+            children = tree_on_host(tree).counts[1:]
+            np.testing.assert_allclose((children**2).sum(axis=1) @ (1 / children.sum(axis=1)), times * kept)
 
 
 @pytest.mark.parametrize("splitter", ["exact", "hist"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import array_api_compat
 
@@ -16,7 +17,7 @@ from arraylearn.grow.split import SplitCandidates, SplitRule, judge
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
 # With more than two classes, all sets of up to so many categories are tried.
-_MOST_FREE = 8
+_MOST_TRIED = 8
 
 
 def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
@@ -55,19 +56,36 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner
     """
     xp = place.xp
     width = max(rows.n_values)
+    n_tried = max((n for n in rows.n_values if n <= _MOST_TRIED), default=width)
     found = []
     for nodes in _node_chunks(rows, level, rule, width, 1):
         counts, held = _winner_counts(place, rows, level, winner, width, nodes)
-        _, _, branches = _best_subsets(xp, rule, counts, _totals(place, level, nodes), held)
+        total = _totals(place, level, nodes)
+        branches = _best_subsets(xp, rule, counts, total, held)[2]
+        if rows.n_classes > 2 and n_tried < width:
+            # all sets of the narrow columns were tried when they were judged, and are again here
+            narrow, narrow_held = (_narrowed(xp, table, n_tried) for table in (counts, held))
+            tried = _best_subsets(xp, rule, narrow, total, narrow_held)[2]
+            tried = xp.concat((tried[..., :n_tried], branches[..., n_tried:-1], tried[..., -1:]), axis=2)
+            n_values = xp.asarray(rows.n_values, dtype=xp.int64, device=place.device)
+            is_narrow = xp.take(n_values, winner[nodes], axis=0) <= n_tried
+            branches = xp.where(is_narrow[:, None], tried, branches)
         found.append(branches[0, ...])
     return xp.concat(found, axis=0)
+
+
+def _narrowed(xp: Namespace, table: Any, n_values: int) -> Any:
+    """Keep the first categories of a table (d, k, v + 1, ...) and the last one; None stays None."""
+    if table is None:
+        return None
+    return xp.concat((table[:, :, :n_values, ...], table[:, :, -1:, ...]), axis=2)
 
 
 def _node_chunks(rows: Rows, level: Level, rule: SplitRule, width: int, n_columns: int) -> Iterator[slice]:
     """Cut the nodes so that their tables of counts fit the budget."""
     tried = 1
     if rule.nominal == "binary" and rows.n_classes > 2:
-        tried = rows.n_classes + (2**width // (width + 1) if width <= _MOST_FREE + 1 else 0)
+        tried = rows.n_classes + 2 ** min(width, _MOST_TRIED) // (width + 1)
     return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * tried)
 
 
@@ -200,7 +218,7 @@ def _all_subsets(xp: Namespace, rule: SplitRule, counts: Array) -> Array | None:
     """
     width = counts.shape[2]
     n_free = width - 1 if rule.missing == "direction" else width - 2
-    if counts.shape[-1] <= 2 or n_free > _MOST_FREE:
+    if counts.shape[-1] <= 2 or width - 1 > _MOST_TRIED:
         return None
     device = array_api_compat.device(counts)
     number = xp.arange(2**n_free, dtype=xp.int64, device=device)
