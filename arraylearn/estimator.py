@@ -53,8 +53,10 @@ __all__ = [
     "Batch",
     "Correction",
     "FitRows",
+    "all_or_nothing",
     "cast_model",
     "check_same_length",
+    "forget_fit",
     "move_model",
 ]
 
@@ -273,13 +275,9 @@ class ArrayEstimator(BaseEstimator):
     @contextmanager
     def _fitting(self) -> Iterator[None]:
         """Drop the old fit; a fit that fails leaves the estimator unfitted."""
-        self._forget()
-        self._cache = {}  # here, because predictions must add no attribute
-        try:
+        with all_or_nothing(self._forget):
+            self._cache = {}  # here, because predictions must add no attribute
             yield
-        except BaseException:
-            self._forget()
-            raise
 
     @contextmanager
     def _updating(self) -> Iterator[None]:
@@ -294,9 +292,7 @@ class ArrayEstimator(BaseEstimator):
             raise
 
     def _forget(self) -> None:
-        fitted = [name for name in self.__dict__ if name.endswith("_") and not name.startswith("_")]
-        for name in [*fitted, "_cache"]:
-            self.__dict__.pop(name, None)
+        forget_fit(self)
 
     # ---- scikit-learn
 
@@ -376,6 +372,24 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
             return self.classes_.take(on_host[:n_rows])
         codes = self._check_flags(codes, batch, correction)
         return move(xp.take(from_host(self.classes_, batch.place), codes, axis=0), batch.home)
+
+
+@contextmanager
+def all_or_nothing(forget: Callable[[], None]) -> Iterator[None]:
+    """Call `forget`, which drops what an estimator has learned, on entry and where the block raises."""
+    forget()
+    try:
+        yield
+    except BaseException:
+        forget()
+        raise
+
+
+def forget_fit(estimator: BaseEstimator) -> None:
+    """Drop the fitted attributes of an estimator."""
+    made = [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]
+    for name in [*made, "_cache"]:
+        vars(estimator).pop(name, None)
 
 
 def _is_fitted(estimator: ArrayEstimator) -> bool:

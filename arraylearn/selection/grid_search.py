@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSample
 
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.random import RandomState
+from arraylearn.estimator import all_or_nothing, forget_fit
 from arraylearn.folds import Answers, Candidate, open_sample, set_candidate
 from arraylearn.progress import show_progress
 from arraylearn.selection.scoring import needs_model, open_scoring
@@ -130,9 +131,16 @@ class GridSearch(GridSearchCV):
         **params
             Passed to the `fit` of the candidates; what has an entry per row is cut with the rows.
         """
-        if y is None or params or get_config()["enable_metadata_routing"]:
-            given = {"groups": groups, "sample_weight": sample_weight}
-            return self._fit_by_sklearn(X, y, params | {k: v for k, v in given.items() if v is not None})
+        with all_or_nothing(lambda: forget_fit(self)):
+            if y is None or params or get_config()["enable_metadata_routing"]:
+                given = {"groups": groups, "sample_weight": sample_weight}
+                self._fit_by_sklearn(X, y, params | {k: v for k, v in given.items() if v is not None})
+            else:
+                self._fit_by_trials(X, y, groups, sample_weight)
+        return self
+
+    def _fit_by_trials(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> None:
+        """Judge the candidates, by fast paths where there are some, and refit the best."""
         sample = open_sample(X, y, sample_weight)
         scorers = open_scoring(self.estimator, self.scoring)
         candidates = self._candidates()
@@ -157,9 +165,8 @@ class GridSearch(GridSearchCV):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
         is_one_function = callable(self.scoring) or not self.multimetric_
         self.scorer_ = scorers["score"] if is_one_function else scorers
-        return self
 
-    def _fit_by_sklearn(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
+    def _fit_by_sklearn(self, X: Any, y: Any, params: dict[str, Any]) -> None:
         """Let scikit-learn judge the candidates, and copy its results."""
         inner = GridSearchCV(
             self.estimator,
@@ -174,7 +181,6 @@ class GridSearch(GridSearchCV):
         found = vars(inner.fit(X, y, **params))
         vars(self).update({name: value for name, value in found.items() if name.endswith("_")})
         self.is_complete_ = True
-        return self
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
         """Return the score of the best candidate on other rows, by the metric that chose it.

@@ -173,6 +173,20 @@ def test_interrupted():
     Interrupting.left = 1
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
+    assert not [name for name in vars(search) if name.endswith("_")]
+    Interrupting.left = 7
+    assert hasattr(search.fit(X, Y), "best_estimator_")
+    Interrupting.left = 5
+    with pytest.warns(UserWarning, match="2 of 3 candidates"):
+        search.fit(X, Y)
+    assert not hasattr(search, "best_estimator_")
+    model = al.resample.ResampledClassifier(search, al.resample.RandomOverSampler())
+    Interrupting.left = 7
+    assert model.fit(X, Y).predict(X).shape == (150,)
+    Interrupting.left = 1
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
 
 
 # ---- functions as scores, failures

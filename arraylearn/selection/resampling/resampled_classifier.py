@@ -8,6 +8,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from arraylearn.estimator import all_or_nothing, forget_fit
+
 __all__ = ["ResampledClassifier"]
 
 
@@ -43,12 +45,13 @@ class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Resample the rows, then fit the classifier."""
-        X_new, y_new = clone(self.sampler).fit_resample(X, y)
-        self.estimator_ = clone(self.estimator).fit(X_new, y_new)
-        self.classes_ = self.estimator_.classes_
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        with all_or_nothing(lambda: forget_fit(self)):
+            X_new, y_new = clone(self.sampler).fit_resample(X, y)
+            self.estimator_ = clone(self.estimator).fit(X_new, y_new)
+            self.classes_ = self.estimator_.classes_
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.estimator_, name):
+                    setattr(self, name, getattr(self.estimator_, name))
         return self
 
     def predict(self, X: Any) -> Any:
