@@ -26,13 +26,13 @@ _AUTO = ("cupy", "torch:cuda", "numpy")
 class Choice(NamedTuple):
     """A backend by name and what stands in where it is missing."""
 
-    name: str
+    name: str | None  # None: follow the input
     fallback: str | None
 
 
-_UNSET = Choice("", None)  # nothing chosen; None would mean that "follow the input" was chosen
-_context: ContextVar[Choice | None] = ContextVar("arraylearn_backend", default=_UNSET)
-_process: Choice | None = _UNSET
+_UNSET = Choice(None, None)  # nothing chosen; known by its identity
+_context: ContextVar[Choice] = ContextVar("arraylearn_backend", default=_UNSET)
+_process: Choice = _UNSET
 _is_at_home = False
 _warned: set[tuple[str, str]] = set()
 _lock = threading.Lock()
@@ -48,8 +48,8 @@ def set_backend(name: str | None, *, fallback: str | None = None) -> None:
         works, else NumPy), or None: compute where the input lives, for torch on the CPU by NumPy on the
         same memory.
     fallback : str, optional
-        Backend to use, after one `BackendFallbackWarning`, where `name` is not available. Without it a
-        missing backend raises `BackendUnavailableError`, here and now.
+        Backend to use, after one `BackendFallbackWarning`, where `name`, or the ``backend=`` of an estimator,
+        is not available. Without it a missing backend raises `BackendUnavailableError`, here and now.
 
     See Also
     --------
@@ -94,18 +94,16 @@ def use_backend(name: str | None, *, fallback: str | None = None) -> Iterator[No
 
 def get_backend() -> str | None:
     """Return the name of the backend in force here, or None where computation follows the input."""
-    choice = _in_force()
-    return None if choice is None else choice.name
+    return _in_force().name
 
 
 def choose_place(home: Place, backend: str | None = None) -> Place:
     """Return where to compute for an input that lives at `home` and an estimator's ``backend=``."""
-    choice = _in_force()
+    name, fallback = _in_force()
     if backend is not None:
-        fallback = None if choice is None else choice.fallback
-        choice = Choice(backend, fallback or _environment_fallback())
-    if choice is not None:
-        return resolve(choice.name, fallback=choice.fallback)
+        name, fallback = backend, _context.get().fallback or _process.fallback
+    if name is not None:
+        return resolve(name, fallback=fallback or _environment_fallback())
     is_cpu_tensor = home.library == "torch" and is_on_host(home)
     return HOST if is_cpu_tensor and not _is_at_home else home
 
@@ -137,24 +135,22 @@ def resolve(name: str, *, fallback: str | None = None) -> Place:
     return resolve(fallback)
 
 
-def _checked(name: str | None, fallback: str | None) -> Choice | None:
+def _checked(name: str | None, fallback: str | None) -> Choice:
     """Refuse an impossible choice at once, where the user wrote it."""
-    if name is None:
-        return None
-    if fallback is None:
-        fallback = _environment_fallback()
-    resolve(name, fallback=fallback)
+    if name is not None:
+        resolve(name, fallback=fallback or _environment_fallback())
+    elif fallback is not None:
+        resolve(fallback)
     return Choice(name, fallback)
 
 
-def _in_force() -> Choice | None:
+def _in_force() -> Choice:
     chosen = _context.get()
     if chosen is _UNSET:
         chosen = _process
     if chosen is not _UNSET:
         return chosen
-    name = os.environ.get("ARRAYLEARN_BACKEND")
-    return Choice(name, _environment_fallback()) if name else None
+    return Choice(os.environ.get("ARRAYLEARN_BACKEND") or None, None)
 
 
 def _environment_fallback() -> str | None:

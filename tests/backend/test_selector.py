@@ -208,6 +208,16 @@ def test_the_fallback_of_the_process_serves_an_estimators_backend(no_cupy):
     with pytest.warns(al.BackendFallbackWarning, match="Computing on 'numpy' instead"):
         al.set_backend("cupy", fallback="numpy")
     assert al.NaiveBayesClassifier(backend="cupy").fit(X, y).predict(X).tolist() == y
+    with al.use_backend("numpy"):  # a choice without a fallback takes none away
+        al.NaiveBayesClassifier(backend="cupy").fit(X, y)
+    with al.use_backend("numpy", fallback="torch"), pytest.warns(al.BackendFallbackWarning):
+        assert choose_place(HOST, "cupy").library == "torch"
+    al.set_backend(None, fallback="numpy")  # with inputs followed otherwise
+    assert al.get_backend() is None
+    assert choose_place(HOST, "cupy") == HOST
+    al.set_backend(None)
+    with pytest.raises(al.BackendUnavailableError):
+        choose_place(HOST, "cupy")
 
 
 def test_unknown_fallback_is_refused(no_cupy):
