@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ _reduced: ContextVar[int | None] = ContextVar("arraylearn_reduced_budget", defau
 _HALVINGS = 5
 
 
-def set_memory_budget(budget: int | str | None) -> None:
+def set_memory_budget(budget: SupportsIndex | str | None) -> None:
     """Set how much memory temporary arrays may take; larger work is done in chunks.
 
     Parameters
@@ -71,12 +71,14 @@ def get_memory_budget() -> int:
     return _parse(stated) if stated else _DEFAULT_BUDGET
 
 
-def _parse(budget: int | str) -> int:
-    size = budget
+def _parse(budget: SupportsIndex | str) -> int:
+    size = 0
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", budget, flags=re.IGNORECASE)
         size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    elif isinstance(budget, SupportsIndex) and not isinstance(budget, bool):
+        size = int(budget)
+    if size < 1:
         raise ValueError(f"`budget` must be a positive number of bytes or like '512MB'; got {budget!r}.")
     return size
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -53,7 +53,7 @@ _blas_users = 0
 _blas_limit: Any = None
 
 
-def set_num_threads(n: int | None) -> None:
+def set_num_threads(n: SupportsIndex | None) -> None:
     """Set how many CPU threads the NumPy bodies use.
 
     Parameters
@@ -63,10 +63,11 @@ def set_num_threads(n: int | None) -> None:
         container (the default; also the environment variable ``ARRAYLEARN_NUM_THREADS``).
     """
     global _num_threads, _pool
-    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+    is_integer = isinstance(n, SupportsIndex) and not isinstance(n, bool)
+    if n is not None and not (is_integer and int(n) >= 1):
         raise ValueError(f"`n` must be an integer of at least 1, or None for all cores; got {n!r}.")
     with _lock:
-        _num_threads = n
+        _num_threads = None if n is None else int(n)
         _pool = None  # its threads end with the last call that uses it
 
 

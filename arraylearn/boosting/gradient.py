@@ -360,9 +360,9 @@ class GradientBoostingClassifier(StagedClassifier):
             min_samples_leaf=share_of(self.min_samples_leaf, n_rows),
         )
         newton = NewtonRule(
-            self.l2_regularization / heaviest,
-            self.min_child_hessian / heaviest,
-            self.categorical_smoothing / heaviest,
+            float(self.l2_regularization) / heaviest,
+            float(self.min_child_hessian) / heaviest,
+            float(self.categorical_smoothing) / heaviest,
             trend,
             groups,
         )

@@ -311,7 +311,7 @@ def _check_symmetric(place: Place, matrix: Array) -> None:
 
 def check_memory(n_bytes: int, cache_size: float, what: str, remedy: str) -> None:
     """Raise if something needs more memory than `cache_size` allows."""
-    if n_bytes > cache_size * (1 << 20):
+    if n_bytes > float(cache_size) * (1 << 20):
         raise MemoryBudgetError(
             f"{what} takes {n_bytes / (1 << 20):.0f} MB; `cache_size` allows {cache_size:g} MB. {remedy}"
         )

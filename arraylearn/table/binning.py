@@ -188,7 +188,7 @@ class Binning(NamedTuple):
 
 def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
     """Choose at most `max_bins` bins per column; the host syncs for a sorted sample and for counts."""
-    xp = place.xp
+    xp, max_bins = place.xp, int(max_bins)
     edges = xp.zeros((0, 0), dtype=table.numeric.dtype, device=place.device)
     n_edges = 0
     if table.numeric.shape[1]:

@@ -38,7 +38,7 @@ def defaults():
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [(1000, 1000), ("1K", 1024), ("1.5 MB", 3 << 19), ("2GiB", 2 << 30), ("12", 12), ("1tb", 1 << 40)],
+    [(1000, 1000), (np.int32(7), 7), ("1K", 1024), ("1.5 MB", 3 << 19), ("2GiB", 2 << 30), ("1tb", 1 << 40)],
 )
 def test_budget(text, size):
     al.set_memory_budget(text)
@@ -329,6 +329,11 @@ def test_jobs_do_not_wait_for_threads_that_are_busy():
 def test_number_of_threads_refuses(n):
     with pytest.raises(ValueError, match="at least 1"):
         al.set_num_threads(n)
+
+
+def test_number_of_threads_of_numpy():
+    al.set_num_threads(np.uint8(3))
+    assert repr(al.get_num_threads()) == "3"
 
 
 def test_default_is_all_cores(monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import math
 import pickle
 import re
 import warnings
@@ -155,33 +157,73 @@ def test_logarithms_of_probabilities(subject, rung, float_dtype_name):
     assert_close(found, on_host(found, rung), rung=rung, dtype=float_dtype_name)
 
 
-@pytest.mark.parametrize(
-    "estimator", [getattr(al, name) for name in al.__all__ if isinstance(getattr(al, name), type)]
-)
+LEARNERS = [
+    getattr(al, name) for name in al.__all__ if hasattr(getattr(al, name), "fit") and name != "GridSearch"
+]
+# methods that need no fit, and those that take rows as a kernel does
+FREE = {"fit", "fit_predict", "partial_fit", "cost_complexity_pruning_path", "answer", "classify"}
+
+
+@pytest.mark.parametrize("estimator", LEARNERS)
 def test_what_a_fit_makes_is_missed_with_one_error(estimator):
     """Also by properties; what does not exist in this setting is another error, before and after."""
-    if not hasattr(estimator, "fit") or estimator is al.GridSearch:
-        return
-    model = estimator()
+    model = estimator(probability=True) if estimator is al.SVC else estimator()
     made = [name for name in dir(estimator) if name.endswith("_") and not name.startswith("_")]
     for name in made:
         with pytest.raises(NotFittedError, match=f"This {estimator.__name__} instance is not fitted yet"):
             getattr(model, name)
-    for method in (
-        "predict",
-        "predict_proba",
-        "predict_log_proba",
-        "decision_function",
-        "get_depth",
-        "apply",
-    ):
-        call = getattr(model, method, None)
-        if call is not None:
-            with pytest.raises(NotFittedError):
-                call() if method == "get_depth" else call([[1.0], [2.0]])
+    asked = 0
+    for name, method in inspect.getmembers(model, callable):
+        if name.startswith(("_", "get_params", "get_metadata", "set_")) or name in FREE:
+            continue
+        parameters = inspect.signature(method).parameters.values()
+        given = ([[1.0], [2.0]], [0, 1])[: sum(each.default is each.empty for each in parameters)]
+        with pytest.raises(NotFittedError):
+            next(iter(method(*given)))
+        asked += 1
+    assert asked >= 3
     with pytest.raises(AttributeError) as caught:
         getattr(model, "no_such_thing_")  # noqa: B009
     assert not isinstance(caught.value, NotFittedError)
+
+
+RESAMPLERS = (al.resample.RandomOverSampler, al.resample.RandomUnderSampler, al.resample.SMOTE)
+# of parameters whose default is no number, and where it makes the fit long
+NUMBERS = {"n_estimators": 3, "max_depth": 3, "max_leaf_nodes": 4, "max_features": 0.5, "max_samples": 0.5}
+NUMBERS |= {"max_iter": 50, "max_bins": 9, "C": 0.5, "gamma": 0.5, "ccp_alpha": 0.01, "random_state": 3}
+NUMBERS |= {"var_smoothing": 1e-6, "shrinkage": 0.25, "n_jobs": 1}
+
+
+@pytest.mark.parametrize("estimator", [*LEARNERS, *RESAMPLERS])
+def test_numbers_of_numpy_are_numbers(estimator):
+    """The narrowest dtypes give what the same numbers of Python do: nothing is computed in them."""
+    X, y = table(48)
+
+    def learn(**change):
+        names = inspect.signature(estimator).parameters
+        quick = {name: NUMBERS[name] for name in ("n_estimators", "random_state") if name in names}
+        model = estimator(**quick | change)
+        if hasattr(model, "fit_resample"):
+            return model.fit_resample(X, np.minimum(y, 1))[0]
+        return model.fit(X, y).predict(X), *outputs_of(model, X)
+
+    for name, parameter in inspect.signature(estimator).parameters.items():
+        number = NUMBERS.get(name, parameter.default)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number == math.inf:
+            continue
+        narrow = np.float16(number) if isinstance(number, float) else np.min_scalar_type(number).type(number)
+        try:
+            expected = learn(**{name: narrow.item()})
+        except ValueError:
+            assert name in ("max_samples", "max_features")  # not in this setting
+            continue
+        np.testing.assert_equal(learn(**{name: narrow}), expected, err_msg=name)
+
+
+def outputs_of(model, X):
+    """The probabilities or decision values of a model that has them."""
+    names = ("predict_proba", "decision_function")
+    return [getattr(model, name)(X) for name in names if hasattr(model, name)]
 
 
 def test_labels_that_no_array_library_holds(subject, rung):
