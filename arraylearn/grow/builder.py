@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
@@ -21,58 +22,58 @@ __all__ = ["Builder", "NextLevel", "Splits"]
 class Splits(NamedTuple):
     """The best split of each of the k nodes of a level, on the host."""
 
-    is_split: Any  # (k,) bool: whether the node is split; all False until splits are accepted
-    column: Any  # (k,) among the numeric, then the nominal columns
-    gain: Any  # (k,) -inf: there is no split
-    score: Any  # (k,) by which the column was chosen; reported as the gain of the node
-    threshold: Any  # (k,)
-    missing_left: Any  # (k,) bool, if the split learned it; else None
-    offset: Any  # (k,) first child, counted from the first child of the level
-    n_branches: Any  # (k,)
-    child_counts: Any  # (t, c) class weights or packed sums of the children, rows with a known value
-    child_sizes: Any  # (t,) their rows
-    missing_counts: Any  # (k, c) class weights of the rows whose value is missing
-    missing_sizes: Any  # (k,)
-    branches: Any | None  # (k, v + 1) branch of each category of a binary nominal split
-    surrogates: tuple[Any, ...] | None  # the fields of a `SurrogateChoice`
-    sets: Any | None  # (k, b) bool: bins that take branch 1, where columns are nominal
-    default: Any | None = None  # (k,) branch of missing values; None: the builder chooses it
+    is_split: HostArray  # (k,) bool: whether the node is split; all False until splits are accepted
+    column: HostArray  # (k,) among the numeric, then the nominal columns
+    gain: HostArray  # (k,) -inf: there is no split
+    score: HostArray  # (k,) by which the column was chosen; reported as the gain of the node
+    threshold: HostArray  # (k,)
+    missing_left: HostArray | None  # (k,) bool, if the split learned it; else None
+    offset: HostArray  # (k,) first child, counted from the first child of the level
+    n_branches: HostArray  # (k,)
+    child_counts: HostArray  # (t, c) class weights or packed sums of the children, rows with a known value
+    child_sizes: HostArray  # (t,) their rows
+    missing_counts: HostArray  # (k, c) class weights of the rows whose value is missing
+    missing_sizes: HostArray  # (k,)
+    branches: HostArray | None  # (k, v + 1) branch of each category of a binary nominal split
+    surrogates: tuple[HostArray, ...] | None  # the fields of a `SurrogateChoice`
+    sets: HostArray | None  # (k, b) bool: bins that take branch 1, where columns are nominal
+    default: HostArray | None = None  # (k,) branch of missing values; None: the builder chooses it
 
 
 # Class weights or sums (k, c), numbers of rows and depth of nodes -> whether they may be split (k,).
-MaySplit = Callable[[Any, Any, int], Any]
+MaySplit = Callable[[HostArray, HostArray, int], HostArray]
 
 
 class NextLevel(NamedTuple):
     """The accepted splits of a level, as far as dividing the rows needs them."""
 
-    is_split: Any  # (k,) bool
-    default: Any  # (k,) branch of the missing values; -1: all branches
-    share: Any  # (t,) part of a missing row that goes to each child
-    is_live: Any  # (t,) bool: whether the child may be split further
+    is_split: HostArray  # (k,) bool
+    default: HostArray  # (k,) branch of the missing values; -1: all branches
+    share: HostArray  # (t,) part of a missing row that goes to each child
+    is_live: HostArray  # (t,) bool: whether the child may be split further
     branch_sizes: list[int]  # rows of live children by branch
-    parent: Any  # of the live children, counted within the old level
-    ids: Any  # live children in the order of their blocks: branch 0 first, then by parent
-    branch: Any
-    sibling: Any  # position among them of the other child of a split into two; -1: it is not among them
-    counts: Any
-    sizes: Any
+    parent: HostArray  # of the live children, counted within the old level
+    ids: HostArray  # live children in the order of their blocks: branch 0 first, then by parent
+    branch: HostArray
+    sibling: HostArray  # position among them of the other child of a split into two; -1: it is not among them
+    counts: HostArray
+    sizes: HostArray
 
 
 class Builder:
     """Collects the nodes of trees that grow together, level by level."""
 
-    def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, roots: Any) -> None:
+    def __init__(self, rows: Rows, rule: SplitRule, limits: Limits, roots: HostArray) -> None:
         self.rows, self.rule, self.limits = rows, rule, limits
         self.n_numeric = int(rows.columns.shape[0])
-        self.levels: list[dict[str, Any]] = []
-        self.maps: list[Any] = []
+        self.levels: list[dict[str, HostArray]] = []
+        self.maps: list[HostArray] = []
         self.map_size = 0
         self.n_nodes = 0
         self.depth = 0
         self._append(roots, np.full(roots.shape[0], -1), np.arange(roots.shape[0]))
 
-    def _append(self, counts: Any, parent: Any, tree: Any) -> None:
+    def _append(self, counts: HostArray, parent: HostArray, tree: HostArray) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
         ints = np.zeros((6, t), dtype=np.int32)
@@ -99,7 +100,7 @@ class Builder:
         )
         self.n_nodes += t
 
-    def add(self, ids: Any, splits: Splits, may_split: MaySplit) -> NextLevel:
+    def add(self, ids: HostArray, splits: Splits, may_split: MaySplit) -> NextLevel:
         """Split nodes of the last level, append their children and return those that may be split next."""
         is_split = splits.is_split
         node_of_child, branch = _children_of(splits)
@@ -143,7 +144,7 @@ class Builder:
             live_sizes,
         )
 
-    def add_all(self, ids: Any, nodes: Trees) -> None:
+    def add_all(self, ids: HostArray, nodes: Trees) -> None:
         """Append finished subtrees, splits by threshold alone; `nodes` begins with the nodes of the level."""
         k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
         split = np.nonzero(column >= 0)[0]
@@ -181,13 +182,13 @@ class Builder:
             upper[name][ids[split[:n_upper]] - base] = values[:n_upper]
             lower[name][split[n_upper:] - k] = values[n_upper:]
 
-    def _default_branches(self, splits: Splits, heaviest: Any) -> Any:
+    def _default_branches(self, splits: Splits, heaviest: HostArray) -> HostArray:
         """Return where missing values go (k,): -1 for all branches."""
         if splits.default is not None:
             return splits.default
         if self.rule.missing == "fractional":
             return np.full_like(heaviest, -1)
-        if self.rule.missing != "direction":
+        if self.rule.missing != "direction" or splits.missing_left is None:
             return heaviest
         learned = np.where(splits.missing_left > 0, 0, 1)
         is_learned = (splits.column < self.n_numeric) & (splits.missing_sizes > 0)
@@ -198,8 +199,13 @@ class Builder:
         return np.where(is_nominal, splits.branches[:, -1], default)
 
     def _place_missing(
-        self, splits: Splits, node_of_child: Any, branch: Any, weight: Any, default: Any
-    ) -> tuple[Any, Any, Any]:
+        self,
+        splits: Splits,
+        node_of_child: HostArray,
+        branch: HostArray,
+        weight: HostArray,
+        default: HostArray,
+    ) -> tuple[HostArray, HostArray, HostArray]:
         """Add the rows without a value to the children they go to; also return the share of each child."""
         counts, sizes = splits.child_counts, splits.child_sizes
         if not bool(np.any(splits.missing_sizes > 0)):
@@ -216,13 +222,19 @@ class Builder:
             sizes = sizes + np.where(takes, splits.missing_sizes[node_of_child], 0)
         return counts, sizes, share
 
-    def _number_children(self, splits: Splits, is_split: Any) -> Any:
+    def _number_children(self, splits: Splits, is_split: HostArray) -> HostArray:
         """Give the children of the splitting nodes their numbers in the tree: (k,) the first of each."""
         n_branches = np.where(is_split, splits.n_branches, 0)
         return self.n_nodes + np.cumulative_sum(n_branches) - n_branches
 
     def _record(
-        self, at: Any, splits: Splits, is_split: Any, first_child: Any, default: Any, heaviest: Any
+        self,
+        at: HostArray,
+        splits: Splits,
+        is_split: HostArray,
+        first_child: HostArray,
+        default: HostArray,
+        heaviest: HostArray,
     ) -> None:
         level = self.levels[-1]
         column = np.astype(splits.column[is_split], np.int64)
@@ -244,7 +256,7 @@ class Builder:
         if splits.surrogates is not None:
             self._record_surrogates(level, at, splits.surrogates, is_split)
 
-    def _thresholds(self, column: Any, is_numeric: Any, threshold: Any) -> Any:
+    def _thresholds(self, column: HostArray, is_numeric: HostArray, threshold: HostArray) -> HostArray:
         """Turn bins into edges; a cut after the last bin, which parts missing values off, is at infinity."""
         if self.rows.edges is not None and bool(np.any(is_numeric)):
             bins = np.astype(np.where(is_numeric, threshold, 0.0), np.int64)
@@ -253,7 +265,7 @@ class Builder:
             threshold = np.where(bins > last, np.inf, edge)
         return np.where(is_numeric, threshold, 0.0)
 
-    def _record_maps(self, splits: Splits, is_split: Any, heaviest: Any) -> Any:
+    def _record_maps(self, splits: Splits, is_split: HostArray, heaviest: HostArray) -> HostArray:
         """Store the branches of the categories of nominal splits; return where each begins."""
         chosen = np.nonzero(is_split)[0]
         starts = np.zeros(chosen.shape[0], dtype=np.int32)
@@ -274,7 +286,7 @@ class Builder:
         return starts
 
     def _record_surrogates(
-        self, level: dict[str, Any], at: Any, found: tuple[Any, ...], is_split: Any
+        self, level: dict[str, HostArray], at: HostArray, found: tuple[HostArray, ...], is_split: HostArray
     ) -> None:
         column, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
         column = np.astype(column, np.int64)
@@ -296,7 +308,7 @@ class Builder:
             level[key] = np.full((t, values.shape[1]), fill, dtype=values.dtype)
             level[key][at] = values
 
-    def _surrogate_maps(self, column: Any, is_nominal: Any, maps: Any) -> Any:
+    def _surrogate_maps(self, column: HostArray, is_nominal: HostArray, maps: HostArray) -> HostArray:
         """Store the branches of the categories of nominal surrogates (k, s); return where each begins."""
         starts = np.zeros(column.shape, dtype=np.int32)
         for node, rank in zip(*(part.tolist() for part in np.nonzero(is_nominal)), strict=True):
@@ -306,7 +318,7 @@ class Builder:
             self.map_size += width
         return starts
 
-    def _affordable(self) -> Any:
+    def _affordable(self) -> HostArray:
         """Whether best-first growth would split each node: (nodes so far,)."""
         parts = (self.join(name) for name in ("priority", "first_child", "n_branches"))
         priority, first_child, n_branches = parts
@@ -383,7 +395,7 @@ class Builder:
         return Surrogates(feature, *(self.join(f"surrogate_{name}") for name in Surrogates._fields[1:]))
 
 
-def _children_of(splits: Splits) -> tuple[Any, Any]:
+def _children_of(splits: Splits) -> tuple[HostArray, HostArray]:
     """Return node, counted within the level, and branch of each child."""
     k, t = splits.column.shape[0], splits.child_sizes.shape[0]
     child = np.arange(t)
@@ -393,7 +405,7 @@ def _children_of(splits: Splits) -> tuple[Any, Any]:
     return node, child - splits.offset[node]
 
 
-def _first_largest(weight: Any, offset: Any, n_branches: Any) -> Any:
+def _first_largest(weight: HostArray, offset: HostArray, n_branches: HostArray) -> HostArray:
     """Return the branch (k,) of the heaviest child of each node; the first among equals."""
     if weight.shape[0] == 2 * offset.shape[0] and bool(np.all(n_branches == 2)):
         return np.astype(weight[1::2] > weight[::2], np.int64)

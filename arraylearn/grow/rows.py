@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
@@ -84,16 +84,16 @@ class Roots(NamedTuple):
 
     lists: Array  # (d, m) int32: entries of each tree, in a list per numeric column or in one
     entries: Entries  # what the lists hold
-    counts: Any  # (t, c) host: class weights, or packed sums
-    sizes: Any  # (t,) host: entries
+    counts: HostArray  # (t, c): class weights, or packed sums
+    sizes: HostArray  # (t,): entries
 
 
 class Level(NamedTuple):
     """The nodes of one level that may still be split, with their rows, one node after the other."""
 
-    ids: Any  # (k,) host: number of each node in the tree
-    counts: Any  # (k, c) host: class weights, or packed sums
-    sizes: Any  # (k,) host: rows
+    ids: HostArray  # (k,): number of each node in the tree
+    counts: HostArray  # (k, c): class weights, or packed sums
+    sizes: HostArray  # (k,): rows
     depth: int
     lists: Array  # (d, m) int32: rows of each node, in a list per numeric column or in one
     starts: Array  # (k,) int64

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import HOST, from_host, locate
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import LEAF, Trees, tree_at, tree_on_host
 from arraylearn.measures import IMPURITIES
+from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.predict import make_branching
 from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.pruning.levels import TIE
@@ -30,13 +32,13 @@ __all__ = ["Estimate", "prune_and_raise"]
 
 # Returns the errors (k,) expected of leaves, from the class weights (k, c) of their training rows and the
 # weight (k,) of the held-out rows that they get wrong (0 without held-out rows).
-Estimate = Callable[[Any, Any], Any]
+Estimate = Callable[[HostArray, HostArray], HostArray]
 
 
 class _Frame(NamedTuple):
     """Subtrees to be pruned, level by level from below."""
 
-    levels: list[Any]  # nodes of each level, the first one the roots of the subtrees
+    levels: list[HostArray]  # nodes of each level, the first one the roots of the subtrees
     parts: list[list[RowParts]]  # of each sample, the parts of rows at the nodes of each level
 
 
@@ -47,7 +49,7 @@ def prune_and_raise(
     *,
     slack: float = 0.0,
     held_out: Sample | None = None,
-    impurity: Any = IMPURITIES["entropy"],
+    impurity: Measure = IMPURITIES["entropy"],
 ) -> tuple[Trees, list[PruningStep]]:
     """Prune from the leaves up; each node stays, turns into a leaf or is replaced by its largest branch.
 
@@ -123,7 +125,7 @@ class _Work:
                 n_cut = n_raised = 0
         return steps
 
-    def _open(self, roots: Any, parts: list[RowParts]) -> _Frame:
+    def _open(self, roots: HostArray, parts: list[RowParts]) -> _Frame:
         """Route rows down from some roots and record which rows reach each node."""
         levels = find_levels(self.shape, roots)
         arrivals = self._send(parts)
@@ -139,10 +141,10 @@ class _Work:
         tables = [sample.table for sample in self.samples]
         return send_down(self.place, self._walk(), list(zip(tables, parts, strict=True)))
 
-    def _keep(self, parts: list[RowParts], nodes: Any, goes_to: Any) -> list[RowParts]:
+    def _keep(self, parts: list[RowParts], nodes: HostArray, goes_to: HostArray) -> list[RowParts]:
         return [keep_at(self.place, part, nodes, goes_to, self.tree.n_nodes) for part in parts]
 
-    def _decide(self, nodes: Any, parts: list[RowParts]) -> tuple[Any, Any]:
+    def _decide(self, nodes: HostArray, parts: list[RowParts]) -> tuple[HostArray, HostArray]:
         """Decide on the nodes of a level, after those below; return the nodes that were cut and raised."""
         shape = self.shape
         as_leaf = self.estimate(self.counts[nodes], self.wrong[nodes])
@@ -163,7 +165,7 @@ class _Work:
             self._walker = None
         return inner[is_cut], inner[is_raised]
 
-    def _tally(self, levels: list[Any], arrivals: list[list[RowParts]]) -> tuple[Any, Any]:
+    def _tally(self, levels: list[HostArray], arrivals: list[list[RowParts]]) -> tuple[HostArray, HostArray]:
         """Class weights (t, c) of the training rows; held-out rows (t,) that nodes as leaves get wrong."""
         size = self.counts.shape
         pairs = zip(arrivals, self.labels, strict=True)
@@ -178,14 +180,15 @@ class _Work:
             wrong = np.sum(held_out[0], axis=1) - held_out[0][np.arange(size[0]), label]
         return counts, wrong
 
-    def _largest(self, nodes: Any) -> Any:
+    def _largest(self, nodes: HostArray) -> HostArray:
         """Return the child of the largest weight; the last among equals, as in C4.5's successors."""
         child, owner = children_of(self.shape, nodes)
         weight = np.sum(self.counts[child], axis=1)
         is_largest = weight >= segment_max(HOST.xp, weight, owner, nodes.shape[0])[owner] - TIE
-        return segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
+        largest: HostArray = segment_max(HOST.xp, np.where(is_largest, child, -1), owner, nodes.shape[0])
+        return largest
 
-    def _branch_costs(self, nodes: Any, largest: Any, parts: list[RowParts]) -> Any:
+    def _branch_costs(self, nodes: HostArray, largest: HostArray, parts: list[RowParts]) -> HostArray:
         """Errors expected if all rows of each node were sent to its largest branch."""
         arrivals = self._send(self._keep(parts, nodes, largest))
         levels = find_levels(self.shape, largest)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.grow.trees import LEAF, Trees
+from arraylearn.measures.count_measures import Measure
 
 __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "sum_children_of"]
 
@@ -24,20 +26,20 @@ class TreeShape(NamedTuple):
         3 4  5 6             5 6
     """
 
-    split_of: Any  # the grown node whose split the node has
-    first_child: Any  # the node whose number the first child has; siblings follow
-    n_branches: Any  # 0 for a leaf
+    split_of: HostArray  # the grown node whose split the node has
+    first_child: HostArray  # the node whose number the first child has; siblings follow
+    n_branches: HostArray  # 0 for a leaf
 
-    def cut(self, nodes: Any) -> TreeShape:
+    def cut(self, nodes: HostArray) -> TreeShape:
         """Turn nodes into leaves."""
         return self._replace(n_branches=_with(self.n_branches, nodes, 0))
 
-    def raise_branches(self, nodes: Any, branches: Any) -> TreeShape:
+    def raise_branches(self, nodes: HostArray, branches: HostArray) -> TreeShape:
         """Put branches, with all nodes below them, in the place of nodes."""
         return TreeShape(*(_with(field, nodes, field[branches]) for field in self))
 
 
-def _with(field: Any, nodes: Any, values: Any) -> Any:
+def _with(field: HostArray, nodes: HostArray, values: HostArray | int) -> HostArray:
     made = np.asarray(field, copy=True)
     made[nodes] = values
     return made
@@ -49,7 +51,7 @@ def shape_of(tree: Trees) -> TreeShape:
     return TreeShape(np.arange(tree.n_nodes), *numbers)
 
 
-def children_of(shape: TreeShape, nodes: Any) -> tuple[Any, Any]:
+def children_of(shape: TreeShape, nodes: HostArray) -> tuple[HostArray, HostArray]:
     """Children of the nodes (k,), one after the other, and the position of the parent of each in `nodes`."""
     n_branches = shape.n_branches[nodes]
     owner = np.repeat(np.arange(nodes.shape[0]), n_branches)
@@ -57,7 +59,7 @@ def children_of(shape: TreeShape, nodes: Any) -> tuple[Any, Any]:
     return shape.first_child[nodes][owner] + np.arange(owner.shape[0]) - start[owner], owner
 
 
-def find_levels(shape: TreeShape, roots: Any) -> list[Any]:
+def find_levels(shape: TreeShape, roots: HostArray) -> list[HostArray]:
     """Nodes of each level from the roots (r,) down."""
     levels = [roots]
     while True:
@@ -67,13 +69,14 @@ def find_levels(shape: TreeShape, roots: Any) -> list[Any]:
         levels.append(below)
 
 
-def sum_children_of(shape: TreeShape, nodes: Any, values: Any) -> Any:
+def sum_children_of(shape: TreeShape, nodes: HostArray, values: HostArray) -> HostArray:
     """Sum values (t,) over the children of each of the nodes (k,)."""
     child, owner = children_of(shape, nodes)
-    return histogram(HOST.xp, owner, nodes.shape[0], values[child])
+    sums: HostArray = histogram(HOST.xp, owner, nodes.shape[0], values[child])
+    return sums
 
 
-def make_tree(tree: Trees, shape: TreeShape, counts: Any, impurity: Any) -> Trees:
+def make_tree(tree: Trees, shape: TreeShape, counts: HostArray, impurity: Measure) -> Trees:
     """Make a tree in level order from a grown host tree, its new shape and the counts (t, c) of its nodes."""
     levels = find_levels(shape, np.zeros(1, dtype=np.int64))
     nodes = np.concat(levels)
@@ -89,10 +92,10 @@ def make_tree(tree: Trees, shape: TreeShape, counts: Any, impurity: Any) -> Tree
         empty = np.nonzero((depth == level) & (weight <= 0))[0]
         probability[empty] = probability[parent[empty]]
 
-    def only_inner(values: Any, fill: Any) -> Any:
+    def only_inner(values: HostArray, fill: float) -> HostArray:
         return np.where(inner, values, np.asarray(fill, dtype=values.dtype))
 
-    def as_int32(values: Any) -> Any:
+    def as_int32(values: HostArray) -> HostArray:
         return np.astype(values, np.int32)
 
     return tree._replace(
