@@ -176,7 +176,7 @@ class FullBayesClassifier(BayesClassifier):
         for c in range(found.shape[0]):
             rows = x[classes == c]
             if rows.shape[0] < 2:
-                continue  # what a row alone has is left to the rules of this classifier
+                continue  # too few rows to estimate: treated as without a `covariance_estimator`
             estimator = clone(self.covariance_estimator, safe=False)
             estimator.fit(np.astype(rows, np.float64))
             if not hasattr(estimator, "covariance_"):

@@ -30,9 +30,9 @@ __all__ = [
     "typical_sizes",
 ]
 
-# Distinct values of a column that are counted: more divide its range so finely that it does not matter.
+# Distinct values of a column are counted up to here: the gaps between more are too small to matter.
 MOST_VALUES = 1024
-# Rows that are looked at first; rows and columns that are looked at together, so that they stay in the cache.
+# Rows that are read first; rows and columns that are processed at a time, so that they stay in the cache.
 _FIRST, _BLOCK, _GROUP = 2 * MOST_VALUES, 8192, 8
 # Fibonacci hashing: the upper bits of a product with 2**64 over the golden ratio.
 _MULTIPLIER, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 14
@@ -111,10 +111,10 @@ def _distinct_values(x: HostArray, weights: HostArray | None) -> DistinctValues:
 
 
 def _list_values(x: HostArray, idx: HostArray, first: DistinctValues) -> dict[int, HostArray]:
-    """Return the sorted distinct values of some columns; of those with MOST_VALUES or more that many or more.
+    """Return the sorted distinct values of some columns; a column is left as soon as it has MOST_VALUES.
 
-    The known values lie in a table by a hash of their bits; what is not found there, because it is new or
-    shares its cell, is sorted.
+    Known values are in a table by a hash of their bits. Values that are not found there, because they are new
+    or share a cell with another one, are sorted.
     """
     found = {j: first.values[j, : first.number[j]] for j in idx.tolist()}
     tables = {j: np.full(1 << _HASH_BITS, np.nan) for j in found}

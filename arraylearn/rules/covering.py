@@ -152,9 +152,9 @@ def learn_covering(
 ) -> tuple[list[CodedRule], int]:
     """Learn rules for every class, in the order of the classes.
 
-    Each class starts from all rows: those of the class that none of its rules covers yet are what the next
-    rule has to cover, all others are what it has to avoid. A rule counts if its accuracy is above that of the
-    empty rule and at least `min_accuracy`; no class has more than `max_rules` of them.
+    For each class, rules are grown on all rows: the next rule shall cover rows of the class that none of its
+    rules covers yet, and avoid all other rows. A rule is kept if its accuracy is above that of the empty rule
+    and at least `min_accuracy`; no class has more than `max_rules` of them.
 
     Returns
     -------

@@ -87,7 +87,7 @@ def rows_of(sums: Any) -> Any:
 
 
 class Target(NamedTuple):
-    """What a rule shall cover."""
+    """The positive rows, which a rule shall cover, and the weights of all rows."""
 
     is_positive: Array  # (n,) bool: the rows of the class
     weights: Array | None = None  # (n,) int64 from `pack_weights`; None: every row counts 1

@@ -161,7 +161,7 @@ class RipperClassifier(RuleClassifier):
 
 
 class RipperSettings(NamedTuple):
-    """How RIPPER learns."""
+    """Settings of RIPPER."""
 
     rounds: int = 2  # of optimization
     folds: int = 3  # one of so many parts of the rows is held back for pruning
@@ -172,7 +172,7 @@ class RipperSettings(NamedTuple):
 
 
 class _OneAgainstRest(NamedTuple):
-    """One class against the others, and how its rules are learned."""
+    """One class against the others: its rows, and the settings for learning its rules."""
 
     candidates: Candidates
     target: Target  # the rows of the class

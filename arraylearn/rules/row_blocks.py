@@ -2,7 +2,7 @@
 
 Sequential covering looks for the best literal of nearly the same rows again and again. The weights of blocks
 of rows bound the scores inside: no cut in a block scores more than one with all positive rows of the block
-on its side and all negative ones on the other. Blocks below the best score so far are not looked into.
+on its side and all negative ones on the other. Blocks whose bound is below the best score so far are skipped.
 
     rows by value   - - - - | - - + - | + + + + | + - + + | - - - +
     blocks              0         1         2         3         4
@@ -127,7 +127,7 @@ def narrow_blocks(
 def best_literal_in_blocks(
     candidates: Candidates, is_live: Array, blocks: BlockSums, scoring: Scoring
 ) -> ScoredLiteral | None:
-    """Find what `best_literal` finds among the live rows (n,), looking only into blocks that can hold it.
+    """Find the literal of `best_literal` among the live rows (n,), searching only blocks that may have it.
 
     One sync, one more for the neighbours of a threshold, and one more where many blocks may hold the best
     cut.

@@ -135,7 +135,7 @@ def _normal_part(
     x = xp.where(is_known, x, 0.0)
     gone = xp.where(is_known, weight[:, None], 0.0)  # (m, d)
     added = rules.share * _largest_variance(xp, stats, x, gone)
-    # the own class, one row less
+    # the row's own class, without the row
     before, mean, scatter = (xp.take(part, classes, axis=0) for part in stats)
     after = before - gone
     is_left = after - rules.lost > 1e-9 * after
@@ -146,7 +146,7 @@ def _normal_part(
     bound = _LEAST_SHARE * (added[:, None] + least) * before
     is_thin = (left < _LEAST_SHARE * scatter) & (scatter > bound)
     own_var = xp.where(left > 0, left, 0.0) / xp.where(is_left, after - rules.lost, 1.0)
-    # the others, as they are
+    # the other classes, unchanged
     rest = stats.weight - rules.lost
     is_defined = rest > 1e-9 * stats.weight
     other_var = stats.scatter / xp.where(is_defined, rest, 1.0)

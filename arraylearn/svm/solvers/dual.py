@@ -1,4 +1,4 @@
-r"""What every solver is given and gives back: a kernel matrix, the dual problem on it, settings, a solution.
+r"""The records that all solvers share: a kernel matrix, the dual problem on it, settings, a solution.
 
 All support vector machines here are one problem, a concave quadratic over a box with one equality, written in
 signed multipliers:

@@ -23,7 +23,7 @@ __all__ = ["factor_low_rank", "solve_low_rank"]
 _BLOCK = 32  # columns of the factor that are computed at a time
 _ROWS_PER_COLUMN = 2  # a factor with fewer rows per column is not worth its cost
 _MOST_WORK = 4e10  # multiplications, n r^2
-_TRIAL_COLUMNS = 512  # after so many columns, their rate of progress must promise an end in time
+_TRIAL_COLUMNS = 512  # after so many columns, the rate of progress must predict an end within the limit
 
 
 def solve_low_rank(matrix: KernelMatrix, problem: DualProblem, settings: Settings) -> DualSolution:
@@ -87,7 +87,7 @@ def factor_low_rank(matrix: KernelMatrix, *, error: float, max_bytes: int) -> Ar
         k += used.shape[0]
         if left <= error:
             return xp.matrix_transpose(factor[:k, :])
-        # measured with a rank of 666 and 861 too, where the last column would end it: pair steps are faster
+        # pair steps are then faster, even if the last column would suffice (measured for ranks 666 and 861)
         is_hopeless = k >= _TRIAL_COLUMNS and math.log(first / left) * most < math.log(first / error) * k
         if used.shape[0] == 0 or is_hopeless:
             break

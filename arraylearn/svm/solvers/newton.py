@@ -53,9 +53,9 @@ _MOST_ACTIVE = 0.7  # share of the rows; where more would be active, all are
 _MOST_STEPS = 100  # in one visit
 _MOST_VISITS = 40
 
-EMPTY = 1e-10  # curvature of the offset that the rows lend where none of them is free
-FLAT = 0.1  # share of the slope at the start that the end of a step may have
-NOISE = 64.0  # roundings of the value, below which a descent is none
+EMPTY = 1e-10  # curvature of the offset if no row is free
+FLAT = 0.1  # largest slope at the end of a step, as a share of the slope at its start
+NOISE = 64.0  # a decrease of the value by fewer rounding errors than this counts as none
 # A device takes a fixed number of steps and tries this many step lengths at once: nothing is read on the way.
 _DEVICE_STEPS = 6
 _LENGTHS = 8
