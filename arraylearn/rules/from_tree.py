@@ -76,7 +76,9 @@ def leaf_rules(tree: Trees, schema: Schema) -> list[CodedRule]:
         path = [one for one in path if one.value != math.inf]
         weight, code = sum(counts[leaf]), counts[leaf].index(max(counts[leaf]))
         found.append((tuple(reversed(path)), code, counts[leaf][code] / weight, weight))
-    found.sort(key=lambda one: (-one[2], -one[3]))
+    # sums of float weights that are equal but for their rounding keep the order of the leaves
+    total = sum(weight for *_, weight in found)
+    found.sort(key=lambda one: (-round(one[2], 12), -round(one[3] / total, 12)))
     return [(conditions, code) for conditions, code, _, _ in found]
 
 
