@@ -9,6 +9,7 @@ from typing import Any, Self
 from sklearn._config import get_config
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
+from sklearn.utils import get_tags
 
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.random import RandomState
@@ -197,6 +198,11 @@ class GridSearch(GridSearchCV):
         sample = open_sample(X, y)
         labels = sample.labels.classes.take(sample.labels.codes)
         return float(scorer(Answers.of(self.best_estimator_, X), labels, labels))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
 
     def _check_is_fitted_for_score(self) -> None:
         if not hasattr(self, "cv_results_"):

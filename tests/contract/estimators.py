@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sklearn.covariance import LedoitWolf
+
 import arraylearn as al
 
 __all__ = ["CHECKED", "SETTINGS", "SUBJECTS", "Subject"]
@@ -187,20 +189,40 @@ _RESAMPLED = _with(
     estimator=al.NaiveBayesClassifier(),
     sampler=al.resample.RandomOverSampler(random_state=0),
 )
-_BINS = {_WEIGHTS: "rows without weight, and repeated ones, make bins, too"}
-_DRAWN = {_WEIGHTS: "rows are drawn, and a weight is not a row to draw"}
-_SPARSE = {
-    "check_estimator_sparse_array": "the learner inside refuses sparse rows, or learns from them",
-    "check_estimator_sparse_matrix": "the learner inside refuses sparse rows, or learns from them",
+_ROUNDED = {_WEIGHTS: "rounding depends on the scale of the weights"}
+_UNWEIGHTED = {
+    "check_fit_score_takes_y": "an estimator of covariances needs all rows at once: no partial_fit",
+    **dict.fromkeys(
+        (
+            _WEIGHTS,
+            "check_sample_weights_pandas_series",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_list",
+            "check_sample_weights_shape",
+            "check_sample_weights_not_overwritten",
+            "check_classifiers_one_label_sample_weights",
+        ),
+        "an estimator of covariances takes no weights",
+    ),
 }
+_DRAWN = {_WEIGHTS: "rows are drawn, and a weight is not a row to draw"}
 
 # Settings that change the algorithm.
 SETTINGS: tuple[Subject, ...] = (
     Subject("cart_folds", al.cart, expected_failures={_WEIGHTS: "a weight is not a row to put into a fold"}),
     Subject("id3", al.id3),
     *(
-        Subject(f"tree_{splitter}", _tree(splitter=splitter), expected_failures=_BINS)
+        Subject(f"tree_{splitter}", _tree(splitter=splitter))
         for splitter in ("hist", "clouds", "clouds_sampling")
+    ),
+    Subject("tree_random", _tree(splitter="random", random_state=0)),
+    Subject("tree_drawn_columns", _tree(max_features=2, random_state=0)),
+    Subject("tree_chi2", _tree(pruning="chi2")),
+    Subject("tree_pessimistic", _tree(pruning="pessimistic")),
+    Subject(
+        "tree_mdl",
+        _tree(pruning="mdl"),
+        expected_failures={_WEIGHTS: "the length of a description counts rows"},
     ),
     Subject("tree_surrogate", _tree(missing="surrogate", nominal="binary")),
     Subject("tree_known_fraction", _tree(missing="known_fraction")),
@@ -240,29 +262,53 @@ SETTINGS: tuple[Subject, ...] = (
         _with(al.ExtraTreesClassifier, n_estimators=3, bootstrap=True, random_state=0),
         expected_failures=_DRAWN,
     ),
+    Subject("boosting_leaves", _boosting(max_leaf_nodes=4, max_depth=None), expected_failures=_ROUNDED),
+    Subject("boosting_from_zero", _boosting(init="zero"), expected_failures=_ROUNDED),
+    Subject("boosting_warm", _boosting(warm_start=True), expected_failures=_ROUNDED),
+    Subject(
+        "forest_entropy_cut",
+        _with(
+            al.RandomForestClassifier,
+            n_estimators=3,
+            criterion="entropy",
+            ccp_alpha=0.01,
+            max_leaf_nodes=8,
+            random_state=0,
+        ),
+        expected_failures=_DRAWN,
+    ),
     Subject("adaboost_bayes", _with(al.AdaBoostClassifier, estimator=al.NaiveBayesClassifier())),
+    Subject(
+        "full_bayes_estimator",
+        _with(al.FullBayesClassifier, covariance_estimator=LedoitWolf()),
+        expected_failures=_UNWEIGHTED,
+    ),
+    Subject("full_bayes_regularized", _with(al.FullBayesClassifier, reg_param=0.1)),
+    Subject("naive_bayes_m_estimate", _with(al.NaiveBayesClassifier, m_estimate=2.0, smooth_priors=True)),
     Subject("naive_bayes_smoothed", _with(al.NaiveBayesClassifier, variance="ml", var_smoothing=1e-9)),
+    *(
+        Subject(f"svc_{kernel}", _with(al.SVC, kernel=kernel), expected_failures=_SVM_FAILURES)
+        for kernel in ("linear", "poly", "sigmoid")
+    ),
+    Subject("one_class_svm_linear", _with(al.OneClassSVM, kernel="linear"), expected_failures=_SVM_FAILURES),
     Subject(
         "svc_precomputed",
         _with(al.SVC, kernel="precomputed"),
-        expected_failures={"check_estimators_nan_inf": "NaN is not looked for in the matrix of new rows"},
+        expected_failures={
+            "check_estimators_nan_inf": "its rows are no kernel values, which is refused first"
+        },
     ),
     Subject(
         "grid_search",
         _with(al.GridSearch, estimator=al.DecisionTreeClassifier(), param_grid={"max_depth": [1, 2]}, cv=2),
-        expected_failures={
-            **_SPARSE,
-            "check_estimators_nan_inf": "the tree inside takes NaN, which the search does not announce",
-            "check_sample_weights_not_an_array": "rows are cut for the folds before they are read",
-            "check_classifier_data_not_an_array": "rows are cut for the folds before they are read",
-        },
     ),
     Subject(
-        "resampled",
-        _RESAMPLED,
-        expected_failures={
-            **_SPARSE,
-            "check_classifier_data_not_an_array": "rows are counted by the sampler before they are read",
-        },
+        "grid_search_svc",
+        _with(al.GridSearch, estimator=al.SVC(), param_grid={"C": [0.1, 1.0]}, cv=2),
+        expected_failures=_SVM_FAILURES,
     ),
+    Subject("resampled", _RESAMPLED),
+    Subject("over_sampler", _with(al.resample.RandomOverSampler, random_state=0)),
+    Subject("under_sampler", _with(al.resample.RandomUnderSampler, random_state=0)),
+    Subject("smote", _with(al.resample.SMOTE, random_state=0)),
 )

@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestNeighbors
+from sklearn.svm import SVC
 
 import arraylearn as al
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
@@ -221,7 +223,7 @@ def test_smote_refuses():
         al.resample.SMOTE().fit_resample(X[:41], y[:41])
     with pytest.raises(ValueError, match="k_neighbors"):
         al.resample.SMOTE(k_neighbors=0).fit_resample(X, y)
-    with pytest.raises(ValueError, match="one label per row"):
+    with pytest.raises(ValueError, match="same number of rows"):
         al.resample.SMOTE().fit_resample(X, y[:-1])
 
 
@@ -317,3 +319,23 @@ def test_the_wrapper_is_an_estimator():
     assert not hasattr(model, "decision_function")
     more = al.resample.SMOTE(k_neighbors=2, random_state=0).fit_resample(X, y)
     np.testing.assert_array_equal(model.predict(X), GaussianNB().fit(*more).predict(X))
+
+
+def test_rows_are_read_as_learners_read_them():
+    X, y = skewed()
+    for sampler in (al.resample.RandomOverSampler(), al.resample.RandomUnderSampler(), al.resample.SMOTE()):
+        assert sampler.fit(X, y).n_features_in_ == X.shape[1]
+        with pytest.raises(TypeError, match="sparse"):
+            sampler.fit_resample(sparse.csr_array(X), y)
+        with pytest.raises(ValueError, match="Reshape your data"):
+            sampler.fit(X[:, 0], y)
+    holes = np.where(X > 2, np.nan, X)  # rows are repeated or left out as they are
+    rows, _ = al.resample.RandomOverSampler(random_state=0).fit_resample(holes, y)
+    np.testing.assert_array_equal(rows[: len(X)], holes)
+
+
+def test_sparse_rows_of_any_form_are_cut_for_the_learners_of_others():
+    X, y = skewed()
+    expected = al.GridSearch(SVC(), {"C": [1.0]}, cv=2).fit(X, y).best_score_
+    for form in (sparse.csr_array, sparse.coo_array, sparse.dok_array):
+        assert al.GridSearch(SVC(), {"C": [1.0]}, cv=2).fit(form(X), y).best_score_ == expected

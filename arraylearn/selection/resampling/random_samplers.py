@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.namespace import from_host, locate
+from arraylearn.backend.namespace import from_host, read_flags
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.backend.selector import choose_place
 from arraylearn.checks import check_number, is_number, refuse
+from arraylearn.estimator import ArrayEstimator, Batch, check_same_length
 from arraylearn.selection.resampling.synthetic import Synthesis, append_synthetic
-from arraylearn.table import encode_labels, learn_schema, read_table
-from arraylearn.table.subsets import count_rows, take_rows
+from arraylearn.table import learn_schema_and_labels, open_frame
+from arraylearn.table.subsets import take_rows
 
 __all__ = ["RandomOverSampler", "RandomUnderSampler", "Sampler", "Strategy", "target_counts"]
 
@@ -29,15 +28,18 @@ class ResamplingPlan(NamedTuple):
     classes: HostArray  # (k,)
     counts: list[int]  # rows of each class
     targets: list[int]
+    batch: Batch  # the rows
 
 
-class Sampler(BaseEstimator):
+class Sampler(ArrayEstimator):
     """Base of the samplers."""
 
+    _accepts_infinity: ClassVar[bool] = True
     _grows: ClassVar[bool] = True  # whether rows are added, or left out
 
     sampling_strategy: Strategy
     random_state: RandomState
+    backend: str | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Check the rows and labels, and learn how many rows each class is to gain, or to keep.
@@ -58,10 +60,14 @@ class Sampler(BaseEstimator):
         return self
 
     def _plan(self, X: Any, y: Any) -> ResamplingPlan:
-        """Count the classes, and set `sampling_strategy_`: by how many rows the resampled ones change."""
-        labels = encode_labels(y)
-        if count_rows(X) != labels.codes.shape[0]:
-            raise refuse("y", f"must have one label per row of `X` ({count_rows(X)})", labels.codes.shape[0])
+        """Read the rows, count the classes, and set `sampling_strategy_`: the rows added, or kept."""
+        self._note_columns(X, reset=True)
+        rows = open_frame(X)
+        nominal = getattr(self, "categorical_features", "from_dtype")
+        self.schema_, labels = learn_schema_and_labels(rows, y, nominal)
+        batch = self._read(rows)
+        check_same_length(batch, labels.codes)
+        self._refuse_bad(*read_flags(batch.place, batch.is_bad))
         counts = [int((labels.codes == c).sum()) for c in range(labels.classes.shape[0])]
         targets = target_counts(self.sampling_strategy, labels.classes, counts, grow=self._grows)
         self.sampling_strategy_ = {
@@ -69,7 +75,7 @@ class Sampler(BaseEstimator):
             for label, target, n in zip(labels.classes.tolist(), targets, counts, strict=True)
             if target != n
         }
-        return ResamplingPlan(labels.codes, labels.classes, counts, targets)
+        return ResamplingPlan(labels.codes, labels.classes, counts, targets, batch)
 
     def _take(self, X: Any, y: Any, rows: list[int]) -> tuple[Any, Any]:
         """Return some rows and their labels, and set `sample_indices_`."""
@@ -121,7 +127,7 @@ class RandomUnderSampler(Sampler):
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows and labels that stay, in their old order."""
-        codes, _, counts, targets = self._plan(X, y)
+        codes, _, counts, targets, _ = self._plan(X, y)
         rng = as_generator(self.random_state)
         keep = []
         for c, target in enumerate(targets):
@@ -183,7 +189,7 @@ class RandomOverSampler(Sampler):
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the repeated ones after them."""
-        codes, classes, counts, targets = self._plan(X, y)
+        codes, classes, counts, targets, batch = self._plan(X, y)
         factors = self._factors(classes)
         rng = as_generator(self.random_state)
         drawn = [
@@ -192,7 +198,7 @@ class RandomOverSampler(Sampler):
         X_new, y_new = self._take(X, y, [*range(codes.shape[0]), *np.concat(drawn).tolist()])
         if factors is None:
             return X_new, y_new
-        return _move_repeated(X, codes, drawn, factors, rng), y_new
+        return _move_repeated(X, batch, codes, drawn, factors, rng), y_new
 
     def _factors(self, classes: HostArray) -> list[float] | None:
         """Return the shrinkage of each class; None for none."""
@@ -209,11 +215,16 @@ class RandomOverSampler(Sampler):
 
 
 def _move_repeated(
-    X: Any, codes: HostArray, drawn: list[HostArray], factors: list[float], rng: np.random.Generator
+    X: Any,
+    batch: Batch,
+    codes: HostArray,
+    drawn: list[HostArray],
+    factors: list[float],
+    rng: np.random.Generator,
 ) -> Any:
     """Return `X` and, below it, the rows drawn from each class, whose numbers are moved by normal noise."""
-    schema, place = learn_schema(X), choose_place(locate(X), None)
-    xp, table = place.xp, read_table(X, schema, place)
+    place, table = batch.place, batch.table
+    xp = place.xp
     d, parts = table.numeric.shape[1], []
     for c, (rows, factor) in enumerate(zip(drawn, factors, strict=True)):
         members = (codes == c).nonzero()[0]
@@ -224,7 +235,7 @@ def _move_repeated(
         noise = from_host(rng.standard_normal((rows.shape[0], d)), place, own.dtype)
         numeric = repeated + width * xp.std(own, axis=0)[None, :] * noise
         parts.append(Synthesis(rows, numeric, [rows] * table.codes.shape[0]))
-    return append_synthetic(X, schema, place, parts)
+    return append_synthetic(X, table.schema, place, parts)
 
 
 def target_counts(strategy: Strategy, classes: HostArray, counts: list[int], *, grow: bool) -> list[int]:

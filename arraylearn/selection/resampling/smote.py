@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.namespace import from_host, locate, read_flags, to_host
+from arraylearn.backend.namespace import from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
-from arraylearn.backend.selector import choose_place
 from arraylearn.checks import check_integer, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from arraylearn.selection.resampling.random_samplers import Sampler, Strategy
 from arraylearn.selection.resampling.synthetic import Synthesis, append_synthetic
-from arraylearn.table import learn_schema, read_table
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["SMOTE"]
@@ -59,6 +57,9 @@ class SMOTE(Sampler):
     ((8, 1), True)
     """
 
+    _accepts_missing: ClassVar[bool] = False
+    _accepts_infinity: ClassVar[bool] = False
+
     def __init__(
         self,
         *,
@@ -77,15 +78,8 @@ class SMOTE(Sampler):
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the synthetic ones after them."""
         check_integer("k_neighbors", self.k_neighbors, 1)
-        codes, classes, counts, targets = self._plan(X, y)
-        schema = learn_schema(X, self.categorical_features)
-        place = choose_place(locate(X), self.backend)
-        table = read_table(X, schema, place)
-        if any(read_flags(place, ~place.xp.all(place.xp.isfinite(table.numeric)))):
-            raise ValueError(
-                "Input X contains NaN or infinity; SMOTE needs finite numbers to interpolate. "
-                "Impute or drop them."
-            )
+        codes, classes, counts, targets, batch = self._plan(X, y)
+        place, table = batch.place, batch.table
         rng = as_generator(self.random_state)
         parts = []
         for c, target in enumerate(targets):
@@ -96,7 +90,7 @@ class SMOTE(Sampler):
         if not parts:
             return X, y
         order = np.concat([np.arange(codes.shape[0]), *(part.base for part in parts)])
-        return append_synthetic(X, schema, place, parts), take_rows(y, order)
+        return append_synthetic(X, table.schema, place, parts), take_rows(y, order)
 
     def _between(self, place: Any, table: Any, members: HostArray, n_new: int, rng: Any) -> Synthesis:
         """Make `n_new` rows of one class, whose rows are `members`."""
