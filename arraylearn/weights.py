@@ -27,9 +27,9 @@ __all__ = ["flag_weights", "grid_weights", "join_weights", "mean_weights", "read
 
 # The sum of gridded weights is below 2 to this power, plus 1 for each weight that is rounded up to 1.
 _GRID_BITS = 30
-# What proportions are simple: so few different ones, to this accuracy, with so many units in the least.
+# Limits of simple proportions: number of different ones, relative accuracy, units in the smallest weight.
 _MOST_PROPORTIONS, _PROPORTION_SLACK, _MOST_UNITS = 256, 1e-12, 2**20
-# Integers up to here are exact.
+# Sums of integers up to here are exact in float64.
 _MOST_COUNTED = 2**52
 
 
@@ -76,7 +76,7 @@ def grid_weights(weights: Any) -> tuple[Any, float]:
     integers : float64 array (n,)
         Weights in units, at least 1 where a weight is positive.
     unit : float
-        What 1 of them weighs. Where there is no simple proportion, it leaves the sum below 2**30.
+        The weight of one unit. Without simple proportions it is chosen so that the sum is below 2**30.
     """
     positive = weights[weights > 0]
     least = float(positive.min())
@@ -88,7 +88,7 @@ def grid_weights(weights: Any) -> tuple[Any, float]:
 
 
 def mean_weights(weights: Any) -> tuple[Any, float]:
-    """Return weights (n,) on the host whose mean is 1, where they are positive, and what 1 of them weighs."""
+    """Scale weights (n,) on the host so that the mean of the positive ones is 1; also return the divisor."""
     positive = weights[weights > 0]
     unit = float(positive[0])
     if not bool((positive == unit).all()):
@@ -97,15 +97,15 @@ def mean_weights(weights: Any) -> tuple[Any, float]:
 
 
 def repeat_weights(weights: Any) -> Any:
-    """Return weights (n,) as numbers of repetitions where all are multiples of the least, else of mean 1."""
+    """Divide weights (n,) by the smallest if all are multiples of it (repetitions), else by their mean."""
     least = float(weights.min())
     return (weights / least).round() if _common_multiple(weights, least) == 1 else mean_weights(weights)[0]
 
 
 def _common_multiple(weights: Any, least: float) -> int | None:
-    """Return how many units the least of some weights is, so that all are whole numbers of them; None: many.
+    """Find the largest unit of which all weights are multiples: return how many of it the smallest weight is.
 
-    The units are the largest ones.
+    None if there is no such unit within the limits.
     """
     is_least = weights == least
     if is_least.all():
@@ -151,6 +151,6 @@ def join_weights(
 
 
 def _balance(n_classes: int, codes: Any, weights: Any) -> Any:
-    """Return the factors that give all classes (c,) the same weight; 1 for a class without any."""
+    """Return the factors that give all classes (c,) the same weight; 1 for a class without weight."""
     held = np.bincount(codes, weights, n_classes)
     return np.where(held > 0, held.sum() / (n_classes * np.where(held > 0, held, 1.0)), 1.0)

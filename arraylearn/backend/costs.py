@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import HOST, Place, is_on_gpu
 
 __all__ = ["OperationCounts", "Peak", "count_operations", "measure_peak"]
 
-# operations of torch that wait for the device, and those that multiply matrices
+# operations of torch that sync, and those that multiply matrices
 _SYNCING = (
     "_local_scalar_dense _linalg_check_errors _linalg_eigh _linalg_svd _unique2 bincount equal is_nonzero "
     "masked_select nonzero unique_consecutive unique_dim"

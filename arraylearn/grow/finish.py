@@ -41,7 +41,7 @@ def choose_body(
     if limits.max_features is not None and limits.max_features < d:
         return "columns drawn in each node"
     if rule.least_rows > 0 or limits.least_rows > 2:
-        return "rows counted apart from their weight"
+        return "rows counted beside their weights"
     if rule.missing == "surrogate" and rule.n_surrogates > 0:
         return "surrogates"
     if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:

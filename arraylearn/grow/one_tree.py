@@ -97,7 +97,7 @@ def _prepare(place: Place, rows: Rows, rule: SplitRule) -> SplitRule:
     """Return the rule, with a criterion for exact scores if the weights stay integers."""
     is_spread = rule.missing == "fractional" and rows.has_missing
     if rule.least_rows <= 1 and not is_spread:
-        rule = rule._replace(least_rows=0)  # what weighs anything is a row
+        rule = rule._replace(least_rows=0)  # any side of positive weight has a row
     is_integral = rows.class_weights.dtype.kind == "i" and not is_spread
     return prepare_rule(place, rule, rows.class_weights, is_integral=is_integral)
 

@@ -68,7 +68,7 @@ class Entries(NamedTuple):
     labels: Array | None  # (n,) class of each entry; None: there are no classes, `weights` are summed
     weights: Array | None  # (n,) None: every entry counts 1
     source: Array | None = None  # (n,) row of the table; None: the entry itself
-    # (n,) int64 or float: the row, or part of a row, that each entry counts as; None: as what it weighs
+    # (n,) int64 or float: number of rows (0, 1, or a fraction) that each entry counts as; None: its weight
     rows: Array | None = None
 
     @property

@@ -59,7 +59,7 @@ class SplitRule(NamedTuple):
     penalize_thresholds: bool = False  # C4.5: subtract log2(thresholds) / rows from a numeric column's gain
     require_average_gain: bool = False  # C4.5: only columns of at least average gain compete
     least: float = 1  # weight that at least two branches must have
-    least_rows: float = 0  # and rows, where they are counted apart from their weight: `Entries.rows`
+    least_rows: float = 0  # rows that they must have, if rows are counted beside weights: `Entries.rows`
     n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
     exact: Criterion | None = None  # scores integer weights; None: the measure is computed in floats
@@ -71,7 +71,7 @@ class SplitRule(NamedTuple):
 
     @property
     def enough_rows(self) -> float:
-        """How many rows a branch must have, where they are counted."""
+        """Least number of rows of a branch, less the rounding error of fractional rows."""
         return self.least_rows * (1.0 - SLACK)
 
     @property
@@ -167,7 +167,7 @@ def judge(
     n_thresholds : float array (...), optional
         How many thresholds were tried.
     rows : array (..., branch), optional
-        Numbers of rows, where they are counted apart from their weight.
+        Numbers of rows, if they are counted beside their weights.
 
     Returns
     -------

@@ -52,12 +52,12 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Limits(NamedTuple):
-    """When growth stops. Samples are counted by weight: that is their number where each weighs 1."""
+    """Limits of growth. Samples are counted by weight, which is their number if each has weight 1."""
 
     max_depth: int | None = None
     min_samples_split: float = 2
     min_samples_leaf: float = 1
-    least_rows: float = 0  # of a node that is split, whatever they weigh
+    least_rows: float = 0  # least number of rows, of any weight, of a node that is split
     max_leaf_nodes: int | None = None
     min_gain: float = 0.0
     max_features: int | None = None  # columns that a node considers; None: all

@@ -127,9 +127,9 @@ class Scoring(NamedTuple):
 
     gain: Gain
     before: Counts  # what the rule covers without the literal
-    n_before: int  # how many rows that is
+    n_before: int  # the same as a number of rows
     least: float  # least number of positive rows that a literal must leave
-    unit: float | None = None  # how many rows a unit of weight is; None: rows are counted
+    unit: float | None = None  # rows per unit of weight; None: rows are counted
 
     def weights(self, xp: Namespace, sums: Array) -> Array:
         """Turn sums of `Target.weights`, or numbers of rows, into floats: weights, in rows."""

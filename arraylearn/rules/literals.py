@@ -67,9 +67,9 @@ _ROW_BITS = 31
 
 
 def pack_weights(units: HostArray, place: Place) -> tuple[Array, int]:
-    """Turn weights from `grid_weights` (n,) into what `Target` holds; only sums above 2**31 are rounded.
+    """Turn weights (n,) from `grid_weights` into those of a `Target`, rounded if their sum exceeds 2**31.
 
-    Returned with them is how many of the grid's units one unit is.
+    Also return the size of their unit in units of the grid.
     """
     coarser = max(1, round(float(units.sum()) / 2.0**31))
     kept = (units / coarser).round().clip(1).astype(np.int64)
@@ -91,7 +91,7 @@ class Target(NamedTuple):
 
     is_positive: Array  # (n,) bool: the rows of the class
     weights: Array | None = None  # (n,) int64 from `pack_weights`; None: every row counts 1
-    unit: float = 1.0  # how many rows a unit of weight is evidence for
+    unit: float = 1.0  # rows per unit of weight, as evidence
 
 
 class Counts(NamedTuple):

@@ -57,11 +57,11 @@ class TrainingRows(NamedTuple):
     class_weights: list[int]  # (k,) weight of the rows of each class, in units
     weights: Array | None = None  # (n,) from `pack_weights`; None: every row weighs one unit
     unit: float = 1.0  # what a unit of weight is in the user's weights
-    rows_per_unit: float = 1.0  # how many rows a unit is evidence for, see `repeat_weights`
+    rows_per_unit: float = 1.0  # rows per unit of weight, as evidence; see `repeat_weights`
     report: Advance = advance_nothing  # is called for each rule that is found
 
     def target(self, code: int) -> Target:
-        """Return the rows of a class as what a rule shall cover."""
+        """Return the rows of a class as the target of its rules."""
         return Target(self.codes == code, self.weights, self.rows_per_unit)
 
     def weigh(self, keys: Array, n: int) -> list[int]:

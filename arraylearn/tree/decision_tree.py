@@ -307,7 +307,7 @@ class DecisionTreeClassifier(FittedTree):
         return self._collapse(tree, given_weights)
 
     def _collapse(self, tree: Trees, weights: Any) -> Trees:
-        """Cut what C4.5's collapsing does, where it is asked for; `weights` are those of the tree's rows."""
+        """Collapse subtrees as C4.5 does if `collapse` is set; `weights` are those of the tree's rows."""
         if not self.collapse:
             return tree
         return collapse(tree) if weights is None else collapse(tree, 1e-3 * mean_weights(weights)[1])

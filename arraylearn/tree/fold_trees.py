@@ -95,7 +95,7 @@ class _SharedGrowth:
             if key not in self.grown:
                 deep = shallow_copy(model)
                 deep.max_depth, deep.collapse = self.deepest, False
-                # rows of weight 0 are not there, so that those of the fold have other numbers
+                # rows of weight 0 were left out, which changes the numbers of the fold's rows
                 has_all = rows.table.n_rows == self.fold.train.shape[0]
                 order = self._find_order if has_all else None
                 self.grown[key] = deep._grow(rows, weights, generator, order)

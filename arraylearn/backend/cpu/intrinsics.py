@@ -69,7 +69,7 @@ def mark_rows(typing_context: Any, words: Any, word: Any, bit: Any, flags: Any, 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the element at `index` of a contiguous array of one dimension; nothing waits for it.
+    """Start to load the element at `index` of a contiguous array of one dimension, without waiting for it.
 
     Rows of a node ascend with gaps: the processor does not guess where the next one lies, and a loop that
     adds a row to a histogram is too long for it to look ahead.

@@ -130,30 +130,30 @@ def entry(function: Function) -> Function:
 
 
 class _PartCode(JITCodeLibrary):
-    """Code that is optimized and made machine code in its callers alone, which saves a fifth of the time."""
+    """Code that becomes machine code only within its callers, which saves a fifth of the compile time."""
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: the caller does it."""
+        """Do nothing: the code is optimized in its callers."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0: there is no machine code."""
+        """Return 0 as there is no machine code of its own."""
         self._ensure_finalized()
         return 0
 
     @property
     def codegen(self) -> _PartCode:
-        """The object with `set_env`."""
+        """The object whose `set_env` Numba calls."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing: what is compiled without Python's objects reads no environment."""
+        """Do nothing: code that uses no Python objects reads no environment."""
 
 
 class _PartCompiler(Compiler):
-    """Numba's compiler, with another object for the code."""
+    """Numba's compiler, which puts its result into a `_PartCode`."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *given: Any) -> None:
         super().__init__(typing, target, library or _PartCode(target.codegen(), "part"), *given)

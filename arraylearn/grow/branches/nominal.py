@@ -33,9 +33,9 @@ def scan_nominal(place: Place, rows: Rows, level: Level, rule: SplitRule) -> Spl
     xp = place.xp
     gains, scores, columns = [], [], []
     for width, members in width_groups(rows.n_values):
-        lines = xp.asarray(members, dtype=xp.int64, device=place.device)
+        features = xp.asarray(members, dtype=xp.int64, device=place.device)
         found = [
-            _judge_nodes(place, rows, level, rule, lines, width, nodes)
+            _judge_nodes(place, rows, level, rule, features, width, nodes)
             for nodes in _node_chunks(rows, level, rule, width, len(members))
         ]
         gains.append(xp.concat([gain for gain, _ in found], axis=1))
@@ -90,12 +90,12 @@ def _node_chunks(rows: Rows, level: Level, rule: SplitRule, width: int, n_column
 
 
 def _judge_nodes(
-    place: Place, rows: Rows, level: Level, rule: SplitRule, lines: Array, width: int, nodes: slice
+    place: Place, rows: Rows, level: Level, rule: SplitRule, features: Array, width: int, nodes: slice
 ) -> tuple[Array, Array]:
     xp = place.xp
     positions = _positions(level, nodes)
     entries = level.members[positions]
-    codes = xp.take(xp.take(rows.codes, lines, axis=0), rows_at(xp, level, entries), axis=1)
+    codes = xp.take(xp.take(rows.codes, features, axis=0), rows_at(xp, level, entries), axis=1)
     counts, held = _count_codes(place, rows, level, codes, width, nodes, positions)
     total = _totals(place, level, nodes)
     if rule.nominal == "binary":
@@ -131,7 +131,7 @@ def _count_codes(
 ) -> tuple[Array, Array | None]:
     """Class weights (d, k, width + 1, c) by category; the last one holds the missing values.
 
-    Also the rows (d, k, width + 1), where they are counted apart from their weight.
+    Also the rows (d, k, width + 1), if they are counted beside their weights.
     """
     xp, held = place.xp, None
     entries = level.members[positions]

@@ -162,7 +162,7 @@ class BinnedFinder(Finder):
         return xp.reshape(counts, (d, n_nodes, c, self.n_bins))
 
     def _count_held(self, level: Level) -> Array | None:
-        """Count rows (d, k, 1, b) in every bin, where they are counted apart from their weight."""
+        """Count rows (d, k, 1, b) in every bin, if rows are counted beside their weights."""
         held = level.entries.rows
         if held is None:
             return None

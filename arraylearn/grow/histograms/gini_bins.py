@@ -27,7 +27,7 @@ def gini_bins(
     least : float
         Least weight on a side; more than 0.
     is_large : bool array (d, k, b), optional
-        Whether both sides are large enough otherwise.
+        Whether both sides have enough rows; None: rows are not counted.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def gini_bins(
         if is_float:
             base = 0.0
             if c > MOST_IN_ORDER:
-                weight = n_left + n_right  # nothing where no value of the node is known
+                weight = n_left + n_right  # 0 if no value of the node is known
                 base = xp.sum(total * total, axis=0) / xp.where(weight > 0, weight, 1.0)
             keys = xp.where(is_allowed, xp.astype(scores - base, xp.float32), -xp.inf)
         cut = xp.astype(xp.argmax(keys, axis=-1), xp.int64)

@@ -122,7 +122,7 @@ def _best_rho(bound: float) -> float:
 
 
 def _groups(wanted: list[float]) -> list[list[int]]:
-    """Group the problems by the rho they want."""
+    """Group the problems by their best rho."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     groups: list[list[int]] = []
     for k in order:
