@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = ["VARIANCE_FLOOR", "FullBayesClassifier"]
 VARIANCE_FLOOR = 1e-9
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FullBayesClassifier(BayesClassifier):
     r"""Bayes classifier with one multivariate normal distribution per class.
 
@@ -112,26 +114,14 @@ class FullBayesClassifier(BayesClassifier):
     _accepts_missing: ClassVar[bool] = False
     _accepts_nominal: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        covariance: Literal["full", "shared", "diagonal"] = "full",
-        variance: Literal["unbiased", "ml"] = "unbiased",
-        shrinkage: float | Literal["auto"] | None = None,
-        covariance_estimator: Any = None,
-        reg_param: float = 0.0,
-        priors: Any = None,
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.covariance = covariance
-        self.variance = variance
-        self.shrinkage = shrinkage
-        self.covariance_estimator = covariance_estimator
-        self.reg_param = reg_param
-        self.priors = priors
-        self.verbose = verbose
-        self.backend = backend
+    covariance: Literal["full", "shared", "diagonal"] = "full"
+    variance: Literal["unbiased", "ml"] = "unbiased"
+    shrinkage: float | Literal["auto"] | None = None
+    covariance_estimator: Any = None
+    reg_param: float = 0.0
+    priors: Any = None
+    verbose: int = 0
+    backend: str | None = None
 
     def _check_parameters(self) -> None:
         check_choice("covariance", self.covariance, ("full", "shared", "diagonal"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ from arraylearn.table.schema import ExtendedSchema, extend_schema
 __all__ = ["NaiveBayesClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NaiveBayesClassifier(BayesClassifier):
     r"""Naive Bayes for nominal and numeric attributes in one model.
 
@@ -147,32 +149,17 @@ class NaiveBayesClassifier(BayesClassifier):
     variance  141.67  800.00
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        m_estimate: float | None = None,
-        value_priors: Literal["uniform", "marginal"] | Mapping[str, Mapping[Any, float]] = "uniform",
-        min_categories: Any = None,
-        smooth_priors: bool = False,
-        variance: Literal["unbiased", "ml"] = "unbiased",
-        var_smoothing: float | None = None,
-        priors: Any = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.m_estimate = m_estimate
-        self.value_priors = value_priors
-        self.min_categories = min_categories
-        self.smooth_priors = smooth_priors
-        self.variance = variance
-        self.var_smoothing = var_smoothing
-        self.priors = priors
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    alpha: float = 1.0
+    m_estimate: float | None = None
+    value_priors: Literal["uniform", "marginal"] | Mapping[str, Mapping[Any, float]] = "uniform"
+    min_categories: Any = None
+    smooth_priors: bool = False
+    variance: Literal["unbiased", "ml"] = "unbiased"
+    var_smoothing: float | None = None
+    priors: Any = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     def _check_parameters(self) -> None:
         check_number("alpha", self.alpha, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import array_api_compat
@@ -176,22 +177,24 @@ class Outcome(Protocol):
     def is_stalled(self) -> bool: ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MachineEstimator(ArrayEstimator):
     """Base of `SVC`, `OneClassSVM` and `SVDD`: their shared parameters, kernel matrix and decision values."""
 
     _accepts_missing: ClassVar[bool] = False
     _accepts_nominal: ClassVar[bool] = False
 
-    kernel: str | Kernel | Callable[[Any, Any], Any]
-    degree: int
-    gamma: float | Literal["scale", "auto"]
-    coef0: float
-    tol: float
-    max_iter: int
-    cache_size: float
-    verbose: int | Callable[[int, float], None]
-    kernel_: Kernel
-    model_: Machine
+    kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf"
+    degree: int = 3
+    gamma: float | Literal["scale", "auto"] = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 200
+    verbose: int | Callable[[int, float], None] = 0
+    backend: str | None = None
+    kernel_: Kernel = field(init=False)
+    model_: Machine = field(init=False)
 
     def _check_parameters(self) -> None:
         """Check the parameters that all support vector estimators have."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
@@ -14,7 +14,6 @@ from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST, accumulator_dtype, from_host, to_host
 from arraylearn.checks import check_number, refuse
 from arraylearn.estimator import Batch
-from arraylearn.kernels.objects import Kernel
 from arraylearn.svm.machine import (
     Machine,
     MachineEstimator,
@@ -117,6 +116,7 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         return self._deliver(2 * xp.astype(is_inside, xp.int64) - 1, batch)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(OneClassEstimator):
     r"""One-class support vector machine in the nu form: the region that holds most of the rows.
 
@@ -165,30 +165,7 @@ class OneClassSVM(OneClassEstimator):
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: float | Literal["scale", "auto"] = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        verbose: int | Callable[[int, float], None] = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.backend = backend
+    nu: float = 0.5
 
     @property
     def n_support_(self) -> HostArray:
@@ -216,6 +193,7 @@ class OneClassSVM(OneClassEstimator):
         return self._decisions(batch)[:, 0]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVDD(OneClassEstimator):
     r"""Support vector data description: the smallest soft sphere around the rows.
 
@@ -263,30 +241,7 @@ class SVDD(OneClassEstimator):
     (1.0, array([1., 1.]))
     """
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: float | Literal["scale", "auto"] = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        verbose: int | Callable[[int, float], None] = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.backend = backend
+    C: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

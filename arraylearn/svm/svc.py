@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import RandomState
 from arraylearn.checks import check_choice, check_flag, refuse
 from arraylearn.estimator import Batch
-from arraylearn.kernels.objects import Kernel, Linear
+from arraylearn.kernels.objects import Linear
 from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors
 from arraylearn.svm.prediction import PredictingSVC
 from arraylearn.svm.probability import calibrate
@@ -33,6 +33,7 @@ from arraylearn.weights import read_weights
 __all__ = ["SVC"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVC(PredictingSVC):
     r"""Support vector classifier with kernels, soft and hard margins, for two and more classes.
 
@@ -126,46 +127,15 @@ class SVC(PredictingSVC):
     (array([[-2., -2.]]), array([3.]), array([0.707]))
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: float | Literal["scale", "auto"] = "scale",
-        coef0: float = 0.0,
-        multiclass: Literal["ovo", "ovr"] = "ovo",
-        probability: bool = False,
-        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
-        break_ties: bool = False,
-        solver: SolverName = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        verbose: int | Callable[[int, float], None] = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.multiclass = multiclass
-        self.probability = probability
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.backend = backend
+    C: float = 1.0
+    multiclass: Literal["ovo", "ovr"] = "ovo"
+    probability: bool = False
+    decision_function_shape: Literal["ovr", "ovo"] = "ovr"
+    break_ties: bool = False
+    solver: SolverName = "auto"
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+    warm_start: bool = False
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from labelled rows.

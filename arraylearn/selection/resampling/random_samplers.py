@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -83,6 +84,7 @@ class Sampler(ArrayEstimator):
         return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RandomUnderSampler(Sampler):
     """Drop random rows of the larger classes.
 
@@ -114,16 +116,9 @@ class RandomUnderSampler(Sampler):
 
     _grows: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        sampling_strategy: Strategy = "auto",
-        replacement: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.sampling_strategy = sampling_strategy
-        self.replacement = replacement
-        self.random_state = random_state
+    sampling_strategy: Strategy = "auto"
+    replacement: bool = False
+    random_state: RandomState = None
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows and labels that stay, in their old order."""
@@ -140,6 +135,7 @@ class RandomUnderSampler(Sampler):
         return self._take(X, y, sorted(keep))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RandomOverSampler(Sampler):
     """Repeat random rows of the smaller classes.
 
@@ -176,16 +172,9 @@ class RandomOverSampler(Sampler):
     array([4, 4])
     """
 
-    def __init__(
-        self,
-        *,
-        sampling_strategy: Strategy = "auto",
-        shrinkage: float | Mapping[Any, float] | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.sampling_strategy = sampling_strategy
-        self.shrinkage = shrinkage
-        self.random_state = random_state
+    sampling_strategy: Strategy = "auto"
+    shrinkage: float | Mapping[Any, float] | None = None
+    random_state: RandomState = None
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the repeated ones after them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from arraylearn.table.subsets import take_rows
 __all__ = ["SMOTE"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SMOTE(Sampler):
     r"""Make synthetic rows of the smaller classes, between a row and one of its nearest neighbours.
 
@@ -60,20 +62,11 @@ class SMOTE(Sampler):
     _accepts_missing: ClassVar[bool] = False
     _accepts_infinity: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        k_neighbors: int = 5,
-        sampling_strategy: Strategy = "auto",
-        categorical_features: Any = "from_dtype",
-        random_state: RandomState = None,
-        backend: str | None = None,
-    ) -> None:
-        self.k_neighbors = k_neighbors
-        self.sampling_strategy = sampling_strategy
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.backend = backend
+    k_neighbors: int = 5
+    sampling_strategy: Strategy = "auto"
+    categorical_features: Any = "from_dtype"
+    random_state: RandomState = None
+    backend: str | None = None
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return all rows and labels, and the synthetic ones after them."""
