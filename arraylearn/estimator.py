@@ -44,6 +44,7 @@ from arraylearn.table import (
     open_frame,
     read_table,
 )
+from arraylearn.table.rare import leave_out_rare
 from arraylearn.table.subsets import take_rows
 from arraylearn.weights import join_weights
 
@@ -338,10 +339,16 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         if weights is None or bool((weights > 0).all()):
             return FitRows(batch, labels, weights, X, y)
         kept = (weights > 0).nonzero()[0]
-        X, y = take_rows(open_frame(X), kept), take_rows(y, kept)
+        X, y = take_rows(X, kept), take_rows(y, kept)
         batch, _ = self._open_fit(X, y)
         self.classes_ = labels.classes
         return FitRows(batch, labels._replace(codes=labels.codes[kept]), weights[kept], X, y)
+
+    def _leave_out_rare(self, batch: Batch, labels: Labels, weights: Array | None = None) -> Batch:
+        """Take categories of too few rows for missing values, now and in later rows."""
+        table = leave_out_rare(batch.place, batch.table, labels.codes, labels.classes.shape[0], weights)
+        self.schema_ = table.schema
+        return batch._replace(table=table)
 
     def _weigh(self, sample_weight: Any, labels: Labels, place: Place) -> Array | None:
         """Multiply sample and class weights (n,) at `place`; None where every row counts 1."""

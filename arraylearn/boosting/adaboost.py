@@ -183,6 +183,8 @@ class AdaBoostClassifier(ArrayClassifier):
             factors = factors * np.where(is_wrong, math.exp(alpha), 1.0)
         self.model_ = Rounds(tuple(estimators), tuple(alphas))
         self.estimators_ = self.model_.estimators
+        if isinstance(estimators[0], FittedTree):
+            self.schema_ = estimators[0].schema_  # by which all trees read their rows
         self.estimator_weights_ = from_host(alphas, HOST)
         self.estimator_errors_ = from_host(errors, HOST)
 

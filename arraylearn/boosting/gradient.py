@@ -107,7 +107,8 @@ class GradientBoostingClassifier(StagedClassifier):
     random_state : int, Generator, optional
         For the draws of rows and columns and for the rows held out.
     categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays.
+        Nominal columns of plain arrays. In a column of more than 16 categories those of too few rows to learn
+        from count as missing.
     verbose : int
         1: a progress bar with the loss and the time left.
     backend : str, optional
@@ -253,6 +254,8 @@ class GradientBoostingClassifier(StagedClassifier):
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
             weights = self._weigh(sample_weight, labels, place)
+            if not is_further:
+                batch = self._leave_out_rare(batch, labels, weights)
             base = self._model_at(place) if is_further else self._begin(batch, X, y, sample_weight)
             part, heaviest = self._lay_out(base, batch, X, labels.codes, weights)
             generator, held = as_generator(self.seed_), None

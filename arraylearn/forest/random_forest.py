@@ -25,7 +25,7 @@ from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.count_measures import Measure
-from arraylearn.table import Labels
+from arraylearn.table import Labels, Schema
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.tree.settings import check_criterion, check_limits
 
@@ -79,7 +79,8 @@ class RandomForestClassifier(FittedForest):
         Seed of the seeds of the trees. The columns drawn for a node depend on it, on the number of the tree
         and on the path to the node alone: not on rows, labels, other trees, threads or backend.
     categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut.
+        Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut;
+        where there are more than 16, those of too few rows to learn from count as missing.
     n_jobs : int, optional
         Threads of the CPU: a number, or -1 for all; None: `set_num_threads`. They change no result.
     verbose : int
@@ -202,6 +203,8 @@ class RandomForestClassifier(FittedForest):
     def _grow(self, X: Any, y: Any, sample_weight: Any, old: Forest | None) -> Self:
         known = None if old is None else (self.schema_, self.classes_.tolist())
         batch, labels = self._open_fit(X, y)
+        weights = self._weigh(sample_weight, labels, HOST)
+        batch = self._leave_out_rare(batch, labels, weights)
         if known is not None and known != (self.schema_, self.classes_.tolist()):
             raise ValueError(
                 "`X` and `y` must have the columns, categories and classes of the fit before, whose trees "
@@ -209,7 +212,6 @@ class RandomForestClassifier(FittedForest):
             )
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
-        weights = self._weigh(sample_weight, labels, HOST)
         if weights is not None and not self.bootstrap and bool(np.any(weights != np.floor(weights))):
             raise ValueError(
                 "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "
@@ -243,12 +245,14 @@ class RandomForestClassifier(FittedForest):
     ) -> Grove:
         """Grow the trees that the model lacks up to `n_estimators`, on bins (d, n)."""
         xp, (d, n) = place.xp, bins.shape
+        usable = _with_values(self.schema_)
+        m = usable.shape[0]
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
         plan = DrawnPlan(
             binning.n_bins,
             len(self.classes_),
             self._limits(n, weights),
-            draw_columns(d, min(count_features(self.max_features, d) or d, d)),
+            usable[draw_columns(m, min(count_features(self.max_features, m) or m, m))],
             place_bins(place, binning) if self._draws_cuts else None,
             self._rule().measure,
         )
@@ -333,6 +337,12 @@ class RandomForestClassifier(FittedForest):
                 f"`n_estimators` must be at least the {self.n_trees_} trees there are already; "
                 f"got {self.n_estimators}. Set warm_start=False to start again."
             )
+
+
+def _with_values(schema: Schema) -> Any:
+    """Return the columns that a node may be cut by, numeric ones first: not those without a category."""
+    n_values = np.asarray([*(1 for _ in schema.numeric_idx), *schema.n_values])
+    return np.nonzero(n_values > 0)[0] if bool(np.any(n_values)) else np.arange(1)
 
 
 def _share(place: Place, n_trees: int, n_rows: int, is_compiled: bool) -> list[slice]:

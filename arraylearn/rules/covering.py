@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from arraylearn._typing import Array
 from arraylearn.checks import check_choice, check_integer, check_number
@@ -59,7 +59,8 @@ class SequentialCoveringClassifier(RuleClassifier):
         Most literals of a rule, and most rules of a class.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
-        none of an array of numbers.
+        none of an array of numbers. Where one has more than 16 categories, those of too few rows to learn
+        from count as missing.
     verbose : int
         1: a progress bar of the rules.
     backend : str, optional
@@ -104,6 +105,8 @@ class SequentialCoveringClassifier(RuleClassifier):
     x1 = Dark -> C2                 # 2 rows, 0 wrong
     otherwise -> C2
     """
+
+    _leaves_out_rare: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -29,6 +29,7 @@ from arraylearn.rules.decide import (
 from arraylearn.rules.literals import Target, pack_weights, units_of
 from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
+from arraylearn.table.rare import leave_out_rare
 from arraylearn.weights import grid_weights, read_weights, repeat_weights
 
 __all__ = [
@@ -156,6 +157,8 @@ class RuleClassifier(ArrayClassifier):
     default_: Any
     coverage_: HostArray
     accuracy_: HostArray
+    # whether categories of too few rows count as missing
+    _leaves_out_rare: ClassVar[bool] = False
 
     # ---- what each classifier defines
 
@@ -191,6 +194,9 @@ class RuleClassifier(ArrayClassifier):
             batch, labels = self._open_fit(X, y)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             rows = gather_rows(batch, labels.codes, len(labels.classes), sample_weight)
+            if self._leaves_out_rare:
+                table = leave_out_rare(rows.place, rows.table, rows.codes, len(labels.classes))
+                rows, self.schema_ = rows._replace(table=table), table.schema
             with self._progress("rules", None) as report:
                 found, default = self._learn(rows._replace(report=report), X, y, sample_weight)
             self._keep(rows, found, default)

@@ -112,7 +112,8 @@ class DecisionTreeClassifier(FittedTree):
     random_state : int, Generator, optional
         For `max_features`, drawn cuts, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays.
+        Nominal columns of plain arrays. In a column of more than 16 categories those of too few rows to learn
+        from count as missing, except with `require_average_gain`; identifiers have no others.
     verbose : int
         1: a progress bar: one step for each tree that is grown, which are several where folds choose the
         price of a leaf.
@@ -235,6 +236,8 @@ class DecisionTreeClassifier(FittedTree):
             batch, labels, weights, _, _ = self._open_weighted(X, y, sample_weight)
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+            if not self.require_average_gain:
+                batch = self._leave_out_rare(batch, labels)
             generator = as_generator(self.random_state)
             unit = 1.0
             if pruning is not None and weights is not None:  # which may estimate errors by numbers of rows

@@ -91,7 +91,7 @@ def _join(place: Place, rows: Rows, parts: list[tuple[Array, ...]]) -> list[Arra
 
 
 def _map_width(rows: Rows) -> int:
-    return max(rows.n_values) if rows.n_values else 1
+    return max((1, *rows.n_values))
 
 
 def _larger_branch(place: Place, level: Level, entries: Array, branch_at: Array) -> Array:

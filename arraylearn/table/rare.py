@@ -1,0 +1,84 @@
+"""Categories of too few rows to learn from: they count as missing, in training and later."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from arraylearn._typing import Array, HostArray
+from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.table.schema import Schema, Table
+
+__all__ = ["leave_out_rare"]
+
+# A column of at most so many categories keeps all of them.
+MOST_KEPT = 16
+# By so many standard errors the classes must differ more between categories than they do by chance.
+_ERRORS = 2.0
+# Of what a category that is kept shows of its classes, the share that is no chance.
+_LEAST_OWN = 1 / 3
+
+
+def leave_out_rare(
+    place: Place, table: Table, labels: Array, n_classes: int, weights: Array | None = None
+) -> Table:
+    r"""Leave out categories of columns that have rows of more than 16; their rows count as missing.
+
+    A category is kept if it has at least :math:`s^2 / 2 \tau^2` rows,
+
+    .. math:: s^2 = \frac{n}{n - 1} \Bigl(1 - \sum_c p_c^2\Bigr), \quad
+        \tau^2 = \frac{\sum_j \sum_c n_{jc}^2 / n_j - n \sum_c p_c^2 - (k - 1) s^2 - 2 \sigma}
+        {n - \sum_j n_j^2 / n}
+
+    for k categories with :math:`n_j` of n rows, :math:`n_{jc}` of class c, whose share of all rows is
+    :math:`p_c`. :math:`s^2` is the variance of the class of a row and :math:`\tau^2` that of the class shares
+    of the categories, less two standard errors :math:`\sigma`: with so many rows a third of what a category
+    shows is its own, the rest chance (C. N. Morris, "Parametric empirical Bayes inference", 1983). Where
+    categories differ no more than by chance, as those of an identifier do, none is kept.
+
+    Rows are counted, not weighed; those of weight 0 do not count. The host syncs if there is such a column.
+    """
+    schema = table.schema
+    if max(schema.n_values, default=0) <= MOST_KEPT:
+        return table
+    codes, labels = to_host(table.codes), to_host(labels)
+    is_row = np.ones(labels.shape, dtype=np.bool) if weights is None else to_host(weights) > 0
+    columns = list(schema.columns)
+    new_codes = np.tile(np.arange(-1, max(schema.n_values), dtype=np.int32), (len(schema.n_values), 1))
+    for new_code, column, j in zip(new_codes, codes, schema.nominal_idx, strict=True):
+        domain = schema.columns[j].domain or ()
+        if len(domain) <= MOST_KEPT:
+            continue
+        known = (column >= 0) & is_row
+        cells = column[known] * n_classes + labels[known]
+        counts = histogram(HOST.xp, cells, len(domain) * n_classes).reshape(-1, n_classes)
+        n_rows = np.sum(counts, axis=1)
+        if np.count_nonzero(n_rows) <= MOST_KEPT:
+            continue
+        is_kept = n_rows >= _least_rows(np.astype(counts[n_rows > 0], np.float64))
+        new_code[1 : len(domain) + 1] = np.where(
+            is_kept, np.cumulative_sum(np.astype(is_kept, np.int32)) - 1, -1
+        )
+        kept = tuple(value for value, is_one in zip(domain, is_kept, strict=True) if is_one)
+        columns[j] = replace(columns[j], domain=kept)
+    new = np.take_along_axis(new_codes, codes + 1, axis=1)
+    return table._replace(codes=from_host(new, place), schema=Schema(tuple(columns), schema.has_names))
+
+
+def _least_rows(counts: HostArray) -> float:
+    """Return how many rows a category must have, from the class counts (k, c) of all."""
+    n_rows, of_class = np.sum(counts, axis=1), np.sum(counts, axis=0)
+    n = float(np.sum(n_rows))
+    share = of_class / n
+    squares, further = float(np.sum(share**2)), counts.shape[0] - 1
+    variance = (1.0 - squares) * n / (n - 1.0)
+    between = float(np.sum(np.sum(counts**2, axis=1) / n_rows)) - n * squares
+    error = math.sqrt(2.0 * further * (squares - 2.0 * float(np.sum(share**3)) + squares**2))
+    excess = between - further * variance - _ERRORS * error
+    if excess <= 0:
+        return math.inf
+    spread = n - float(np.sum(n_rows**2)) / n
+    return float(_LEAST_OWN / (1.0 - _LEAST_OWN) * variance * spread / excess)
