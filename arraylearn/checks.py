@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard
 
@@ -11,6 +11,7 @@ import numpy as np
 
 __all__ = [
     "check_choice",
+    "check_class_weight",
     "check_flag",
     "check_integer",
     "check_number",
@@ -107,6 +108,18 @@ def check_rows(name: str, value: Any, low: int) -> None:
     if not is_number(value) or not (int(value) >= low if is_integer else 0 < value <= 1):
         rule = f"must be an integer of at least {low}, or a float above 0 and up to 1.0, a share of all rows"
         raise refuse(name, rule, repr(value))
+
+
+def check_class_weight(value: Any) -> None:
+    """Raise unless `value` is something that gives each class a weight."""
+    if (
+        value is not None
+        and not isinstance(value, Mapping)
+        and not (isinstance(value, str) and value == "balanced")
+    ):
+        raise refuse(
+            "class_weight", "must be a mapping of classes to weights, 'balanced' or None", repr(value)
+        )
 
 
 def share_of(amount: Any, total: float) -> float:

@@ -22,6 +22,7 @@ from arraylearn.backend.namespace import (
     move,
     to_host,
 )
+from arraylearn.checks import check_class_weight
 
 __all__ = ["flag_weights", "grid_weights", "join_weights", "mean_weights", "read_weights", "repeat_weights"]
 
@@ -142,7 +143,8 @@ def join_weights(
     weights = read_weights(sample_weight, codes.shape[0], place)
     if class_weight is None:
         return weights
-    if isinstance(class_weight, str) and class_weight == "balanced":
+    check_class_weight(class_weight)
+    if not isinstance(class_weight, Mapping):
         by_class = _balance(classes.shape[0], codes, None if weights is None else to_host(weights))
     else:
         by_class = compute_class_weight(class_weight, classes=classes, y=classes.take(codes))

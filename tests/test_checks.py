@@ -88,6 +88,15 @@ def test_parameters_of_estimators(kind, settings):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    "kind", [al.DecisionTreeClassifier, al.RandomForestClassifier, al.GradientBoostingClassifier, al.SVC]
+)
+def test_weights_of_classes_are_named_in_one_way(kind):
+    for value in ("balanced_subsample", [1, 2], 2.0):
+        with pytest.raises(ValueError, match=r"`class_weight` must be a mapping .*'balanced' or None; got"):
+            kind(class_weight=value).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+
+
 def test_parameters_of_kernels_and_samplers():
     x = np.array([[0.0, 1.0], [2.0, 0.0]])
     for scale in (np.float32(0.5), np.int64(2)):

@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.backend.random import RandomState
-from arraylearn.checks import check_choice, check_flag, refuse
+from arraylearn.checks import check_choice, check_class_weight, check_flag, refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels.objects import Linear
 from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors
@@ -243,12 +243,12 @@ def _class_factors(class_weight: dict[Any, float] | str | None, classes: Any, co
 
     For "balanced", the total weight over k times the weight of the class; 0 for a class without weight.
     """
+    check_class_weight(class_weight)
     k = classes.shape[0]
     factors = np.ones((k,), dtype=np.float64)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
-        check_choice("class_weight", class_weight, ("balanced",))
         for c in range(k):
             total = weight[codes == c].sum()
             factors[c] = weight.sum() / (k * total) if total > 0 else 0.0
