@@ -14,7 +14,17 @@ from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.split import SplitRule
-from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Limits, Surrogates, Trees, best_first, tree_at
+from arraylearn.grow.trees import (
+    ALL_BRANCHES,
+    LEAF,
+    NOMINAL,
+    NUMERIC,
+    Limits,
+    Surrogates,
+    Trees,
+    best_first,
+    tree_at,
+)
 
 __all__ = ["Builder", "NextLevel", "Splits"]
 
@@ -48,7 +58,7 @@ class NextLevel(NamedTuple):
     """The accepted splits of a level, as far as dividing the rows needs them."""
 
     is_split: HostArray  # (k,) bool
-    default: HostArray  # (k,) branch of the missing values; -1: all branches
+    default: HostArray  # (k,) branch of the missing values, or ALL_BRANCHES
     share: HostArray  # (t,) part of a missing row that goes to each child
     is_live: HostArray  # (t,) bool: whether the child may be split further
     branch_sizes: list[int]  # rows of live children by branch
@@ -160,7 +170,7 @@ class Builder:
             is_right = nodes.default_branch[split]
         default = np.astype(is_right, np.int64)
         if self.rule.missing == "fractional":
-            default = np.full_like(default, -1)
+            default = np.full_like(default, ALL_BRANCHES)
         upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
         depth = self.depth + nodes.depth[k:]
         self._append(np.astype(nodes.sums[k:], np.int64), parent[k:], np.zeros_like(parent[k:]))
@@ -183,11 +193,11 @@ class Builder:
             lower[name][split[n_upper:] - k] = values[n_upper:]
 
     def _default_branches(self, splits: Splits, heaviest: HostArray) -> HostArray:
-        """Return where missing values go (k,): -1 for all branches."""
+        """Return the branch of missing values (k,), or ALL_BRANCHES."""
         if splits.default is not None:
             return splits.default
         if self.rule.missing == "fractional":
-            return np.full_like(heaviest, -1)
+            return np.full_like(heaviest, ALL_BRANCHES)
         if self.rule.missing != "direction" or splits.missing_left is None:
             return heaviest
         learned = np.where(splits.missing_left > 0, 0, 1)

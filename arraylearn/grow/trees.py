@@ -28,6 +28,7 @@ from arraylearn.backend.selector import choose_place
 from arraylearn.grow.rows import number_copies
 
 __all__ = [
+    "ALL_BRANCHES",
     "LEAF",
     "NOMINAL",
     "NOTHING",
@@ -45,6 +46,8 @@ __all__ = [
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
+# `Trees.default_branch` where a row without a value goes down all branches, by their weight.
+ALL_BRANCHES = -1
 # Values of `Trees.kind`.
 NOTHING, NUMERIC, NOMINAL = 0, 1, 2
 # Integers up to here are exact in float32, the dtype of copies from a device without float64.
@@ -102,8 +105,8 @@ class Trees(NamedTuple):
 
     # the branches of rows, where there is more than one threshold per node
     n_branches: Array = None  # (m,) int32: 0 for a leaf; None: two at each split
-    # (m,) branch of missing values, -1: all branches, by their weight; None: missing values are compared like
-    # others, the missing bin as the largest bin, and NaN as the least number
+    # (m,) branch of missing values, or ALL_BRANCHES; None: missing values are compared like others, the
+    # missing bin as the largest bin, and NaN as the least number
     default_branch: Array = None
     map_start: Array = None  # (m,) int32: where a nominal split begins in `category_branch`, -1 elsewhere
     category_branch: Array = None  # (v,) integer: for nominal splits the branch of each category, or bin

@@ -11,7 +11,7 @@ from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Forest, Grove
 from arraylearn.grow.histograms.clouds import CloudsReport
-from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC, Surrogates, Trees
+from arraylearn.grow.trees import ALL_BRANCHES, NOMINAL, NOTHING, NUMERIC, Surrogates, Trees
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.table.binning import Binning
@@ -103,7 +103,7 @@ def _check_one_tree(fields: Fields) -> None:
     fields.array("impurity gain", "float", "m")
     fields.array("counts probability", "float", "m k", low=0)
     fields.nothing("value")
-    default = fields.array("default_branch", "int32", "m", low=-1)
+    default = fields.array("default_branch", "int32", "m", low=ALL_BRANCHES)
     fields.refuse("default branches must exist", unless=(default < np.maximum(n_branches, 1)).all())
     branches = fields.array("category_branch", "int32", "v", low=0)
     start = fields.array("map_start", "int32", "m", low=-1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.grow.trees import NOTHING, NUMERIC, Trees
+from arraylearn.grow.trees import ALL_BRANCHES, NOTHING, NUMERIC, Trees
 from arraylearn.table import Schema, Table
 from arraylearn.walk.leaves import find_leaves
 from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
@@ -29,7 +29,7 @@ class Walker(NamedTuple):
 
 def make_walker(place: Place, tree: Trees, schema: Schema) -> Walker:
     """Prepare a tree that is on the host, and bring it to the place."""
-    spreads = tree.surrogates is not None or bool(np.any(tree.default_branch < 0))
+    spreads = tree.surrogates is not None or bool(np.any(tree.default_branch == ALL_BRANCHES))
     is_numeric = not bool(np.any(tree.map_start >= 0))
     return Walker(
         _pack(place, tree, schema) if is_numeric else None,

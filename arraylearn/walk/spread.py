@@ -16,7 +16,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.rows import number_copies
-from arraylearn.grow.trees import NOMINAL, NOTHING, NUMERIC
+from arraylearn.grow.trees import ALL_BRANCHES, NOMINAL, NOTHING, NUMERIC
 from arraylearn.table import Table
 
 __all__ = [
@@ -47,7 +47,7 @@ class BranchingTree(NamedTuple):
     category_branch: Array  # (v,) int32: branch of each category, one run per nominal split
     child: Array  # (t,) int64: first child; of a leaf: itself
     n_branches: Array  # (t,) int32: 0 for a leaf
-    default_branch: Array  # (t,) int32: branch of a missing value; -1: all branches, by their weight
+    default_branch: Array  # (t,) int32: branch of a missing value, or ALL_BRANCHES
     weight: Array  # (t,) float: of the training rows
     surrogates: tuple[
         tuple[Questions, Array], ...
@@ -109,7 +109,7 @@ def route(xp: Namespace, tree: BranchingTree, table: Table, node: Array, rows: A
         is_missing = is_missing & ~helps
     default = xp.astype(xp.take(tree.default_branch, node, axis=0), xp.int64)
     branch = xp.where(is_missing, xp.maximum(default, 0), branch)
-    return xp.take(tree.child, node, axis=0) + branch, is_missing & (default < 0)
+    return xp.take(tree.child, node, axis=0) + branch, is_missing & (default == ALL_BRANCHES)
 
 
 def copy_rows(xp: Namespace, target: Array, copies: Array, total: int) -> tuple[Array, Array]:
