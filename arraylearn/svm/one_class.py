@@ -91,7 +91,9 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         support = beta.nonzero()[0]
         weights = beta[support][None, :]
         offset = np.asarray([intercept])
-        machine = assemble(matrix, support, scale * weights, offset)
+        # rounding in float32 may take rows of the boundary further out than `tol`
+        wide = matrix.of_dtype(accumulator_dtype(matrix.place))
+        machine = assemble(wide, support, scale * weights, offset)
         self.kernel_, self.model_ = matrix.kernel, machine
         self.support_, self.support_vectors_ = support, host_vectors(machine)
         self.dual_coef_ = weights
@@ -101,12 +103,13 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
     def score_samples(self, X: Any) -> Array:
         """Return how usual rows are (n,): the larger, the more so."""
         batch = self._open(X)
-        return self._deliver(self._usual(batch), batch)
+        return self._deliver(batch.place.xp.astype(self._usual(batch), batch.float_dtype), batch)
 
     def decision_function(self, X: Any) -> Array:
         """Return `score_samples` less `offset_` (n,): not negative inside."""
         batch = self._open(X)
-        return self._deliver(self._usual(batch) - self.offset_, batch)
+        values = self._usual(batch) - self.offset_
+        return self._deliver(batch.place.xp.astype(values, batch.float_dtype), batch)
 
     def predict(self, X: Any) -> Array:
         """Return +1 for rows inside and -1 for outliers."""
@@ -147,7 +150,7 @@ class OneClassSVM(OneClassEstimator):
     Notes
     -----
     The solution is known up to `tol`, and support vectors lie on the boundary: rows within `tol` of it count
-    as inside, on every backend and in every dtype.
+    as inside, on every backend and in every dtype. Values are computed in float64, where the device has it.
 
     See Also
     --------
@@ -224,6 +227,7 @@ class SVDD(OneClassEstimator):
     -----
     The solution is known up to `tol`, and support vectors lie on the sphere: rows whose squared distance
     exceeds that of the sphere by no more than 2 `tol` count as inside, on every backend and in every dtype.
+    Values are computed in float64, where the device has it.
 
     See Also
     --------
@@ -274,7 +278,8 @@ class SVDD(OneClassEstimator):
         batch = self._open(X)
         square = self._square_distances(batch)
         zero = batch.place.xp.zeros_like(square)
-        return self._deliver(batch.place.xp.sqrt(batch.place.xp.maximum(square, zero)), batch)
+        distance = batch.place.xp.sqrt(batch.place.xp.maximum(square, zero))
+        return self._deliver(batch.place.xp.astype(distance, batch.float_dtype), batch)
 
     def _usual(self, batch: Batch) -> Array:
         return -self._square_distances(batch)

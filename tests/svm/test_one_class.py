@@ -107,11 +107,19 @@ def test_weights_equal_repetition():
 
 
 @pytest.mark.parametrize(
-    "model", [al.OneClassSVM(), al.OneClassSVM(nu=0.1), al.SVDD(), al.SVDD(C=0.1, kernel="linear")], ids=repr
+    ("model", "unit"),
+    [
+        (al.OneClassSVM(), 1.0),
+        (al.OneClassSVM(nu=0.1), 1.0),
+        (al.OneClassSVM(nu=0.3, kernel="linear"), 80.0),  # sums of thousands, all rows on the boundary
+        (al.SVDD(), 1.0),
+        (al.SVDD(C=0.1, kernel="linear"), 1.0),
+    ],
+    ids=repr,
 )
-def test_rows_on_the_boundary_are_inside_on_every_body_and_in_every_dtype(model):
+def test_rows_on_the_boundary_are_inside_on_every_body_and_in_every_dtype(model, unit):
     for seed in range(4):
-        X = np.random.default_rng(seed).normal(size=(60, 3))
+        X = (np.random.default_rng(seed).normal(size=(60, 3)) * 10).round() / 10 * unit
         found = []
         for choice in ("never", "always"):
             with use_compiled(choice):
