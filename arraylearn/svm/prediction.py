@@ -108,6 +108,8 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
 
     def _probabilities(self, batch: Batch) -> Array:
         """Return the probability (n, k) of each class."""
+        if len(self.classes_) == 1:
+            return batch.place.xp.ones_like(self._decisions(batch))
         if "sigmoids_" not in self.__dict__:
             raise NotFittedError("`predict_proba` needs `probability=True` at fit, not only afterwards.")
         xp = batch.place.xp

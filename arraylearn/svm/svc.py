@@ -145,7 +145,7 @@ class SVC(PredictingSVC):
         X : array-like (n, d)
             Numbers; for a precomputed kernel the kernel values (n, n).
         y : array-like (n,)
-            Labels of at least two classes.
+            Labels; of one class alone it learns to predict that.
         sample_weight : array-like (n,), optional
             Factors of C, row by row.
         """
@@ -155,12 +155,11 @@ class SVC(PredictingSVC):
             batch, labels = self._open_fit(X, y)
             bound = self._bounds(labels.codes, sample_weight)
             codes, k = labels.codes, self.classes_.shape[0]
-            _refuse_one_class(codes, bound, k)
             matrix, tasks = self._make_matrix(batch), make_tasks(self.multiclass, codes, k)
             with self._reporting() as settings:
                 results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
                 self._keep(matrix, codes, tasks, results)
-                if self.probability:
+                if self.probability and k > 1:
                     self.sigmoids_ = calibrate(matrix, tasks, bound, settings, self.random_state)
             if self.warm_start:
                 self.last_fit_ = LastFit(tasks, [result.beta for result in results], bound)
@@ -226,16 +225,6 @@ class SVC(PredictingSVC):
         self.gap_ = np.asarray([result.gap for result in results])
         self.n_iter_ = np.asarray([result.n_iter for result in results])
         self.converged_ = np.asarray([result.is_converged for result in results])
-
-
-def _refuse_one_class(codes: HostArray, bound: HostArray, n_classes: int) -> None:
-    """Raise unless at least two classes have rows with a positive weight."""
-    n_present = sum(bool((bound[codes == c] > 0).any()) for c in range(n_classes))
-    if n_present < 2:
-        raise ValueError(
-            f"The number of classes has to be greater than one; got {n_present} class"
-            f"{'' if n_present == 1 else 'es'} with positive weight in `y`."
-        )
 
 
 def _class_factors(class_weight: dict[Any, float] | str | None, classes: Any, codes: Any, weight: Any) -> Any:

@@ -78,12 +78,12 @@ def make_tasks(multiclass: Literal["ovo", "ovr"], codes: HostArray, n_classes: i
     """Make the tasks of several classes; of two classes there is one, in which class 1 is positive.
 
     One against one ("ovo"): a task of every pair i < j, in which class i is positive. One against
-    the rest ("ovr"): a task of every class, in which it is positive.
+    the rest ("ovr"), and a class that is alone: a task of every class, in which it is positive.
     """
     all_rows = np.arange(codes.shape[0])
     if n_classes == 2:
         return [Task(all_rows, 2.0 * codes - 1.0)]
-    if multiclass == "ovr":
+    if multiclass == "ovr" or n_classes == 1:
         return [Task(all_rows, 2.0 * (codes == c) - 1.0) for c in range(n_classes)]
     tasks = []
     for i in range(n_classes):

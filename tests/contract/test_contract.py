@@ -435,14 +435,11 @@ def test_a_failed_fit_leaves_it_unfitted(subject, rung):
 def test_one_class(host_subject):
     X, _ = table()
     model = host_subject.make()
-    if host_subject.name == "svc":  # a margin lies between two classes; scikit-learn's machine refuses, too
-        with pytest.raises(ValueError, match="number of classes has to be greater than one; got 1 class"):
-            model.fit(X, np.full(60, "only"))
-        return
     model.fit(X, np.full(60, "only"))
     assert model.classes_.tolist() == ["only"]
     assert model.predict(new_rows()).tolist() == ["only"] * 25
-    np.testing.assert_array_equal(model.predict_proba(new_rows()), np.ones((25, 1)))
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_array_equal(model.predict_proba(new_rows()), np.ones((25, 1)))
 
 
 def test_wrong_shapes(host_subject):

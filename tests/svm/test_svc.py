@@ -258,8 +258,8 @@ def test_only_a_warm_start_keeps_the_last_fit():
     assert clf.last_fit_.betas[0].nonzero()[0].tolist() == sorted(clf.support_)
     assert not hasattr(clf.set_params(warm_start=False).fit(X, y), "last_fit_")
     clf.set_params(warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="number of classes"):
-        clf.fit(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        clf.fit(X, y[:-1])
     assert not hasattr(clf, "last_fit_")
 
 
@@ -311,11 +311,26 @@ def test_refused_parameters(parameters, message):
         al.SVC(**parameters).fit(X, y)
 
 
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="number of classes has to be greater than one; got 1 class"):
-        al.SVC().fit(np.eye(3), [1, 1, 1])
-    with pytest.raises(ValueError, match="got 1 class with positive weight"):
-        al.SVC().fit(np.eye(3), [1, 1, 0], sample_weight=[1, 1, 0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("multiclass", ["ovo", "ovr"])
+def test_one_class(rung, tmp_path, kernel, multiclass):
+    """It is predicted everywhere: no row is beyond a margin of an offset of 1 alone."""
+    rows = rung.from_host(np.eye(3), rung.float_dtypes[-1])
+    clf = al.SVC(kernel=kernel, multiclass=multiclass, probability=True, C=2.0).fit(rows, ["a"] * 3)
+    assert clf.predict(rows).tolist() == ["a"] * 3
+    for found in (clf.decision_function(rows), clf.predict_proba(rows)):
+        np.testing.assert_array_equal(rung.to_host(found), np.ones((3, 1)))
+    assert clf.support_.size == 0
+    assert clf.n_support_.tolist() == [0]
+    assert clf.converged_.tolist() == [True]
+    al.save(clf, tmp_path / "model")
+    assert al.load(tmp_path / "model").predict(np.eye(3)).tolist() == ["a"] * 3
+
+
+@pytest.mark.parametrize("absent", [0, 1])
+def test_one_class_with_weight(absent):
+    clf = al.SVC().fit(np.eye(3), [1, 1, 0], sample_weight=[1 - absent, 1 - absent, absent])
+    assert clf.predict(np.eye(3)).tolist() == [1 - absent] * 3
 
 
 def test_hard_margin_of_inseparable_rows_names_the_row():
