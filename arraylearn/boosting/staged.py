@@ -39,6 +39,12 @@ class StagedClassifier(ArrayClassifier):
         """Read further training rows; columns and classes must be those of the previous fit."""
         batch, codes = self._open(X), encode_with(y, self.classes_)
         check_same_length(batch, codes)
+        absent = np.setdiff1d(np.arange(len(self.classes_)), codes)
+        if absent.size:
+            raise ValueError(
+                "`y` must have all classes of the fit before, whose rounds stay with warm_start=True; got no "
+                f"row of {self.classes_[absent[0]]!r}. Set warm_start=False to start again."
+            )
         return batch, Labels(codes, self.classes_)
 
     def _scores(self, X: Any) -> tuple[Array, Batch]:

@@ -66,6 +66,7 @@ def test_what_a_warm_start_refuses():
         ({"n_estimators": 2}, X, y, "at least the 3 rounds there are already; got 2"),
         ({"n_estimators": 4}, X[:, :2], y, "2 features, but"),
         ({"n_estimators": 4}, X, y + 5, "`y`"),
+        ({"n_estimators": 4}, X, 0 * y, "`y` must have all classes of the fit before.*no row of .*1"),
     ):
         with pytest.raises(ValueError, match=rule):
             model.set_params(**change).fit(rows, labels)
