@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -45,6 +46,7 @@ FindOrder = Callable[[Rows], Array | None]  # returns the order of the rows by e
 Grow = Callable[[Sample, Any, Any], Trees]  # takes rows, their weights and the random generator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTreeClassifier(FittedTree):
     r"""Decision tree, grown level by level as an array program.
 
@@ -155,54 +157,28 @@ class DecisionTreeClassifier(FittedTree):
     ['B']
     """
 
-    def __init__(
-        self,
-        *,
-        criterion: str | Measure = "gini",
-        splitter: Literal["auto", "exact", "best", "hist", "clouds", "clouds_sampling", "random"] = "auto",
-        max_bins: int = 255,
-        nominal: Literal["multiway", "binary"] = "multiway",
-        missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        max_features: int | float | str | None = None,
-        class_weight: Mapping[Any, float] | str | None = None,
-        penalize_thresholds: bool = False,
-        require_average_gain: bool = False,
-        collapse: bool = False,
-        pruning: Pruning | str | None = None,
-        random_state: RandomState = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_bins = max_bins
-        self.nominal = nominal
-        self.missing = missing
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.max_features = max_features
-        self.class_weight = class_weight
-        self.penalize_thresholds = penalize_thresholds
-        self.require_average_gain = require_average_gain
-        self.collapse = collapse
-        self.pruning = pruning
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    criterion: str | Measure = "gini"
+    splitter: Literal["auto", "exact", "best", "hist", "clouds", "clouds_sampling", "random"] = "auto"
+    max_bins: int = 255
+    nominal: Literal["multiway", "binary"] = "multiway"
+    missing: Literal["fractional", "surrogate", "direction", "known_fraction"] = "fractional"
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    ccp_alpha: float = 0.0
+    max_features: int | float | str | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    penalize_thresholds: bool = False
+    require_average_gain: bool = False
+    collapse: bool = False
+    pruning: Pruning | str | None = None
+    random_state: RandomState = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     # ---- learning
 
