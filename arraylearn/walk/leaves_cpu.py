@@ -135,10 +135,11 @@ def _walk(block: WalkBlock, nodes: NodeFields, cuts: Host | None, subsets: Host 
             cells = block.cells[first * d : last * d]
             _go_down(cells, nodes, cuts, subsets, nodes.roots[tree], block.lanes, reached[first:last])
         if width:
-            column = tree % n_outputs * width
+            column = index(tree % n_outputs * width)
             for i in range(m):
-                for c in range(width):
-                    sums[i, column + c] += table[index(reached[i]), c]
+                leaf = index(reached[i])
+                for c in range(index(width)):
+                    sums[i, column + c] += table[leaf, c]
 
 
 @part
