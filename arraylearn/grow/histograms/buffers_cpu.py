@@ -46,13 +46,14 @@ def make_buffers(bins: Host, n_rows: int, n_words: int, plan: GrowthPlan) -> Buf
     n_threads = min(free_threads(), 2 * n_rows // max(least, 1)) if n_rows >= least else 1
     n_cells = d * n_bins * n_words
     per_thread = max(2, min(_DEEPEST, _MOST_CELLS // n_cells))
-    tables = np.empty((n_threads * per_thread, n_cells), dtype=np.int64)
+    kind = np.int64 if n_words == 1 else np.int32  # pairs are packed, weights of classes below 2**31
+    tables = np.empty((n_threads * per_thread, n_cells), dtype=kind)
     most = max(n_bins, plan.small) + _SPARE_ROWS
     flat = cells.reshape(-1)
     rows, gathered = (make_rows(flat, bins, n_rows) for _ in range(2))
     nodes = make_nodes(n_rows, n_words, plan)
     scratch = [make_scratch(tables, t, per_thread, most, n_words, plan) for t in range(n_threads)]
-    return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=np.int64))
+    return Buffers(rows, gathered, nodes, scratch, np.empty((n_threads, n_cells), dtype=kind))
 
 
 def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:

@@ -105,17 +105,20 @@ def find_class_cut(
                         cells += logs[index(rest - added)] - logs[index(rest)]
                     here[own] = held + added
                 else:
+                    moved, shared, on_left = np.int64(0), np.int64(0), np.int64(0)
                     for c in range(index(n_classes)):
                         more, held = counts[at_cell + c], here[c]
-                        if logs is None:
-                            on_left += more * (2 * held + more)
-                            on_right += more * (more - 2 * (sums[c] - held))
-                        elif more > 0 and criterion >= ENTROPY:
+                        if logs is not None and criterion >= ENTROPY and more > 0:
                             rest = sums[c] - held
                             cells += logs[index(held + more)] - logs[index(held)]
                             cells += logs[index(rest - more)] - logs[index(rest)]
-                        here[c] = held + more
-                        added += more
+                        held += more
+                        here[c] = held
+                        moved += held
+                        if logs is None:
+                            on_left += held * held
+                            shared += held * sums[c]
+                    added, on_right = moved - n_left, squares + on_left - 2 * shared
                     at_cell += index(n_classes)
                 if added == 0:
                     continue
