@@ -163,6 +163,47 @@ def test_numba_survives_interruptions(tmp_path):
     assert found == "[[2, 0, 1]]"
 
 
+COMPILED = [
+    "al.DecisionTreeClassifier()",
+    "al.RandomForestClassifier(50)",
+    "al.GradientBoostingClassifier()",
+    "al.AdaBoostClassifier()",
+    "al.SVC()",
+    "al.RipperClassifier(random_state=0)",
+    "al.SequentialCoveringClassifier()",
+    "al.GridSearch(al.GradientBoostingClassifier(), {'max_depth': [2, 3]})",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", COMPILED)
+def test_a_fit_stops_while_numba_compiles(tmp_path, model):
+    """With an empty cache, a second and a half after the start; the next fit finds Numba whole."""
+    program = (
+        "import faulthandler; faulthandler.dump_traceback_later(200, exit=True)\n"
+        "import os, signal, threading, time, numpy as np, arraylearn as al\n"
+        "X = np.random.default_rng(0).standard_normal((8000, 8))\n"
+        "y = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)\n"
+        f"model = {model}\n"
+        "late = None\n"
+        "timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "try:\n"
+        "    timer.start(); began = time.perf_counter()\n"
+        "    model.fit(X, y)\n"
+        "except KeyboardInterrupt:\n"
+        "    late = time.perf_counter() - began - 1.5\n"
+        "made = [name for name in vars(model) if name.endswith('_') and not name.startswith('_')]\n"
+        "model.fit(X[:500], y[:500]).predict(X)\n"
+        "print(late < 1, made, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "ARRAYLEARN_COMPILED": "always"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, timeout=240, capture_output=True, text=True
+    )
+    assert run.stdout == "True []\n", run.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", CHECKED, ids=str)
 def test_a_fit_stops_within_a_second_of_an_interruption(subject):

@@ -1,4 +1,4 @@
-"""Worked examples 11 (loans) and 12 (people), on every rung."""
+"""Worked examples 3 (tennis, as rules), 11 (loans) and 12 (people), on every rung."""
 
 from __future__ import annotations
 
@@ -67,6 +67,17 @@ def test_people_from_the_tree(rung):
     # "hair = Blonde" is not needed beside "eyes = Brown"
     assert parse_rules("eyes = Brown -> C2")[0] in pruned.rules_
     np.testing.assert_array_equal(pruned.predict(frame_of(people)), people.y)
+
+
+def test_tennis_from_the_tree(rung):
+    tennis = al.datasets.load_tennis()
+    tree = al.id3(backend=BACKEND_NAMES[rung.name]).fit(frame_of(tennis), tennis.y)
+    yes = (
+        "outlook = sunny and humidity = normal -> yes",
+        "outlook = overcast -> yes",
+        "outlook = rain and wind = weak -> yes",
+    )
+    assert {rule for rule in rules_from_tree(tree) if rule.label == "yes"} == set(parse_rules("\n".join(yes)))
 
 
 def test_people_terms_at_the_start(rung, xp):
