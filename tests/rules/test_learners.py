@@ -234,6 +234,21 @@ def test_limits():
     assert right[0] >= 20
 
 
+@pytest.mark.parametrize("gain", ["accuracy", "foil"])
+def test_an_identifier_costs_nothing(gain):
+    """Nor does a column of n / 2 random names; free, both would cost up to 30 points by accuracy."""
+    (X, y), (new, truth) = concept(300, noise=0.1), concept(1000, seed=1)
+    rng = np.random.default_rng(0)
+    clf = al.SequentialCoveringClassifier(gain=gain)
+    expected = clf.fit(X, y).score(new, truth)
+    for names, unseen in (
+        (np.arange(300), -np.arange(1000)),
+        (rng.integers(0, 150, (300)), rng.integers(0, 150, 1000)),
+    ):
+        with_names = [np.column_stack([part, one.astype(str)]) for part, one in ((X, names), (new, unseen))]
+        assert clf.fit(with_names[0], y).score(with_names[1], truth) > expected - 0.02
+
+
 def test_limits_of_ripper():
     X, y = concept(noise=0.1)
     y = y + (X[:, 0] > np.median(X[:, 0])) * (np.arange(len(y)) % 2)
