@@ -9,7 +9,7 @@ import numpy as np
 
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows, number_values
-from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.grow.finder import Finder
 from arraylearn.grow.histograms.bin_finder import BinnedFinder, count_bins, cut_at_quantiles
 from arraylearn.grow.histograms.clouds import CloudsFinder, CloudsReport
@@ -66,7 +66,11 @@ def grow_clouds(
     """Grow a tree by CLOUDS on rows from `prepare_rows`; also return how many intervals survived."""
     if rows.columns.shape[0] == 0:
         return grow_exact(place, rows, rule, limits, generator), CloudsReport(0, 0, 0, 0)
-    bins, edges = cut_at_quantiles(place, table, n_bins)
+    weights = None
+    if rows.weights is not None or rows.n_rows < table.n_rows:
+        weights = np.zeros(table.n_rows)
+        weights[rows.order] = 1 if rows.weights is None else to_host(rows.weights)
+    bins, edges = cut_at_quantiles(place, table, n_bins, weights)
     bins = place.xp.take(bins, from_host(rows.order, place), axis=1)
     given = place, rows, _prepare(place, rows, rule), limits, generator, bins, edges
     finder = CloudsFinder(*given, is_estimating=is_estimating)

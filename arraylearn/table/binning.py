@@ -17,6 +17,7 @@ from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import HOST, Place, from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
 from arraylearn.table.schema import Table
+from arraylearn.weights import grid_weights
 
 __all__ = [
     "Binning",
@@ -76,8 +77,11 @@ def bin_table(xp: Namespace, x: Array, edges: Array) -> Bins:
     return Bins(bin_columns(xp, x, edges, missing_bin=edges.shape[1] + 1), edges)
 
 
-def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
+def quantile_edges(xp: Namespace, x: Array, n_bins: int, weights: HostArray | None = None) -> Array:
     """Cut each column (n, d) into at most `n_bins` bins (2 or more) of about equal numbers of rows.
+
+    Rows count by their `weights` (n,), if there are any: a common factor changes nothing, weight 0 leaves a
+    row out, and weight 2 is the row twice.
 
     Return strictly ascending edges (d, n_bins - 1) in the dtype of `x`, padded with inf; the same to the last
     bit on every backend. NaN and infinite values make no edges. A column with at most `n_bins` distinct
@@ -89,10 +93,19 @@ def quantile_edges(xp: Namespace, x: Array, n_bins: int) -> Array:
     between the neighbours a < b is :math:`a + (b - a) / 2`, rounded to the dtype; where rounding would reach
     b, it is a. So a is always left of the edge and b right of it.
     """
-    columns = sorted_columns(x, most=get_tuning().binning_sample)
+    most = get_tuning().binning_sample
+    if weights is None:
+        columns = sorted_columns(x, most=most)
+    else:
+        rows = np.arange(x.shape[0]) if x.shape[0] <= most else _sample_rows(x.shape[0], most)
+        rows = rows[weights[rows] > 0]
+        columns = np.array(to_host(x)[rows].T, order="C")
+        weights = grid_weights(weights[rows])[0].astype("int64")
 
     def cut(column: HostArray) -> HostArray:
-        values, counts = count_sorted(column)
+        values, counts = count_sorted(column) if weights is None else _weigh_values(column, weights)
+        if counts.shape[0] > n_bins:
+            counts = counts // np.gcd.reduce(counts)  # so that rows repeated alike are cut alike
         return midpoints(values, quantile_cuts(counts, n_bins, is_capped=True))
 
     return from_host(pad_edges(map_columns(cut, columns), n_bins, columns.dtype), locate(x), x.dtype)
@@ -131,6 +144,16 @@ def count_sorted(column: HostArray) -> tuple[HostArray, HostArray]:
         return finite, np.zeros(0, dtype=np.int64)
     starts = np.flatnonzero(np.concatenate(([True], finite[1:] != finite[:-1])))
     return finite[starts], np.diff(starts, append=finite.shape[0])
+
+
+def _weigh_values(column: HostArray, weights: HostArray) -> tuple[HostArray, HostArray]:
+    """Return the distinct finite values of a column, ascending, and the int64 weight of each."""
+    order = np.argsort(column, kind="stable")
+    values, _ = count_sorted(column[order])
+    kept = order[np.isfinite(column[order])]
+    held = histogram(HOST.xp, np.searchsorted(values, column[kept]), values.shape[0], weights[kept])
+    # below 2**40, so that products with a number of bins are integers of 64 bits
+    return values, np.maximum(held // (1 + (int(held.sum()) >> 40)), 1)
 
 
 def quantile_cuts(counts: HostArray, n_bins: int, *, is_capped: bool) -> HostArray:
@@ -186,29 +209,37 @@ class Binning(NamedTuple):
     n_bins: int  # the last bin is that of missing values
 
 
-def learn_binning(place: Place, table: Table, max_bins: int) -> Binning:
-    """Choose at most `max_bins` bins per column; the host syncs for a sorted sample and for counts."""
+def learn_binning(
+    place: Place, table: Table, max_bins: int, weights: HostArray | None = None
+) -> Binning:
+    """Choose at most `max_bins` bins per column; the host syncs for a sorted sample and for counts.
+
+    Rows count by their `weights` (n,), as for `quantile_edges`.
+    """
     xp, max_bins = place.xp, int(max_bins)
     edges = xp.zeros((0, 0), dtype=table.numeric.dtype, device=place.device)
     n_edges = 0
     if table.numeric.shape[1]:
-        edges = quantile_edges(xp, table.numeric, max_bins)
+        edges = quantile_edges(xp, table.numeric, max_bins, weights)
         n_edges = int(to_host(xp.max(xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1))))
     n_bins = max(n_edges + 1, min(max(table.schema.n_values, default=0), max_bins), 2) + 1
     if table.numeric.shape[1]:
         shape = (edges.shape[0], max(0, n_bins - 2 - edges.shape[1]))
         padding = xp.full(shape, xp.inf, dtype=edges.dtype, device=place.device)
         edges = xp.concat((edges, padding), axis=1)[:, : n_bins - 2]
-    return Binning(edges, _learn_categories(place, table, n_bins), n_bins)
+    return Binning(edges, _learn_categories(place, table, n_bins, weights), n_bins)
 
 
-def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
+def _learn_categories(place: Place, table: Table, n_bins: int, weights: HostArray | None) -> Array:
     """Give each category a bin; of too many, the rarest share one."""
     xp, n_values = place.xp, table.schema.n_values
     most = max(n_values, default=0)
     if not n_values:
         return xp.zeros((0, 1), dtype=xp.int32, device=place.device)
-    counts = to_host(histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1))
+    weights_on = None
+    if weights is not None:
+        weights_on = from_host(grid_weights(weights)[0], place, xp.int64)
+    counts = to_host(histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1, weights_on))
     capacity = n_bins - 1
     of_columns = np.full(counts.shape, n_bins - 1, dtype=np.int32)
     for bins_of, frequency, size in zip(of_columns, counts, n_values, strict=True):
@@ -219,7 +250,9 @@ def _learn_categories(place: Place, table: Table, n_bins: int) -> Array:
     return from_host(of_columns, place, xp.int32)
 
 
-def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -> Binning:
+def order_categories(
+    place: Place, binning: Binning, table: Table, codes: Any, weights: HostArray | None = None
+) -> Binning:
     """Put the categories of nominal columns in the order of their mean class; the host syncs for them."""
     if not table.schema.n_values:
         return binning
@@ -227,8 +260,10 @@ def order_categories(place: Place, binning: Binning, table: Table, codes: Any) -
     of_columns = np.full(binning.category_bin.shape, capacity, dtype=np.int32)  # the last bin: missing
     for bins_of, column, size in zip(of_columns, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
-        number = histogram(HOST.xp, column[known], size)
-        mean = histogram(HOST.xp, column[known], size, np.astype(codes[known], np.float64))
+        held = None if weights is None else weights[known]
+        number = histogram(HOST.xp, column[known], size, held)
+        score = np.astype(codes[known], np.float64)
+        mean = histogram(HOST.xp, column[known], size, score if held is None else score * held)
         rank = np.argsort(np.argsort(mean / np.where(number > 0, number, 1), stable=True), stable=True)
         bins_of[1 : size + 1] = rank if size <= capacity else rank * capacity // size
     return binning._replace(category_bin=from_host(of_columns, place, place.xp.int32))

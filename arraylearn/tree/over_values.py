@@ -52,7 +52,8 @@ def grow_random(
     weights : array (n,), optional
         Integers.
     """
-    binning = order_categories(place, learn_binning(place, table, max_bins), table, codes)
+    binning = learn_binning(place, table, max_bins, weights)
+    binning = order_categories(place, binning, table, codes, weights)
     bins = apply_binning(place.xp, binning, table)
     d, n = bins.shape
     times = np.ones(n, dtype=np.int64) if weights is None else np.astype(weights, np.int64)

@@ -35,7 +35,7 @@ def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: An
     xp = place.xp
     if table.numeric.shape[1] == 0:
         return prepare_rows(place, table, codes, n_classes, weights)
-    bins, edges = cut_at_quantiles(place, table, n_bins)
+    bins, edges = cut_at_quantiles(place, table, n_bins, weights)
     thin = table._replace(numeric=table.numeric[:, :0])
     rows = prepare_rows(place, thin, codes, n_classes, weights)
     columns = xp.take(bins, from_host(rows.order, place), axis=1)
@@ -54,23 +54,28 @@ def count_bins(rows: Rows) -> int:
     return 2 + (0 if rows.edges is None else int(rows.edges.shape[1]))
 
 
-def cut_at_quantiles(place: Place, table: Table, n_bins: int) -> tuple[Array, Any]:
-    """Return bins (d, n) of the numbers of a table, and their edges (d, b) on the host."""
+def cut_at_quantiles(place: Place, table: Table, n_bins: int, weights: Any = None) -> tuple[Array, Any]:
+    """Return bins (d, n) of the numbers of a table, and their edges (d, b) on the host.
+
+    The edges are quantiles of the rows by their weights (n,), on the host.
+    """
     xp = place.xp
-    edges = quantile_edges(xp, _sample(place, table.numeric, _ROWS_PER_BIN * n_bins), n_bins)
+    numeric, weights = _sample(place, table.numeric, weights, _ROWS_PER_BIN * n_bins)
+    edges = quantile_edges(xp, numeric, n_bins, weights)
     edges_host = to_host(edges)
     # as wide as the column with the most edges needs
     width = max(1, int(np.max(np.sum(np.astype(np.isfinite(edges_host), np.int64), axis=1))))
     return bin_table(xp, table.numeric, edges[:, :width]).codes, edges_host[:, :width]
 
 
-def _sample(place: Place, numeric: Array, size: int) -> Array:
+def _sample(place: Place, numeric: Array, weights: Any, size: int) -> tuple[Array, Any]:
     """Take a random sample of rows, the same one at each call, that is large enough to place the edges."""
     n = numeric.shape[0]
     if n <= 2 * size:
-        return numeric
+        return numeric, weights
     chosen = np.sort(as_generator(_SEED).permutation(n)[:size])
-    return place.xp.take(numeric, from_host(chosen, place), axis=0)
+    taken = place.xp.take(numeric, from_host(chosen, place), axis=0)
+    return taken, None if weights is None else weights[chosen]
 
 
 class BinnedFinder(Finder):
