@@ -329,18 +329,26 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
         check_same_length(batch, labels.codes)
         return batch, labels
 
-    def _open_weighted(self, X: Any, y: Any, sample_weight: Any) -> FitRows:
+    def _open_weighted(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        open_fit: Callable[[Any, Any], tuple[Batch, Labels]] | None = None,
+    ) -> FitRows:
         """Read training rows with their weights, those of their classes included, on the host.
 
         Rows that weigh nothing are left out, as if they had never been given; `classes_` keeps their classes.
+        `open_fit` reads the rows in place of `_open_fit`.
         """
-        batch, labels = self._open_fit(X, y)
+        open_fit = open_fit or self._open_fit
+        batch, labels = open_fit(X, y)
         weights = self._weigh(sample_weight, labels, HOST)
         if weights is None or bool((weights > 0).all()):
             return FitRows(batch, labels, weights, X, y)
         kept = (weights > 0).nonzero()[0]
         X, y = take_rows(X, kept), take_rows(y, kept)
-        batch, _ = self._open_fit(X, y)
+        batch, _ = open_fit(X, y)
         self.classes_ = labels.classes
         return FitRows(batch, labels._replace(codes=labels.codes[kept]), weights[kept], X, y)
 

@@ -66,7 +66,7 @@ def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array |
     return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
 
 
-def grid_weights(weights: Any) -> tuple[Any, float]:
+def grid_weights(weights: Any, bits: int = _GRID_BITS) -> tuple[Any, float]:
     """Put positive weights (n,) on the host on a grid of integers, which a common factor does not change.
 
     Sums then do not depend on the order of rows. Weights that stand in simple proportions are counted in the
@@ -77,14 +77,14 @@ def grid_weights(weights: Any) -> tuple[Any, float]:
     integers : float64 array (n,)
         Weights in units, at least 1 where a weight is positive.
     unit : float
-        The weight of one unit. Without simple proportions it is chosen so that the sum is below 2**30.
+        The weight of one unit. Without simple proportions it is chosen so that the sum is below ``2**bits``.
     """
     positive = weights[weights > 0]
     least = float(positive.min())
-    multiple = _common_multiple(positive, least)
+    multiple = _common_multiple(positive, least, 2.0**bits)
     if multiple is not None:
         return (weights * (multiple / least)).round(), least / multiple
-    unit = float(weights.sum()) / (0.75 * 2.0**_GRID_BITS)
+    unit = float(weights.sum()) / (0.75 * 2.0**bits)
     return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
 
 
@@ -103,10 +103,10 @@ def repeat_weights(weights: Any) -> Any:
     return (weights / least).round() if _common_multiple(weights, least) == 1 else mean_weights(weights)[0]
 
 
-def _common_multiple(weights: Any, least: float) -> int | None:
+def _common_multiple(weights: Any, least: float, most: float = 2.0**_GRID_BITS) -> int | None:
     """Find the largest unit of which all weights are multiples: return how many of it the smallest weight is.
 
-    None if there is no such unit within the limits.
+    None if there is no such unit within the limits, one of which is `most`, the sum in units.
     """
     is_least = weights == least
     if is_least.all():
@@ -120,8 +120,8 @@ def _common_multiple(weights: Any, least: float) -> int | None:
         units = rest * (multiple / least)
         rest = rest[abs(units - units.round()) > _PROPORTION_SLACK * units]
         if not rest.shape[0]:
-            most = _MOST_COUNTED if multiple == 1 else 2.0**_GRID_BITS
-            return multiple if float(weights.sum()) * (multiple / least) < most else None
+            limit = _MOST_COUNTED if multiple == 1 else most
+            return multiple if float(weights.sum()) * (multiple / least) < limit else None
     return None
 
 

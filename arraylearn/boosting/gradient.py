@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
-from arraylearn.backend.namespace import from_host, locate, read_flags
+from arraylearn._typing import HostArray
+from arraylearn.backend.namespace import HOST, from_host, locate, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import Boosted, append_trees, sum_scores
 from arraylearn.boosting.constraints import read_groups, read_trend
@@ -235,7 +235,8 @@ class GradientBoostingClassifier(StagedClassifier):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), optional
-            Weights, not all zero.
+            Weights: how much a row counts, beside the others. A common factor changes nothing, and weight 0
+            leaves a row out.
         X_val, y_val, sample_weight_val : optional
             Rows for `early_stopping`, their labels and weights, in place of a share of the others.
 
@@ -250,13 +251,16 @@ class GradientBoostingClassifier(StagedClassifier):
             check_given(self.early_stopping, X_val, y_val)
         is_further = self.warm_start and "model_" in self.__dict__
         with self._updating() if is_further else self._fitting():
-            batch, labels = self._reopen_fit(X, y) if is_further else self._open_fit(X, y)
+            rows = self._open_weighted(X, y, sample_weight, self._reopen_fit if is_further else None)
+            batch, labels, weights = rows.batch, rows.labels, rows.weights
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
-            weights = self._weigh(sample_weight, labels, place)
             if not is_further:
-                batch = self._leave_out_rare(batch, labels, weights)
-            base = self._model_at(place) if is_further else self._begin(batch, X, y, sample_weight)
+                batch = self._leave_out_rare(batch, labels)
+                if not (self.init is None or isinstance(self.init, str)):
+                    self.init_ = fit_init(self.init, X, y, sample_weight)
+            X = rows.X
+            base = self._model_at(place) if is_further else self._begin(batch, weights)
             part, heaviest = self._lay_out(base, batch, X, labels.codes, weights)
             generator, held = as_generator(self.seed_), None
             if is_given:
@@ -269,7 +273,7 @@ class GradientBoostingClassifier(StagedClassifier):
             self._boost(base, part, held, self._plan(int(part.bins.shape[1]), heaviest), generator)
         return self
 
-    def _begin(self, batch: Batch, X: Any, y: Any, sample_weight: Any) -> Boosted:
+    def _begin(self, batch: Batch, weights: HostArray | None) -> Boosted:
         """Return a model without trees, with the binning of all rounds; `start` is None if not known yet."""
         place, n_classes = batch.place, len(self.classes_)
         is_seed = isinstance(self.random_state, Integral)
@@ -277,34 +281,33 @@ class GradientBoostingClassifier(StagedClassifier):
         self.seed_, self.n_iter_ = int(seed), 0  # type: ignore[arg-type]
         self.n_trees_per_iteration_ = k = 1 if n_classes <= 2 else n_classes
         self.validation_score_ = np.zeros(0)
-        if not (self.init is None or isinstance(self.init, str)):
-            self.init_ = fit_init(self.init, X, y, sample_weight)
         start = None if self.init is None else place.xp.zeros(k, dtype=place.xp.int32, device=place.device)
-        binning = learn_binning(place, batch.table, self.max_bins)
+        binning = learn_binning(place, batch.table, self.max_bins, weights)
         return Boosted(binning, start, None, (0.0,) * self.n_features_in_)
 
     def _lay_out(
-        self, base: Boosted, batch: Batch, X: Any, codes: HostArray, weights: Array | None
+        self, base: Boosted, batch: Batch, X: Any, codes: HostArray, weights: HostArray | None
     ) -> tuple[Part, float]:
-        """Return binned rows, with scores that lack `start`, and the largest weight before scaling to 1."""
-        place, k, heaviest = batch.place, self.n_trees_per_iteration_, 1.0
+        """Return binned rows, with scores that lack `start`, and the largest weight where the mean is 1."""
+        place, k, heaviest, weights_on = batch.place, self.n_trees_per_iteration_, 1.0, None
         xp = place.xp
-        if weights is not None:
-            heaviest = float(xp.max(weights))
-            weights = xp.astype(weights / heaviest, xp.float32)
+        if weights is not None and bool((weights != weights[0]).any()):
+            heaviest = float(weights.max())
+            weights_on = from_host(weights / heaviest, place, xp.float32)
+            heaviest /= float(weights.mean())
         bins = apply_binning(xp, base.binning, batch.table)
         scores = xp.zeros((k, codes.shape[0]), dtype=xp.int32, device=place.device)
         if "init_" in self.__dict__:
             scores = from_host(given_scores(self.init_, X), place)
         if base.trees is not None:
             scores = scores + sum_scores(xp, bins, self._packed_at(place), base.trees.value, k)
-        return Part(bins, from_host(codes, place, xp.int64), weights, scores), heaviest
+        return Part(bins, from_host(codes, place, xp.int64), weights_on, scores), heaviest
 
     def _read_given(self, base: Boosted, X: Any, y: Any, sample_weight: Any) -> Held:
         """Read the rows for validation that are given."""
         batch = self._open(X)
         codes = encode_with(y, self.classes_)
-        weights = read_weights(sample_weight, codes.shape[0], batch.place)
+        weights = read_weights(sample_weight, codes.shape[0], HOST)
         return Held(self._lay_out(base, batch, X, codes, weights)[0], X, batch)
 
     def _hold_out(

@@ -27,7 +27,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha, max_samples, oob_score
         As for `RandomForestClassifier`.
     class_weight : dict, "balanced", optional
-        Weights of the classes; without `bootstrap` whole numbers only.
+        As for `RandomForestClassifier`.
     warm_start, random_state, categorical_features, n_jobs, verbose, backend
         As for `RandomForestClassifier`.
 

@@ -12,7 +12,7 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.errors import warn_caller
-from arraylearn.backend.namespace import HOST, Place, is_on_host, read_flags
+from arraylearn.backend.namespace import Place, is_on_host, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.backend.threads import get_num_threads, limited_threads, map_apart
 from arraylearn.checks import check_flag, check_integer, check_number, count_features, share_of
@@ -28,6 +28,7 @@ from arraylearn.measures.count_measures import Measure
 from arraylearn.table import Labels, Schema
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 from arraylearn.tree.settings import check_criterion, check_limits
+from arraylearn.weights import grid_weights
 
 __all__ = ["RandomForestClassifier"]
 
@@ -35,6 +36,8 @@ __all__ = ["RandomForestClassifier"]
 _MOST_BINS = 4_094
 # Rounding error allowed in a share of the rows.
 ROUNDING = 1e-9
+# Bits of the keys by which the array program sorts rows, less one for the bin of missing values.
+_KEY_BITS = 62
 
 
 class RandomForestClassifier(FittedForest):
@@ -58,9 +61,11 @@ class RandomForestClassifier(FittedForest):
     max_depth : int, optional
         Greatest depth of a leaf.
     min_samples_split : int or float
-        A node of fewer drawn rows is a leaf; a float is a share of all rows, up to 1.0.
+        A node of fewer rows is a leaf; a float is a share of all rows, up to 1.0. A row that is drawn several
+        times counts once.
     min_samples_leaf : int or float
-        Least number of drawn rows on each side of a cut; a float is a share of all rows, up to 1.0.
+        Least number of rows on each side of a cut, which count as for `min_samples_split`; a float is a share
+        of all rows, up to 1.0.
     min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha
         As for `DecisionTreeClassifier`, in each tree. Trees grow out, and are cut back to the last three.
     bootstrap : bool
@@ -72,7 +77,8 @@ class RandomForestClassifier(FittedForest):
         Whether to judge every row by the trees that did not see it; a function ``(y, predicted) -> float``
         takes the place of the accuracy.
     class_weight : dict, "balanced", optional
-        Weights of the classes: rows are drawn in proportion to them.
+        Weights of the classes, by which those of the rows are multiplied; "balanced" gives all classes the
+        same sum.
     warm_start : bool
         Whether a further `fit`, on the same data with a larger `n_estimators`, adds trees to those there are.
     random_state : int, Generator, optional
@@ -185,8 +191,8 @@ class RandomForestClassifier(FittedForest):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), optional
-            Rows are drawn in proportion to their weights. Without `bootstrap` whole numbers only: a row
-            counts as often.
+            Weights: how much a row counts, beside the others. Rows are drawn in proportion to them. A common
+            factor changes nothing, and weight 0 leaves a row out.
 
         Returns
         -------
@@ -202,9 +208,9 @@ class RandomForestClassifier(FittedForest):
 
     def _grow(self, X: Any, y: Any, sample_weight: Any, old: Forest | None) -> Self:
         known = None if old is None else (self.schema_, self.classes_.tolist())
-        batch, labels = self._open_fit(X, y)
-        weights = self._weigh(sample_weight, labels, HOST)
-        batch = self._leave_out_rare(batch, labels, weights)
+        rows = self._open_weighted(X, y, sample_weight)
+        labels = rows.labels
+        batch = self._leave_out_rare(rows.batch, labels)
         if known is not None and known != (self.schema_, self.classes_.tolist()):
             raise ValueError(
                 "`X` and `y` must have the columns, categories and classes of the fit before, whose trees "
@@ -212,14 +218,10 @@ class RandomForestClassifier(FittedForest):
             )
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
-        if weights is not None and not self.bootstrap and bool(np.any(weights != np.floor(weights))):
-            raise ValueError(
-                "`bootstrap` must be True where weights of rows and classes are no whole numbers: rows are "
-                "drawn in proportion to them; got False."
-            )
+        weights = None if rows.weights is None else _count_weights(rows.weights, len(self.classes_))
         if old is None:
-            binning = learn_binning(place, table, self.max_bins)
-            binning = order_categories(place, binning, table, labels.codes)
+            binning = learn_binning(place, table, self.max_bins, weights)
+            binning = order_categories(place, binning, table, labels.codes, weights)
             old = Forest(binning, ())
             self.seed_ = int(as_generator(self.random_state).integers(2**63 - 1))
             self.n_trees_ = 0
@@ -279,13 +281,14 @@ class RandomForestClassifier(FittedForest):
         return join_grove(place, parts, binning.n_bins, d)
 
     def _limits(self, n: int, weights: Any) -> Limits:
-        """Return the limits of a tree in drawn rows."""
+        """Return the limits of a tree: rows count once, however often they are drawn."""
         drawn = self._n_draws(n) or (n if weights is None else float(np.sum(weights)))
-        least = max(share_of(self.min_samples_leaf, n), self.min_weight_fraction_leaf * drawn)
         return Limits(
             self.max_depth,
-            max(2, math.ceil(share_of(self.min_samples_split, n) - ROUNDING)),
-            max(1, math.ceil(least - ROUNDING)),
+            min_samples_split=0,
+            min_samples_leaf=max(1, math.ceil(self.min_weight_fraction_leaf * drawn - ROUNDING)),
+            least_rows=math.ceil(share_of(self.min_samples_split, n) - ROUNDING),
+            side_rows=max(1, math.ceil(share_of(self.min_samples_leaf, n) - ROUNDING)),
         )
 
     def _n_draws(self, n: int) -> int | None:
@@ -343,6 +346,16 @@ def _with_values(schema: Schema) -> Any:
     """Return the columns that a node may be cut by, numeric ones first: not those without a category."""
     n_values = np.asarray([*(1 for _ in schema.numeric_idx), *schema.n_values])
     return np.nonzero(n_values > 0)[0] if bool(np.any(n_values)) else np.arange(1)
+
+
+def _count_weights(weights: Any, n_classes: int) -> Any:
+    """Return weights as integers (n,) that fit a key beside node, bin and class; None where all are equal."""
+    n_rows = max(weights.shape[0], get_tuning().forest_device_rows)
+    free = _KEY_BITS - _MOST_BINS.bit_length() - n_classes.bit_length() - n_rows.bit_length()
+    counted, _ = grid_weights(weights)
+    if int(np.max(counted)).bit_length() > free:
+        counted, _ = grid_weights(weights, free)
+    return None if bool(np.all(counted == 1)) else counted
 
 
 def _share(place: Place, n_trees: int, n_rows: int, is_compiled: bool) -> list[slice]:

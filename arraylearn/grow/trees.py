@@ -61,6 +61,7 @@ class Limits(NamedTuple):
     min_samples_split: float = 2
     min_samples_leaf: float = 1
     least_rows: float = 0  # least number of rows, of any weight, of a node that is split
+    side_rows: int = 1  # of each side of a split among drawn columns; in other trees: `SplitRule.least_rows`
     max_leaf_nodes: int | None = None
     min_gain: float = 0.0
     max_features: int | None = None  # columns that a node considers; None: all

@@ -209,9 +209,7 @@ class Binning(NamedTuple):
     n_bins: int  # the last bin is that of missing values
 
 
-def learn_binning(
-    place: Place, table: Table, max_bins: int, weights: HostArray | None = None
-) -> Binning:
+def learn_binning(place: Place, table: Table, max_bins: int, weights: HostArray | None = None) -> Binning:
     """Choose at most `max_bins` bins per column; the host syncs for a sorted sample and for counts.
 
     Rows count by their `weights` (n,), as for `quantile_edges`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +36,8 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 # With more rows than this, splitter="auto" means "hist".
 ROWS_FOR_BINS = 500_000
+# A share of the rows may be off by this much.
+_ROUNDING = 1e-9
 # Criteria that are decreases of the impurity which a node records.
 _DECREASES = ("gini", "entropy", "log_loss", "error")
 # C4.5: the least information gain of a split.
@@ -350,13 +353,14 @@ class DecisionTreeClassifier(FittedTree):
         least, weight = share_of(self.min_samples_leaf, n_rows), self.min_weight_fraction_leaf * total
         split = max(share_of(self.min_samples_split, n_rows), 2 * least)
         return Limits(
-            self.max_depth,
-            0 if is_apart else split,
-            weight if is_apart else max(least, weight),
-            split if is_apart else 0,
-            None if self.min_impurity_decrease > 0 else self.max_leaf_nodes,
-            LEAST_GAIN if self.penalize_thresholds else 0.0,
-            count_features(self.max_features, self.n_features_in_),
+            max_depth=self.max_depth,
+            min_samples_split=0 if is_apart else split,
+            min_samples_leaf=weight if is_apart else max(least, weight),
+            least_rows=split if is_apart else 0,
+            side_rows=max(1, math.ceil(least - _ROUNDING)),
+            max_leaf_nodes=None if self.min_impurity_decrease > 0 else self.max_leaf_nodes,
+            min_gain=LEAST_GAIN if self.penalize_thresholds else 0.0,
+            max_features=count_features(self.max_features, self.n_features_in_),
         )
 
     def _in_units(self, tree: Trees, unit: float) -> Trees:

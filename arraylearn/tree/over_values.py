@@ -64,8 +64,9 @@ def grow_random(
         binning.n_bins,
         int(np.max(codes)) + 1,
         limits._replace(
-            min_samples_split=max(2, math.ceil(limits.min_samples_split - _ROUNDING)),
+            min_samples_split=0,
             min_samples_leaf=max(1, math.ceil(limits.min_samples_leaf - _ROUNDING)),
+            least_rows=math.ceil(max(limits.least_rows, limits.min_samples_split) - _ROUNDING),
         ),
         draw_columns(d, min(limits.max_features or d, d)),
         place_bins(place, binning),

@@ -216,6 +216,46 @@ def test_whole_weights_are_repetitions_without_bootstrap():
         np.testing.assert_array_equal(weighed.predict_proba(X), repeated.predict_proba(X))
 
 
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_parts_of_weights_without_bootstrap(kind):
+    X, y = stripes(200, k=3)
+    weights = np.random.default_rng(0).random(200) + 0.1
+    forest = kind(n_estimators=2, bootstrap=False, max_depth=3, random_state=0).fit(X, y, weights)
+    leaf = forest.apply(X)[:, 0]
+    shares = forest[0].predict_proba(X)
+    for node in np.unique(leaf):  # the classes of a leaf by the weights of its rows
+        here = leaf == node
+        held = np.bincount(y[here], weights[here], minlength=3)
+        np.testing.assert_allclose(shares[here][0], held / held.sum(), atol=2e-6)
+    balanced = kind(n_estimators=1, bootstrap=False, class_weight="balanced", max_depth=1, random_state=0)
+    rare = np.concatenate((np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:7], np.flatnonzero(y == 2)[:11]))
+    root = balanced.fit(X[rare], y[rare])[0].tree_.counts[0]
+    np.testing.assert_allclose(root / root.sum(), 1 / 3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_limits_count_rows_once_however_often_they_are_drawn(kind, criterion, k):
+    X, y = stripes(300, k=k)
+    forest = kind(
+        n_estimators=3,
+        criterion=criterion,
+        bootstrap=True,
+        min_samples_leaf=6,
+        min_samples_split=20,
+        random_state=0,
+    ).fit(X, y)
+    bags = draw_bags(spawn(forest.seed_, 3), 300, None, 300)
+    ends = np.cumsum(bags.sizes)
+    for tree, leaf, start, end in zip(forest, forest.apply(X).T, [0, *ends], ends, strict=False):
+        n_rows = np.bincount(leaf[bags.rows[start:end]], minlength=tree.tree_.n_nodes)
+        for node in range(tree.tree_.n_nodes - 1, 0, -1):
+            n_rows[tree.tree_.parent[node]] += n_rows[node]
+        assert 6 <= n_rows.min() <= 9
+        assert 20 <= n_rows[~tree.tree_.is_leaf].min() <= 30
+
+
 def test_full_trees_know_their_rows():
     X, y = stripes(200, k=3)
     _, first = np.unique(X, axis=0, return_index=True)
@@ -326,8 +366,6 @@ def test_bad_data():
     X, y = stripes(30)
     with pytest.raises(ValueError, match="all weights are zero"):
         small().fit(X, y, sample_weight=np.zeros(30))
-    with pytest.raises(ValueError, match="`bootstrap` must be True"):
-        small(bootstrap=False).fit(X, y, sample_weight=np.ones(30) * 1.5)
     with pytest.raises(ValueError, match="infinity"):
         small().fit(np.where(X > 0, np.inf, X), y)
     model = small()

@@ -197,6 +197,8 @@ def random_bags(rng, n, n_trees, most_weight):
             "max_depth": st.sampled_from([None, None, 1, 4]),
             "min_samples_split": st.sampled_from([2, 2, 30]),
             "min_samples_leaf": st.sampled_from([1, 1, 7, 1000]),
+            "least_rows": st.sampled_from([0, 0, 20]),
+            "side_rows": st.sampled_from([1, 1, 2, 7]),
         }
     ),
 )

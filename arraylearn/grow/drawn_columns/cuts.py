@@ -31,6 +31,7 @@ class CutRules(NamedTuple):
     payload_bits: int  # of weight and class together
     min_side: int = 1  # least weight of a side
     large: int = 1 << 62  # nodes of so many rows or more score cuts between groups of bins
+    side_rows: int = 1  # least number of rows on a side
 
 
 class Draws(NamedTuple):
@@ -166,6 +167,10 @@ def _cut_columns(
     scores = _score_positions(xp, code, weight, nodes, rules.min_side)
     last = xp.zeros((f, 1), dtype=xp.bool, device=device)
     is_end = xp.concat((group[:, 1:] != group[:, :-1], last), axis=1)
+    if rules.side_rows > 1:
+        rank = xp.arange(1, m + 1, dtype=xp.int64, device=device) - xp.take(nodes.start, nodes.node, axis=0)
+        above = xp.take(nodes.size, nodes.node, axis=0) - rank
+        is_end = is_end & ((rank >= rules.side_rows) & (above >= rules.side_rows))[None, :]
     scores = xp.where(is_end, scores, xp.zeros_like(scores))
     best = block_max(xp, scores, nodes.start, nodes.node)
     first = first_in_block(xp, scores == xp.take(best, nodes.node, axis=1), nodes.start, nodes.node)
@@ -287,7 +292,8 @@ def _score_draws(
     high = block_max(xp, bin_at, nodes.start, nodes.node)
     cut = _draw_cuts(xp, features, low, high, draws, rules.n_bins)
     code, weight = _unpack(nodes.entries, rules)
-    weight = xp.where(bin_at <= xp.take(cut, nodes.node, axis=1), weight, xp.zeros_like(weight))
+    is_left = bin_at <= xp.take(cut, nodes.node, axis=1)
+    weight = xp.where(is_left, weight, xp.zeros_like(weight))
     cell = xp.broadcast_to(nodes.node * n_classes + code, columns.shape)
     left = xp.reshape(histogram(xp, cell, k * n_classes, weight), (f, k, n_classes))
     n_left, n = xp.sum(left, axis=-1), xp.sum(counts, axis=1)
@@ -298,4 +304,9 @@ def _score_draws(
     else:
         squares = [xp.sum(side * side, axis=-1) for side in (left, counts - left)]
         scores = _score_squares(xp, n_left, n, (squares[0], squares[1]), rules.min_side)
-    return xp.where(low < high, scores, xp.zeros_like(scores)), cut
+    is_cut = low < high
+    if rules.side_rows > 1:
+        cell = xp.broadcast_to(nodes.node, columns.shape)
+        below = histogram(xp, cell, k, xp.astype(is_left, xp.int64))
+        is_cut = is_cut & (below >= rules.side_rows) & (nodes.size - below >= rules.side_rows)
+    return xp.where(is_cut, scores, xp.zeros_like(scores)), cut

@@ -147,7 +147,7 @@ def _pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> tuple[Any, CutRules]:
     entries += bags.weights << class_bits
     entries += codes[bags.rows]
     least, large = int(plan.limits.min_samples_leaf), least_rows_of_groups(plan.n_classes)
-    return entries, CutRules(plan.n_bins, class_bits, payload_bits, least, large)
+    return entries, CutRules(plan.n_bins, class_bits, payload_bits, least, large, int(plan.limits.side_rows))
 
 
 def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
@@ -232,7 +232,8 @@ class _DrawnFinder(Finder):
         """Whether nodes have enough weight, and rows of more than one class."""
         total, limits = np.sum(counts, axis=-1), self.limits
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-        return (np.max(counts, axis=-1) < total) & (total >= least) & (depth != limits.max_depth)
+        is_large = (total >= least) & (sizes >= max(limits.least_rows, 2 * limits.side_rows))
+        return (np.max(counts, axis=-1) < total) & is_large & (depth != limits.max_depth)
 
     def finish(self, level: Level) -> None:
         """Return None: growth by the compiled body is chosen before the first level, by `choose_body`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host
@@ -62,7 +64,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         small=_ANY_SIZE,
         keeps_rows=False,
         has_missing=False,
-        least_rows=2,
+        least_rows=math.ceil(max(limits.least_rows, 2 * limits.side_rows)),
         least_weight=float(max(limits.min_samples_split, 2 * limits.min_samples_leaf)),
         least_side=0.0,
         min_gain=-np.inf,
@@ -84,6 +86,7 @@ def _make_drawn(d: int, m: int, left: Host, plan: DrawnPlan) -> DrawnColumns:
         np.ascontiguousarray(() if plan.positions is None else plan.positions, dtype=np.int64),
         least_rows_of_groups(plan.n_classes),
         float(min(int(plan.limits.min_samples_leaf), (1 << 31) - 1)),
+        int(plan.limits.side_rows),
         left,
         np.empty((TOGETHER, m + LANES), dtype=np.int32),
         np.empty((6, s), dtype=np.int32),
@@ -91,5 +94,5 @@ def _make_drawn(d: int, m: int, left: Host, plan: DrawnPlan) -> DrawnColumns:
         scores,
         scores.view(np.int32),
         np.empty((2, DIGITS), dtype=np.int32),
-        np.empty(n_groups * left.shape[0], dtype=np.int64),
+        np.empty(n_groups * (left.shape[0] + 1), dtype=np.int64),
     )

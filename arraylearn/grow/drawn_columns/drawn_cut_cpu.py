@@ -209,6 +209,12 @@ def _score_drawn(
     """Score one cut, as an integer; where that is above `best`, keep the sums of its left side."""
     found, ints, cells, wide, m = drawn.found[j], drawn.ints, drawn.cells, drawn.wide, own.shape[0]
     limit, pair = np.int32(cut), np.int64(0)
+    if drawn.side_rows > 1:
+        below = np.int64(0)
+        for i in range(m):
+            below += np.int64(1) if found[i] <= limit else np.int64(0)
+        if below < drawn.side_rows or m - below < drawn.side_rows:
+            return np.int32(0)
     if here is None:
         if is_light:
             narrow = np.int32(0)
@@ -285,6 +291,16 @@ def _search_groups(
             cells[index(group * n_words + (own[i] & LOWER))] += own[i] >> _WIDE
         _sum_cells(cells, n, sums, here, wide)
         _score_squares(wide, n, _weigh(sums, here), drawn.least_side, drawn.scores)
+    if drawn.side_rows > 1:
+        held = cells[n * n_words :]
+        for i in range(n):
+            held[i] = 0
+        for i in range(m):
+            held[index((found[j, i] - low) >> shift)] += 1
+        below = np.int64(0)
+        for i in range(n):
+            below += held[i]
+            bits[i] = bits[i] if below >= drawn.side_rows and m - below >= drawn.side_rows else np.int32(0)
     top, at = np.int32(0), 0
     for i in range(n):
         top = max(top, bits[i])
@@ -317,10 +333,11 @@ def _search_in_order(
 ) -> tuple[Any, Int]:
     """Do what `_search_groups` does for a light node, between all bins."""
     found, ints, scores, bits, left = drawn.found, drawn.ints, drawn.scores, drawn.bits, drawn.left
-    lanes, is_ordered = (m + LANES - 1) // LANES * LANES, m > _COMPARED or here is not None
+    lanes, counts_rows = (m + LANES - 1) // LANES * LANES, drawn.side_rows > 1
+    is_ordered = m > _COMPARED or here is not None or counts_rows
     if m > _COMPARED:
         _sort(found[j], m, ints, drawn.digits)
-    elif here is None:  # for each row, sum the loads of all rows whose bins are not larger
+    elif not is_ordered:  # for each row, sum the loads of all rows whose bins are not larger
         for i in range(m, lanes):
             found[j, i] = _BEYOND
         for i in range(m):
@@ -353,6 +370,10 @@ def _search_in_order(
         m -= 1
         for i in range(m):
             bits[i] = bits[i] if (ints[_ORDERED, i] ^ ints[_ORDERED, i + 1]) >> _NARROW else np.int32(0)
+        if counts_rows:
+            for i in range(m):
+                is_large = i + 1 >= drawn.side_rows and m - i >= drawn.side_rows
+                bits[i] = bits[i] if is_large else np.int32(0)
     top, at, low, high = np.int32(0), 0, _BEYOND, _BEYOND
     for i in range(m):
         top = max(top, bits[i])

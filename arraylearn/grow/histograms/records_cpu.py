@@ -164,6 +164,7 @@ class DrawnColumns(NamedTuple):
     positions: Host  # (d * n_bins,) int64: positions of the bins, if cuts are drawn, too; else empty
     large: int  # nodes of so many rows or more score cuts between groups of bins
     least_side: float  # weight of a side
+    side_rows: int  # least number of rows of a side
     left: Host  # (w,) int64: sums of the left side of the best cut, in the memory of ``side[1]``
     found: Host  # (8, m + 8) int32: the bins of the rows in some columns
     ints: Host  # (6, s + 8) int32
@@ -171,7 +172,7 @@ class DrawnColumns(NamedTuple):
     scores: Host  # (s + 8,) float32
     bits: Host  # the same memory as int32: the same order, as no score is negative
     digits: Host  # (2, 64) int32
-    cells: Host  # (groups * w,) int64
+    cells: Host  # (groups * w + groups,) int64: sums of groups, then their rows
 
 
 class CutSearch(NamedTuple):
