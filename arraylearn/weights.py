@@ -24,7 +24,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.checks import check_class_weight
 
-__all__ = ["flag_weights", "grid_weights", "join_weights", "mean_weights", "read_weights", "repeat_weights"]
+__all__ = ["flag_weights", "grid_weights", "join_weights", "read_weights", "repeat_weights"]
 
 # The sum of gridded weights is below 2 to this power, plus 1 for each weight that is rounded up to 1.
 _GRID_BITS = 30
@@ -88,19 +88,16 @@ def grid_weights(weights: Any, bits: int = _GRID_BITS) -> tuple[Any, float]:
     return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
 
 
-def mean_weights(weights: Any) -> tuple[Any, float]:
-    """Scale weights (n,) on the host so that the mean of the positive ones is 1; also return the divisor."""
-    positive = weights[weights > 0]
-    unit = float(positive[0])
-    if not bool((positive == unit).all()):
-        unit = float(positive.sum()) / positive.shape[0]
-    return weights / unit, unit
-
-
 def repeat_weights(weights: Any) -> Any:
-    """Divide weights (n,) by the smallest if all are multiples of it (repetitions), else by their mean."""
+    """Turn positive weights (n,) on the host into numbers of rows, for estimates that depend on such numbers.
+
+    A common factor changes nothing. If all are multiples of the least, that one is a row, and the others are
+    its repetitions; otherwise a row of average weight counts as one.
+    """
     least = float(weights.min())
-    return (weights / least).round() if _common_multiple(weights, least) == 1 else mean_weights(weights)[0]
+    if _common_multiple(weights, least) == 1:
+        return (weights / least).round()
+    return weights * (weights.shape[0] / float(weights.sum()))
 
 
 def _common_multiple(weights: Any, least: float, most: float = 2.0**_GRID_BITS) -> int | None:

@@ -32,7 +32,7 @@ from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
 from arraylearn.table.binning import apply_binning, learn_binning
 from arraylearn.table.labels import encode_with
 from arraylearn.table.subsets import take_rows
-from arraylearn.weights import read_weights
+from arraylearn.weights import read_weights, repeat_weights
 
 __all__ = ["GradientBoostingClassifier"]
 
@@ -288,13 +288,12 @@ class GradientBoostingClassifier(StagedClassifier):
     def _lay_out(
         self, base: Boosted, batch: Batch, X: Any, codes: HostArray, weights: HostArray | None
     ) -> tuple[Part, float]:
-        """Return binned rows, with scores that lack `start`, and the largest weight where the mean is 1."""
+        """Return binned rows, with scores that lack `start`, and how many rows the heaviest one counts as."""
         place, k, heaviest, weights_on = batch.place, self.n_trees_per_iteration_, 1.0, None
         xp = place.xp
         if weights is not None and bool((weights != weights[0]).any()):
-            heaviest = float(weights.max())
-            weights_on = from_host(weights / heaviest, place, xp.float32)
-            heaviest /= float(weights.mean())
+            weights_on = from_host(weights / weights.max(), place, xp.float32)
+            heaviest = float(repeat_weights(weights).max())
         bins = apply_binning(xp, base.binning, batch.table)
         scores = xp.zeros((k, codes.shape[0]), dtype=xp.int32, device=place.device)
         if "init_" in self.__dict__:

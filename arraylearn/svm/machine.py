@@ -222,15 +222,21 @@ class MachineEstimator(ArrayEstimator):
             with show_progress("solving", None, verbose, measure="gap") as advance:
                 yield settings._replace(report=lambda _, gap: advance(gap))
 
-    def _make_matrix(self, batch: Batch) -> KernelMatrix:
-        """Check the rows, and that memory suffices for them; make their kernel and its matrix."""
+    def _make_matrix(self, batch: Batch, weight: HostArray | None) -> KernelMatrix:
+        """Check the rows, and that memory suffices for them; make their kernel and its matrix.
+
+        Rows without `weight` (n,) have no part in gamma.
+        """
         self._refuse_bad(*read_flags(batch.place, batch.is_bad))
         x = batch.table.numeric
         if is_precomputed(self.kernel):
             _check_symmetric(batch.place, x)
         remedy = "Raise it, or fit fewer rows."
         check_memory(16 * x.shape[0], self.cache_size, "a pair of kernel rows", remedy)
-        gamma = _gamma(self.kernel, self.gamma, batch.place, x)
+        rows = x
+        if weight is not None and not weight.all():
+            rows = batch.place.xp.take(x, from_host(weight.nonzero()[0], batch.place), axis=0)
+        gamma = _gamma(self.kernel, self.gamma, batch.place, rows)
         kernel = as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0))
         return KernelMatrix(batch.place, x, kernel)
 

@@ -50,7 +50,8 @@ class OneClassEstimator(OutlierMixin, MachineEstimator):
         with self._fitting():
             batch = self._open_rows(X)
             weight = read_weights(sample_weight, batch.table.n_rows, HOST)
-            self._learn(self._make_matrix(batch), np.ones(batch.table.n_rows) if weight is None else weight)
+            matrix = self._make_matrix(batch, weight)
+            self._learn(matrix, np.ones(batch.table.n_rows) if weight is None else weight)
         return self
 
     @abstractmethod

@@ -155,7 +155,7 @@ class SVC(PredictingSVC):
             batch, labels = self._open_fit(X, y)
             bound = self._bounds(labels.codes, sample_weight)
             codes, k = labels.codes, self.classes_.shape[0]
-            matrix, tasks = self._make_matrix(batch), make_tasks(self.multiclass, codes, k)
+            matrix, tasks = self._make_matrix(batch, bound), make_tasks(self.multiclass, codes, k)
             with self._reporting() as settings:
                 results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
                 self._keep(matrix, codes, tasks, results)
@@ -194,12 +194,12 @@ class SVC(PredictingSVC):
         bound[bound > 0] *= float(self.C)
         return bound
 
-    def _make_matrix(self, batch: Batch) -> KernelMatrix:
+    def _make_matrix(self, batch: Batch, weight: HostArray | None) -> KernelMatrix:
         if self.solver == "dense":
             n_bytes = 24 * batch.table.n_rows**2
             remedy = "Raise it, or use solver='decomposition'."
             check_memory(n_bytes, self.cache_size, "solver='dense' with complete kernel matrices", remedy)
-        return super()._make_matrix(batch)
+        return super()._make_matrix(batch, weight)
 
     # ---- after the solve
 

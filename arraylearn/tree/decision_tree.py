@@ -30,7 +30,7 @@ from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.cost_complexity import CostComplexity, CostComplexityPath, cost_complexity_path
 from arraylearn.tree.pruning.held_out import Sample, read_sample
 from arraylearn.tree.settings import check_nominal, check_settings
-from arraylearn.weights import grid_weights, mean_weights
+from arraylearn.weights import grid_weights, repeat_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
@@ -196,8 +196,8 @@ class DecisionTreeClassifier(FittedTree):
             Class labels.
         sample_weight : array-like (n,), optional
             Weights: how much a row counts, beside the others. A common factor changes nothing, weight 0
-            leaves a row out, and whole numbers give the tree of the rows repeated that often, unless a limit
-            or a pruning counts rows.
+            leaves a row out, and whole numbers, some of them 1, give the tree of the rows repeated that
+            often, unless a limit counts rows.
         validation : tuple (X, y), optional
             Held-out rows for reduced-error pruning; default: a part of the rows.
 
@@ -219,8 +219,9 @@ class DecisionTreeClassifier(FittedTree):
                 batch = self._leave_out_rare(batch, labels)
             generator = as_generator(self.random_state)
             unit = 1.0
-            if pruning is not None and weights is not None:  # which may estimate errors by numbers of rows
-                weights, unit = mean_weights(weights)
+            if weights is not None:  # rules of C4.5 and prunings estimate by numbers of rows
+                total, weights = float(weights.sum()), repeat_weights(weights)
+                unit = total / float(weights.sum())
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
 
             def grow_and_report(weights: Any) -> Trees:
@@ -256,10 +257,10 @@ class DecisionTreeClassifier(FittedTree):
     ) -> Trees:
         """Grow the tree; `find_order` may return the order of the rows by every numeric column, if known."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
-        n_rows, total, unit, given_weights = table.n_rows, float(table.n_rows), 1.0, weights
+        n_rows, total, unit = table.n_rows, float(table.n_rows), 1.0
         if weights is not None:
-            is_free = self.splitter == "random" or is_scale_free(self._rule(1, 1.0, is_apart=False))
-            weights, unit = (grid_weights if is_free else mean_weights)(weights)
+            if self.splitter == "random" or is_scale_free(self._rule(1, 1.0, is_apart=False)):
+                weights, unit = grid_weights(weights)
             n_rows, total = int(np.count_nonzero(weights)), float(np.sum(weights))
         is_apart = weights is not None and bool(np.any(weights != np.sign(weights)))
         rule = self._rule(n_rows, total, is_apart=is_apart)
@@ -286,13 +287,7 @@ class DecisionTreeClassifier(FittedTree):
         tree = self._in_units(tree, unit)
         if self.min_impurity_decrease > 0 or (self.splitter == "random" and self.max_leaf_nodes is not None):
             tree = self._cut_weak(tree)
-        return self._collapse(tree, given_weights)
-
-    def _collapse(self, tree: Trees, weights: Any) -> Trees:
-        """Collapse subtrees as C4.5 does if `collapse` is set; `weights` are those of the tree's rows."""
-        if not self.collapse:
-            return tree
-        return collapse(tree) if weights is None else collapse(tree, 1e-3 * mean_weights(weights)[1])
+        return collapse(tree) if self.collapse else tree
 
     def _stop_early(self, rows: Rows, limits: Limits) -> Limits:
         """Let growth skip splits that `_cut_weak` would cut whatever share of the weight their node has."""

@@ -15,7 +15,7 @@ from arraylearn.folds import (
     set_candidate,
     shallow_copy,
 )
-from arraylearn.grow.cut import cut_at
+from arraylearn.grow.cut import collapse, cut_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
@@ -102,7 +102,7 @@ class _SharedGrowth:
             tree = self.grown[key]
             if model.max_depth is not None and model.max_depth != self.deepest:
                 tree = cut_at(tree, tree_on_host(tree).depth >= model.max_depth)
-            return model._collapse(tree, weights)
+            return collapse(tree) if model.collapse else tree
 
         model._fit(X, y, weight, None, grow)
 

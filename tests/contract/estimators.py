@@ -123,7 +123,7 @@ SUBJECTS: tuple[Subject, ...] = (
         predict_syncs=1,
         expected_failures={_WEIGHTS: "C4.5's leaves have two rows, whatever these weigh"},
     ),
-    # gradients are rounded on a scale that the weights move: a weight of 2 is the row twice only nearly
+    # two rows of a leaf are rows
     Subject(
         "gradient_boosting",
         _with(al.GradientBoostingClassifier, n_estimators=4, max_depth=3, min_samples_leaf=2),
@@ -131,9 +131,7 @@ SUBJECTS: tuple[Subject, ...] = (
         accepts_infinity=True,
         fit_syncs=8 + 2 * 3 * 3 * 4,
         predict_syncs=1,
-        expected_failures={
-            "check_sample_weight_equivalence_on_dense_data": "rounding depends on the scale of the weights"
-        },
+        expected_failures={_WEIGHTS: "`min_samples_leaf` counts rows"},
     ),
     Subject("adaboost", _with(al.AdaBoostClassifier, n_estimators=4, random_state=0)),
     # rows are drawn: which ones depends on where they stand, and weights are chances
@@ -153,10 +151,6 @@ SUBJECTS: tuple[Subject, ...] = (
         _with(al.ExtraTreesClassifier, n_estimators=5, random_state=0),
         has_decision=False,
         predict_syncs=1,
-        expected_failures={
-            "check_class_weight_classifiers": "weights that are no whole numbers need bootstrap",
-            "check_sample_weight_equivalence_on_dense_data": "rows without weight make bins, too",
-        },
     ),
 )
 
@@ -189,7 +183,7 @@ _RESAMPLED = _with(
     estimator=al.NaiveBayesClassifier(),
     sampler=al.resample.RandomOverSampler(random_state=0),
 )
-_ROUNDED = {_WEIGHTS: "rounding depends on the scale of the weights"}
+_ROWS = {_WEIGHTS: "`min_samples_leaf` counts rows"}
 _UNWEIGHTED = {
     "check_fit_score_takes_y": "an estimator of covariances needs all rows at once: no partial_fit",
     **dict.fromkeys(
@@ -248,9 +242,6 @@ SETTINGS: tuple[Subject, ...] = (
     Subject(
         "forest_whole",
         _with(al.RandomForestClassifier, n_estimators=3, bootstrap=False, random_state=0),
-        expected_failures={
-            "check_class_weight_classifiers": "weights that are no whole numbers need bootstrap",
-        },
     ),
     Subject(
         "forest_out_of_bag",
@@ -262,9 +253,9 @@ SETTINGS: tuple[Subject, ...] = (
         _with(al.ExtraTreesClassifier, n_estimators=3, bootstrap=True, random_state=0),
         expected_failures=_DRAWN,
     ),
-    Subject("boosting_leaves", _boosting(max_leaf_nodes=4, max_depth=None), expected_failures=_ROUNDED),
-    Subject("boosting_from_zero", _boosting(init="zero"), expected_failures=_ROUNDED),
-    Subject("boosting_warm", _boosting(warm_start=True), expected_failures=_ROUNDED),
+    Subject("boosting_leaves", _boosting(max_leaf_nodes=4, max_depth=None), expected_failures=_ROWS),
+    Subject("boosting_from_zero", _boosting(init="zero"), expected_failures=_ROWS),
+    Subject("boosting_warm", _boosting(warm_start=True), expected_failures=_ROWS),
     Subject(
         "forest_entropy_cut",
         _with(

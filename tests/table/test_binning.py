@@ -126,3 +126,18 @@ def test_edges_ascend_and_part_the_values(x, n_bins):
         for i, edge in enumerate(finite):
             np.testing.assert_array_equal(bins.codes[j] <= i, x[:, j] <= edge)
     np.testing.assert_array_equal(bins.codes == bins.missing_bin, np.isnan(x.T))
+
+
+def test_quantiles_of_weights(rung, xp):
+    rng = np.random.default_rng(2)
+    x = np.round(rng.normal(size=(300, 3)), 2)
+    x[::17, 1] = np.nan
+    times = rng.integers(0, 4, 300)
+    expected = quantile_edges(np, np.repeat(x, times, axis=0), 9)
+    given = rung.from_host(x, rung.float_dtypes[-1])
+    if "float64" in rung.float_dtypes:
+        for factor in (1, 4, 0.37):
+            assert_close(quantile_edges(xp, given, 9, factor * times), expected, rung=rung, rtol=0, atol=0)
+        assert_close(quantile_edges(xp, given, 9, np.full(300, 2.5)), quantile_edges(np, x, 9), rung=rung)
+    heavy = np.where(x[:, 0] > 1, 1e6, 1.0)
+    assert (rung.to_host(quantile_edges(xp, given, 9, heavy))[0, :7] > 0.9).all()
