@@ -34,7 +34,6 @@ __all__ = [
     "grow_rule",
     "hold_back",
     "lay_out_again",
-    "prune_rule",
     "restrict",
     "shuffle_rows",
 ]
@@ -226,22 +225,6 @@ def hold_back(
     held = rows[at % folds :: folds]
     is_held = scatter(xp, xp.ones_like(held), held, order.shape[0]) > 0
     return restrict(candidates, live, ~is_held, live.size - held.shape[0]), is_held
-
-
-def prune_rule(
-    candidates: Candidates,
-    conditions: Conditions,
-    target: Target,
-    rows: Array,
-    *,
-    smoothing: float,
-    on_all_rows: bool,
-) -> Conditions:
-    """Cut a rule to its best prefix on the rows (n,) held back, as `choose_length` finds it; one sync."""
-    if not conditions:
-        return conditions
-    counts = count_prefixes(candidates, conditions, target, rows)
-    return conditions[: choose_length(counts, smoothing=smoothing, on_all_rows=on_all_rows)]
 
 
 def count_prefixes(

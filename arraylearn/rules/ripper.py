@@ -23,9 +23,10 @@ from arraylearn.rules.grow_rule import (
     LiveRows,
     RuleGrowth,
     all_rows,
+    choose_length,
+    count_prefixes,
     grow_rule,
     hold_back,
-    prune_rule,
     restrict,
     shuffle_rows,
 )
@@ -286,10 +287,11 @@ def _grow(
 
 
 def _prune(problem: _OneAgainstRest, rule: Conditions, rows: Array, *, on_all_rows: bool) -> Conditions:
-    smoothing = problem.settings.smoothing
-    return prune_rule(
-        problem.candidates, rule, problem.target, rows, smoothing=smoothing, on_all_rows=on_all_rows
-    )
+    """Cut a rule to its best prefix on the rows (n,) held back, as `choose_length` finds it; one sync."""
+    if not rule:
+        return rule
+    counts = count_prefixes(problem.candidates, rule, problem.target, rows)
+    return rule[: choose_length(counts, smoothing=problem.settings.smoothing, on_all_rows=on_all_rows)]
 
 
 # ---- one round of optimization
