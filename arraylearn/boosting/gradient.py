@@ -27,7 +27,7 @@ from arraylearn.checks import (
     share_of,
 )
 from arraylearn.estimator import Batch
-from arraylearn.grow.histograms.newton_trees import NewtonRule, prepare_columns
+from arraylearn.grow.histograms.newton_trees import CATEGORY_PRICE, NewtonRule, prepare_columns
 from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
 from arraylearn.table.binning import apply_binning, learn_binning
 from arraylearn.table.labels import encode_with
@@ -76,8 +76,9 @@ class GradientBoostingClassifier(StagedClassifier):
         Number or share of the columns drawn for each tree; None for all.
     categorical_smoothing : float
         The categories of a nominal column are put in the order of :math:`G / (H + \text{smoothing})`, and the
-        best split of this order in two is best among all sets. The smoothing is also added to
-        :math:`\lambda` in the gain of such a split, because it is chosen among many sets.
+        best split of this order in two is best among all sets. Because it is, its gain counts for
+        :math:`2 / \pi` less for each category of the node beyond two: so much the best set gains on average
+        where the column has no part in the classes.
     monotonic_cst : array-like (d,) or dict, optional
         1 where the second class may only become more likely along a column, -1 where it may only become less
         likely, 0 otherwise; by column or by its name. Two classes and numeric columns only.
@@ -370,6 +371,7 @@ class GradientBoostingClassifier(StagedClassifier):
             float(self.categorical_smoothing) / heaviest,
             trend,
             groups,
+            CATEGORY_PRICE / heaviest,
         )
         return Plan(
             BoostingRule(limits, newton, self.learning_rate),

@@ -268,7 +268,7 @@ def _split_nodes(xp: Namespace, scores: Array, codes: Array, bins: Array, order:
     weights = xp.take(packed[0, :], order, axis=0)
     sums = paired_histogram(xp, xp.take(bins, order, axis=1), node, 8, 2, weights)
     running = xp.cumulative_sum(xp.permute_dims(sums, (1, 0, 2)), axis=-1)
-    regular = xp.asarray([1.0, 1.0, 1.0], dtype=xp.float32, device=device)
+    regular = xp.asarray([1.0, 1.0, 1.0, 1.0], dtype=xp.float32, device=device)
     share = xp.asarray([0.01, 0.01], dtype=xp.float32, device=device)
     best = best_splits(xp, running, regular, share, None, n_numeric=4, missing=(1,))
     return running, best.cell, best.left, best.total

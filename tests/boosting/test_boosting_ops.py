@@ -88,7 +88,7 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
     if not has_missing:
         sums[:, :, -1] = 0
     sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)  # one total per node
-    regular = rung.from_host(np.array([ridge, 1.0, 10.0], dtype=np.float32))
+    regular = rung.from_host(np.array([ridge, 1.0, 10.0, 3.0], dtype=np.float32))
     missing = range(d) if has_missing else ()
     s, share = rung.from_host(sums.cumsum(axis=2)), rung.from_host(np.full(k, 1e-3, dtype=np.float32))
     best = both(
@@ -107,13 +107,14 @@ def test_best_splits_against_all_of_them(rung, xp, has_missing, n_numeric, ridge
             assert right[-1] != sides[0][node]
         assert left[node] == sums[node, feature[node]][~right].sum()
         least = max(1.0, 1e-3 * (total[node] >> 32))
-        ridges = [ridge if j < n_numeric else ridge + 10.0 for j in range(d)]
+        # a nominal column pays for its categories beyond two
+        price = [3.0 * max(np.count_nonzero(sums[node, j, :-1]) - 2, 0) * (j >= n_numeric) for j in range(d)]
         gains = [
-            gain_of(sums[node, j], side, ridges[j], least)
+            gain_of(sums[node, j], side, ridge, least) - price[j]
             for j in range(d)
             for side in sides_of(sums[node, j], j >= n_numeric, has_missing)
         ]
-        found = gain_of(sums[node, feature[node]], right, ridges[feature[node]], least)
+        found = gain_of(sums[node, feature[node]], right, ridge, least) - price[feature[node]]
         assert found == pytest.approx(max(gains), rel=1e-5)
 
 
@@ -144,7 +145,7 @@ def test_best_splits_uses_only_some_columns(rung, xp, missing):
     sums = packed_weights(rng, (5, 3, 6))
     sums[:, 1:, 0] += sums[:, :1, :].sum(axis=2) - sums[:, 1:, :].sum(axis=2)
     running = rung.from_host(sums.cumsum(axis=2))
-    regular = rung.from_host(np.ones(3, dtype=np.float32))
+    regular = rung.from_host(np.ones(4, dtype=np.float32))
     share = rung.from_host(np.zeros(5, dtype=np.float32))
 
     def find(is_used):
@@ -180,7 +181,7 @@ def test_best_splits_under_a_constraint(rung, xp, trend):
         if trend * (value(*sides[1]) - value(*sides[0])) >= 0:
             scores[last] = sum(score(*side) for side in sides)
     assert 0 < len(scores) < 3
-    sums, regular = rung.from_host(running), rung.from_host(np.ones(3, dtype=np.float32))
+    sums, regular = rung.from_host(running), rung.from_host(np.ones(4, dtype=np.float32))
     constraint = Constraint(
         rung.from_host(np.array([trend], dtype=np.float32)),
         rung.from_host(np.array([[low], [high]], dtype=np.float32)),

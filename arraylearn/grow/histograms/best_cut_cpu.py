@@ -171,15 +171,16 @@ def _order_signed(bits: Host, n: Int) -> None:
 @part
 def _order_categories(
     plan: GrowthPlan, newton: Newton, sums: Host, first: Int, scratch: GrowthScratch
-) -> None:
+) -> Int:
     """Order the bins of a nominal column by smoothed gradient per hessian; empty and missing ones last.
 
-    `found` receives the bins, `running` their running sums.
+    `found` receives the bins, `running` their running sums. Return the number of bins with rows.
     """
     n, smoothing = plan.n_bins, np.float32(newton.smoothing)
-    found, ratios, before = scratch.found, scratch.ratios, np.int64(0)
+    found, ratios, before, n_held = scratch.found, scratch.ratios, np.int64(0), np.int64(0)
     for i in range(n):
         own = sums[first + i] - before
+        n_held += own != 0 and i < n - 1
         before = sums[first + i]
         gradient, hessian = _unpack(own)
         ratio = np.float32(gradient) / (np.float32(hessian) + smoothing) if own != 0 else _EMPTY_RATIO
@@ -194,6 +195,7 @@ def _order_categories(
         own = index(first) + index(found[i])
         total += sums[own] - (sums[own - index(1)] if found[i] > 0 else 0)
         scratch.running[i] = total
+    return n_held
 
 
 @part
@@ -225,8 +227,6 @@ def find_pair_cut(
     goes_left, is_learned = only_left, False
     if newton is not None:
         best, ridge = np.int64(0), np.float32(newton.ridge)
-        if is_nominal:
-            ridge += np.float32(newton.smoothing)
         if only_left:
             columns = plan.use_missing
         if is_bounded:
@@ -245,7 +245,11 @@ def find_pair_cut(
         elif only_left:
             missing = running[start + n_bins - 1] - running[start + n_bins - 2]
         if newton is not None and is_nominal:
-            _order_categories(plan, newton, running, start, scratch)
+            n_held = _order_categories(plan, newton, running, start, scratch)
+            price = np.float32(newton.price) * np.float32(max(n_held - 2, 0))
+            if not is_bounded:
+                ridged = np.float32(total >> 32) + np.float32(2) * ridge
+                price = price / (ridged if ridged > np.float32(0.5) else np.float32(0.5))
             running, start = scratch.running, np.int64(0)
         for turn in range(2 if newton is None and plan.use_missing[j] else 1):
             if turn == 1:
@@ -262,6 +266,9 @@ def find_pair_cut(
             column = ColumnSums(start, n, total, size, missing, ridge, trend, low_value, high_value)
             if newton is not None:
                 _score_newton(plan, newton, column, running, scores)
+                if is_nominal:
+                    for i in range(n):
+                        scores[i] -= price
             elif logs is None:
                 _score_gini(plan, column, running, scores)
             else:
@@ -312,18 +319,6 @@ def find_pair_cut(
 
 
 @part
-def _full_score(plan: GrowthPlan, total: Int, ridge: Any, score: Any) -> Any:
-    """Turn q**2 / area into G_L**2 / h_L + G_R**2 / h_R, which is comparable between different ridges."""
-    half, zero = np.float32(0.5), np.float32(0)
-    gradient, hessian = np.float32(np.int32(total)), np.float32(total >> 32)
-    ridged = hessian + np.float32(2) * ridge
-    ridged = ridged if ridged > half else half
-    if plan.criterion == NEWTON_BOUNDED:
-        return score
-    return score * ridged + gradient * gradient / ridged if score > zero else zero
-
-
-@part
 def find_newton_cut(
     rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, newton: Newton
 ) -> tuple[Int, Int, Int, Any, bool]:
@@ -345,13 +340,10 @@ def find_newton_cut(
         )
         if only_left and reached <= group_gain:
             continue
-        group_gain, ridge = reached, np.float32(newton.ridge)
-        if group == 1:
-            ridge += np.float32(newton.smoothing)
-        score = _full_score(plan, total, ridge, reached)
+        group_gain = reached
         if group == 0:
-            numeric_score = score
-        if group == 0 or score > numeric_score:
+            numeric_score = reached
+        if group == 0 or reached > numeric_score:
             feature, low, high, gain, goes_left = other, other_low, other_high, reached, only_left
             left = scratch.side[1, 0]
             if group == 1:

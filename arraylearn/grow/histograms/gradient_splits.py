@@ -58,15 +58,15 @@ def best_splits(
     ----------
     running : int64 array (k, d, n_bins)
         Running packed sums over the bins; the last bin is that of missing values.
-    regular : float32 array (3,)
-        :math:`\lambda`, the least hessian of a side and the smoothing of categories, in units of the hessian.
+    regular : float32 array (4,)
+        :math:`\lambda`, the least hessian of a side, the smoothing of categories, and what the gain of a
+        nominal column is lessened by for each category of the node beyond two, in units of the hessian.
     least_share : float32 array (k,)
         The least hessian of a side as a share of the node's; the larger of the two holds.
     is_used : bool array (1, d) or (k, d), optional
         The columns that may be split, in all nodes or in each.
     n_numeric : int
-        How many columns are numeric; the others are nominal, tried in the order of G / (H + smoothing), and
-        have :math:`\lambda` + smoothing in the formula.
+        How many columns are numeric; the others are nominal, tried in the order of G / (H + smoothing).
     missing : sequence of int
         The columns with missing values, for which both sides are tried; in others the (empty) bin is right.
     constraint : Constraint, optional
@@ -84,16 +84,20 @@ def best_splits(
     if n_numeric == d and not missing and constraint is None:
         _, cell, left = _search(xp, running, total, regular[:1], least, is_used, None, None)
         return GradientSplits(cell, left, total, None, None)
-    groups, rank = [(slice(0, n_numeric), running[:, :n_numeric, :], regular[:1])], None
+    ridge, rank = regular[:1], None
+    groups: list[tuple[slice, Array, Array | None]] = [(slice(0, n_numeric), running[:, :n_numeric, :], None)]
     if n_numeric < d:
         sums = running[:, n_numeric:, :]
         sums = xp.concat((sums[:, :, :1], sums[:, :, 1:] - sums[:, :, :-1]), axis=2)
         rank = _rank_categories(xp, sums, regular[2])
         in_order = xp.cumulative_sum(xp.take_along_axis(sums, rank, axis=-1), axis=-1)
-        # sets of categories are chosen by their gradients, so that their gain is optimistic: more ridge
-        groups.append((slice(n_numeric, d), in_order, regular[:1] + regular[2:]))
+        n_more = xp.sum(xp.astype(sums[:, :, :-1] != 0, xp.int64), axis=2) - 2
+        price = regular[3] * xp.astype(xp.maximum(n_more, xp.zeros_like(n_more)), xp.float32)
+        if constraint is None:
+            price = price / _ridged(xp, total, ridge)[:, None]
+        groups.append((slice(n_numeric, d), in_order, price))
     found = [
-        _search_group(xp, group, total, least, is_used, missing, constraint)
+        _search_group(xp, group, total, ridge, least, is_used, missing, constraint)
         for group in groups
         if group[0].stop > group[0].start
     ]
@@ -110,8 +114,9 @@ def best_splits(
 
 def _search_group(
     xp: Namespace,
-    group: tuple[slice, Array, Array],
+    group: tuple[slice, Array, Array | None],
     total: Array,
+    ridge: Array,
     least: Array,
     is_used: Array | None,
     missing: Sequence[int],
@@ -119,13 +124,14 @@ def _search_group(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the score, cell, left sum and side of missing values of the best split of some columns.
 
-    A group has the columns, their running sums and their ridge.
+    A group has the columns, their running sums, and what is taken off their scores.
     """
-    columns, running, ridge = group
+    columns, running, price = group
     n_bins = running.shape[2]
     used = None if is_used is None else is_used[:, columns]
-    trend, bounds = (None, None) if constraint is None else (constraint.trend[columns], constraint.bounds)
-    score, cell, left = _search(xp, running, total, ridge, least, used, trend, bounds)
+    if constraint is not None:
+        constraint = constraint._replace(trend=constraint.trend[columns])
+    score, cell, left = _search(xp, running, total, ridge, least, used, price, constraint)
     is_left = cell < 0
     here = [j - columns.start for j in missing if columns.start <= j < columns.stop]
     if here:
@@ -133,16 +139,14 @@ def _search_group(
         some = xp.take(running, idx, axis=1)
         some = some + (some[:, :, n_bins - 1 :] - some[:, :, n_bins - 2 : n_bins - 1])
         used = None if used is None else xp.take(used, idx, axis=1)
-        trend = None if trend is None else xp.take(trend, idx, axis=0)
-        other, other_cell, other_left = _search(xp, some, total, ridge, least, used, trend, bounds)
+        price = None if price is None else xp.take(price, idx, axis=1)
+        if constraint is not None:
+            constraint = constraint._replace(trend=xp.take(constraint.trend, idx, axis=0))
+        other, other_cell, other_left = _search(xp, some, total, ridge, least, used, price, constraint)
         is_left = other > score
         other_cell = xp.take(idx, other_cell // n_bins, axis=0) * n_bins + other_cell % n_bins
         cell, left = xp.where(is_left, other_cell, cell), xp.where(is_left, other_left, left)
         score = xp.maximum(score, other)
-    if constraint is None:
-        gradient, hessian = _halves(xp, total)
-        ridged = xp.maximum(hessian + 2.0 * ridge, xp.full_like(ridge, 0.5))
-        score = xp.where(score > 0, score * ridged + gradient * gradient / ridged, 0.0)
     return score, cell + columns.start * n_bins, left, is_left
 
 
@@ -153,20 +157,29 @@ def _search(
     ridge: Array,
     least: Array,
     is_used: Array | None,
-    trend: Array | None,
-    bounds: Array | None,
+    price: Array | None,
+    constraint: Constraint | None,
 ) -> tuple[Array, Array, Array]:
     """Return the score of the best cell of (column, bin) of each node, the cell, and the sum of its left."""
     k, d, n_bins = running.shape
-    if trend is None or bounds is None:
+    if constraint is None:
         scores = _scores(xp, running, total, ridge, least, is_used)
     else:
-        scores = _constrained_scores(xp, running, total, ridge, least, is_used, trend, bounds)
+        scores = _constrained_scores(xp, running, total, ridge, least, is_used, *constraint)
+    if price is not None:
+        scores = scores - price[:, :, None]
     scores = xp.reshape(scores, (k, d * n_bins))
     cell = xp.astype(xp.argmax(scores, axis=1), xp.int64)
     score = xp.take_along_axis(scores, cell[:, None], axis=1)[:, 0]
     left = xp.take_along_axis(xp.reshape(running, (k, d * n_bins)), cell[:, None], axis=1)[:, 0]
-    return score, cell, xp.where(score > (0.0 if trend is None else _NEVER), left, total)
+    return score, cell, xp.where(score > (0.0 if constraint is None else _NEVER), left, total)
+
+
+def _ridged(xp: Namespace, total: Array, ridge: Array) -> Array:
+    """Return what turns the scores of splits into gains: hessians (k,) with two ridges, 1/2 at least."""
+    _, hessian = _halves(xp, total)
+    # without a ridge an empty side would divide by nothing; it is not heavy anyway
+    return xp.maximum(hessian + 2.0 * ridge, xp.full_like(ridge, 0.5))
 
 
 def _scores(

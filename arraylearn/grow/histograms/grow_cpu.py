@@ -182,7 +182,7 @@ def grow_newton_tree(
     """Grow a tree of Newton steps: see `arraylearn.grow.histograms.newton_trees`."""
     (d, n), m = columns.bins.shape, rows.shape[0]
     shift = int(gradients.shift[0])
-    ridge, least_side, smoothing = (float(x) for x in gradients.units[shift])
+    ridge, least_side, smoothing, price = (float(x) for x in gradients.units[shift])
     unit = 2.0 ** (shift - GRADIENT_BITS)
     used = np.ones(d, dtype=bool) if is_used is None else is_used
     use_missing = np.zeros(d, dtype=bool)
@@ -212,6 +212,7 @@ def grow_newton_tree(
         unit=unit,
         ridge=ridge,
         smoothing=smoothing,
+        price=price,
         l2=float(rule.l2),
         least_hessian=float(rule.min_child_hessian),
         least_leaf=float(limits.min_samples_leaf),

@@ -27,6 +27,7 @@ from arraylearn.grow.trees import Limits, Trees, best_first
 from arraylearn.table.binning import Binning
 
 __all__ = [
+    "CATEGORY_PRICE",
     "Columns",
     "KeptBuffers",
     "NewtonRule",
@@ -36,6 +37,11 @@ __all__ = [
     "prepare_columns",
     "side_values",
 ]
+
+
+# What the best set gains on average for each category of a column that has no part in the classes: the square
+# of the mean of abs(z) for a normal z.
+CATEGORY_PRICE = 2.0 / math.pi
 
 
 class KeptBuffers:
@@ -70,15 +76,16 @@ class NewtonRule(NamedTuple):
     smoothing: float  # of the order of categories, as a hessian
     trend: tuple[int, ...] | None = None  # by column: 1 if the score may only rise along it, -1 if only fall
     groups: tuple[tuple[int, ...], ...] | None = None  # one of them has all columns of a path; None: no limit
+    price: float = CATEGORY_PRICE  # taken off the gain of a nominal column for each category beyond two
 
     def in_units(self, place: Place) -> Array:
-        """Return ridge, least hessian and smoothing in units of packed hessians, by their shift: (33, 3)."""
-        wanted = (self.l2, self.min_child_hessian, self.smoothing)
+        """Return ridge, least hessian, smoothing and price of a category, in units by shift: (33, 4)."""
+        wanted = (self.l2, self.min_child_hessian, self.smoothing, self.price)
         # a least hessian of one unit, so that no division is by 0
         by_shift = [
             [
                 max(x * 2.0 ** (GRADIENT_BITS - shift), least)
-                for x, least in zip(wanted, (0, 1, 1), strict=True)
+                for x, least in zip(wanted, (0, 1, 1, 0), strict=True)
             ]
             for shift in range(33)
         ]

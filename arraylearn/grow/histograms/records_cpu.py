@@ -72,6 +72,7 @@ class Newton(NamedTuple):
     unit: float
     ridge: float  # added to hessians, in units
     smoothing: float  # of categories, as a hessian in units
+    price: float  # of a category, taken off the gain of a nominal column
     l2: float  # added to hessians
     least_hessian: float  # of a side
     least_leaf: float  # rows of average hessian on a side
