@@ -122,7 +122,7 @@ class NodeSlots(NamedTuple):
 class GrowthScratch(NamedTuple):
     """Buffers of one thread; `tables` is shared by all threads."""
 
-    tables: Any  # (t, d * n_bins * w) int64; None where columns are drawn: no tables are used
+    tables: Any  # (t, d * n_bins * w) int64, class vectors int32; None where columns are drawn
     free: Host  # (t,) int64: the tables that this thread may take
     n_free: Host  # (1,) int64: the number of these tables
     stack: Host  # (s, 7) int64: nodes still to be grown
@@ -192,4 +192,4 @@ class Buffers(NamedTuple):
     gathered: RowOrder  # the same rows after the slices, where there are several threads
     nodes: NodeSlots
     scratch: list[GrowthScratch]  # of each thread
-    slices: Any  # (threads, cells) int64: tables of the slices; None where columns are drawn
+    slices: Any  # (threads, cells): tables of the slices; None where columns are drawn
