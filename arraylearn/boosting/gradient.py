@@ -137,6 +137,9 @@ class GradientBoostingClassifier(StagedClassifier):
 
     Notes
     -----
+    `l2_regularization`, `min_child_hessian` and `categorical_smoothing` are in units of one row: that of the
+    least weight, where all weights are multiples of it, else one of average weight.
+
     Missing values are tried on both sides of each split; where a node has none, they go to the side of more
     weight. Infinities are values beyond all others. The host syncs twice per level and tree.
 
