@@ -115,7 +115,10 @@ def _common_multiple(weights: Any, least: float, most: float = 2.0**_GRID_BITS) 
         if multiple > _MOST_UNITS:
             return None
         units = rest * (multiple / least)
-        rest = rest[abs(units - units.round()) > _PROPORTION_SLACK * units]
+        is_apart = abs(units - units.round()) > _PROPORTION_SLACK * units
+        if is_apart[0]:
+            return None  # in no simple proportion, and the first of every further turn
+        rest = rest[is_apart]
         if not rest.shape[0]:
             limit = _MOST_COUNTED if multiple == 1 else most
             return multiple if float(weights.sum()) * (multiple / least) < limit else None
