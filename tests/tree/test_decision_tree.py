@@ -515,7 +515,7 @@ def rows_below(tree, X):
     return n_rows
 
 
-@pytest.mark.parametrize("splitter", ["exact", "hist", "clouds", "clouds_sampling"])
+@pytest.mark.parametrize("splitter", ["exact", "hist", "clouds", "clouds_sampling", "random"])
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 def test_limits_count_rows_whatever_they_weigh(splitter, criterion):
     if criterion != "gini" and splitter.startswith("clouds"):
