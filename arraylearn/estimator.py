@@ -354,6 +354,8 @@ class ArrayClassifier(ClassifierMixin, ArrayEstimator):
 
     def _leave_out_rare(self, batch: Batch, labels: Labels, weights: Array | None = None) -> Batch:
         """Take categories of too few rows for missing values, now and in later rows."""
+        if not batch.table.schema.nominal_idx:
+            return batch
         table = leave_out_rare(batch.place, batch.table, labels.codes, labels.classes.shape[0], weights)
         self.schema_ = table.schema
         return batch._replace(table=table)

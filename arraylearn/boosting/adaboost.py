@@ -312,7 +312,6 @@ class AdaBoostClassifier(ArrayClassifier):
             yield float(np.average(to_host(predicted) == truth, weights=sample_weight))
 
 
-# Share of the total weight that every row keeps.
 def _grid(total: float) -> float:
     """Return the step of the factors: sums of integer weights times factors are exact, in any order."""
     return 2.0 ** (math.ceil(math.log2(total)) - 51)

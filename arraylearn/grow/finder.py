@@ -7,25 +7,41 @@ and histograms of packed gradients in place of class weights (`histograms/newton
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import Place, from_host
+from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
 from arraylearn.grow.builder import Builder, NextLevel, Splits
-from arraylearn.grow.finish import finish_lists
+from arraylearn.grow.criteria import MOST_COUNTED
 from arraylearn.grow.rows import Level, Rows, nominal_column, numeric_column, take_flat
-from arraylearn.grow.sorted_lists.lists import ListSplits
+from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, ListSplits, SortedRows
 from arraylearn.grow.sorted_lists.thresholds import scan_lists
-from arraylearn.grow.split import SplitCandidates, SplitRule, choose_columns, may_split
+from arraylearn.grow.split import (
+    SLACK,
+    SplitCandidates,
+    SplitRule,
+    choose_columns,
+    is_gini,
+    may_split,
+    midpoint,
+)
 from arraylearn.grow.trees import Limits, Trees
 
-__all__ = ["Finder", "NodeChoice"]
+__all__ = ["Finder", "NodeChoice", "choose_body", "values_at"]
 
 # Rounding error allowed in a gain.
 _GAIN_SLACK = 1e-12
+# The reason why `SplitRule.exact` is None.
+_NOT_EXACT = (
+    "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
+    f"logarithms of weights beyond {MOST_COUNTED:,}"
+)
 
 
 class NodeChoice(NamedTuple):
@@ -123,7 +139,29 @@ class Finder:
 
     def finish(self, level: Level) -> Trees | None:
         """Grow all subtrees below a level by a compiled body; None: growth continues level by level."""
-        return finish_lists(self.place, self.rows, level, self.rule, self.limits)
+        place, rows, rule = self.place, self.rows, self.rule
+        body = choose_body(place, rows, level, rule, self.limits, by_lists=True)
+        if isinstance(body, str):
+            return None
+        is_plain = level.weights is None and not rows.has_missing_numbers and is_gini(rule)
+        limits = self._integer_limits(level, rule.least if is_plain else rule.enough)
+        given = level.lists, rows.columns, rows.class_ends, level.weights, rows.has_missing_numbers
+        starts = np.cumsum(level.sizes) - level.sizes
+        nodes = body(SortedRows(*given), starts, level.counts, limits, rule.exact)
+        low, high = (
+            values_at(place, rows.columns, nodes.feature, at) for at in (nodes.threshold, nodes.high)
+        )
+        return nodes._replace(threshold=midpoint(HOST.xp, low, high) if rows.edges is None else low)
+
+    def _integer_limits(self, level: Level, least: float) -> Limits:
+        """Return the limits below a level for a body: integer weights, `least` of a side, remaining depth."""
+        limits = self.limits
+        least_to_split = max(limits.min_samples_split, 2 * limits.min_samples_leaf) * (1.0 - SLACK)
+        return limits._replace(
+            max_depth=None if limits.max_depth is None else limits.max_depth - level.depth,
+            min_samples_split=max(2, math.ceil(least_to_split)),
+            min_samples_leaf=max(1, math.ceil(least)),
+        )
 
     def begin(self, level: Level) -> Level:
         """Complete the first level with the fields that this finder needs in every level."""
@@ -132,3 +170,42 @@ class Finder:
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
         """Complete the next level in the same way; return the finder to use from there on, and the level."""
         return self, new
+
+
+def choose_body(
+    place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, *, by_lists: bool
+) -> Callable[..., Trees] | str:
+    """Return the body that grows subtrees on sorted lists, or bins, or the reason for the array program."""
+    d, n_values = rows.columns.shape[0], math.prod(rows.columns.shape)
+    if rule.exact is None:
+        return _NOT_EXACT
+    if rows.n_values or d == 0:
+        return "nominal columns"
+    if rows.has_missing_numbers and rule.missing != "direction":
+        return "missing values whose side is not learned"
+    if limits.max_features is not None and limits.max_features < d:
+        return "columns drawn in each node"
+    if rule.least_rows > 0 or limits.least_rows > 2:
+        return "rows counted beside their weights"
+    if rule.missing == "surrogate" and rule.n_surrogates > 0:
+        return "surrogates"
+    if rows.n_rows >= MOST_ROWS or int(level.counts.sum()) >= MOST_WEIGHT:
+        return "sums beyond 64 bits"
+    if level.depth and not by_lists:
+        return "below the root"
+    n_values += math.prod(level.lists.shape) if by_lists else 0
+    if (reason := why_not_compiled(place, n_values)) is not None:
+        return reason
+    if by_lists:
+        from arraylearn.grow.sorted_lists.lists_cpu import grow_lists
+
+        return grow_lists
+    from arraylearn.grow.histograms.grow_cpu import grow_class_tree
+
+    return grow_class_tree
+
+
+def values_at(place: Place, columns: Array, column: Any, at: Any) -> Any:
+    """Look up values on the host; those of leaves are meaningless."""
+    columns_at, positions = (from_host(np.clip(part, min=0), place) for part in (column, at))
+    return to_host(take_flat(place.xp, columns, columns_at, positions))

@@ -186,7 +186,10 @@ def level_of(
     """Describe the blocks of a level at the place."""
     xp = place.xp
     starts = np.cumulative_sum(sizes) - sizes
-    block_at = block_index(xp, from_host(sizes, place), lists.shape[1])
+    if sizes.shape[0] == 1:
+        block_at = xp.zeros(lists.shape[1], dtype=xp.int64, device=place.device)
+    else:
+        block_at = block_index(xp, from_host(sizes, place), lists.shape[1])
     dtype = xp.int64 if counts.dtype.kind == "i" else accumulator_dtype(place)
     counts_on = from_host(counts, place, dtype)
     return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, entries)

@@ -19,7 +19,7 @@ from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import count_features, share_of
 from arraylearn.grow.cut import collapse, cut_weak
 from arraylearn.grow.histograms.bin_finder import bin_rows
-from arraylearn.grow.one_tree import grow_binned, grow_clouds, grow_exact
+from arraylearn.grow.loop import grow_binned, grow_clouds, grow_exact
 from arraylearn.grow.rows import Rows, prepare_rows
 from arraylearn.grow.split import SplitRule, is_scale_free
 from arraylearn.grow.trees import Limits, Trees, tree_on_host

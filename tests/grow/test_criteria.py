@@ -16,9 +16,9 @@ from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.threads import set_num_threads
 from arraylearn.grow.criteria import CRITERIA, MOST_COUNTED, log_table, make_criterion, score_counts
-from arraylearn.grow.finish import choose_body
+from arraylearn.grow.finder import choose_body
 from arraylearn.grow.formulas import CHI2
-from arraylearn.grow.one_tree import presort
+from arraylearn.grow.loop import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
 from arraylearn.grow.split import SplitRule, prepare_rule
 from arraylearn.grow.trees import Limits

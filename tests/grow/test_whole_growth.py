@@ -7,7 +7,8 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.dispatch import portable_only, use_compiled
-from arraylearn.grow import finish
+from arraylearn.grow import finder
+from arraylearn.grow.histograms import bin_finder
 
 pytest.importorskip("numba")
 
@@ -27,13 +28,14 @@ def draw_rows(seed, n, n_classes, n_values=None, missing=0.0):
 
 def assert_same_trees(monkeypatch, settings, X, y, weights=None):
     """Compare with the array program, and see that a body grew the tree."""
-    served, choose = [], finish.choose_body
+    served, choose = [], finder.choose_body
 
     def spy(*given, **settings):
         served.append(choose(*given, **settings))
         return served[-1]
 
-    monkeypatch.setattr(finish, "choose_body", spy)
+    for module in (finder, bin_finder):
+        monkeypatch.setattr(module, "choose_body", spy)
     with use_compiled("always"):
         found = al.DecisionTreeClassifier(**settings).fit(X, y, sample_weight=weights).tree_
     assert any(callable(body) for body in served), served

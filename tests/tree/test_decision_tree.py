@@ -479,7 +479,7 @@ def test_bins_refuse_what_counts_thresholds():
 def test_counting_distinct_values_gives_the_tree_of_sorted_lists(
     monkeypatch, missing, measure, seed, weights
 ):
-    from arraylearn.grow import one_tree as grow
+    from arraylearn.grow import loop as grow
 
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 9, (400, 4)).astype(float)

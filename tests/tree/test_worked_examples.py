@@ -7,7 +7,7 @@ import arraylearn as al
 from arraylearn import datasets
 from arraylearn.backend.namespace import Place
 from arraylearn.grow.branches.nominal import scan_nominal
-from arraylearn.grow.one_tree import presort
+from arraylearn.grow.loop import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
 from arraylearn.grow.sorted_lists.thresholds import scan_counts
 from arraylearn.grow.split import SplitRule

@@ -10,12 +10,11 @@ import numpy as np
 from arraylearn._typing import Array
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import block_index, paired_histogram
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
 from arraylearn.grow.builder import NextLevel
 from arraylearn.grow.criteria import gini_gains
-from arraylearn.grow.finder import Finder
-from arraylearn.grow.finish import finish_bins
+from arraylearn.grow.finder import Finder, choose_body, values_at
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, numeric_column, prepare_rows, rows_at, take_flat
 from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge, midpoint
@@ -145,8 +144,17 @@ class BinnedFinder(Finder):
 
     def finish(self, level: Level) -> Trees | None:
         """Grow all subtrees below a level by a compiled body; None: growth continues level by level."""
-        given = self.place, self.rows, level, self.rule, self.limits
-        return finish_bins(*given, self.bins, self.n_bins, self.values)
+        body = choose_body(self.place, self.rows, level, self.rule, self.limits, by_lists=False)
+        if isinstance(body, str):
+            return None
+        limits = self._integer_limits(level, self.rule.enough)
+        nodes = body(self.rows, level, self.bins, self.n_bins, limits, self.rule.exact)
+        if self.values is None:
+            return nodes
+        # if only missing values are above, the threshold is the value itself
+        upper = np.where(nodes.high < self.n_bins - 1, nodes.high, nodes.threshold)
+        both = (values_at(self.place, self.values, nodes.feature, at) for at in (nodes.threshold, upper))
+        return nodes._replace(threshold=midpoint(HOST.xp, *both))
 
     def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:
         """Class weights, or sums of weights without classes, (d, k, c, b) of every bin.
