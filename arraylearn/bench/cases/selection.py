@@ -71,7 +71,7 @@ def _accuracy_of_all(report: Any) -> float:
 def _loop(kind: Any, rows: TrainTest) -> Run:
     splitter = load_peer("sklearn.model_selection", "PredefinedSplit")
     fold = [i if i < _LOOPED else -1 for i in range(rows.X.shape[0])]
-    options = {"cv": splitter(fold), "refit": False, "progress": False, "fast": False}
+    options = {"cv": splitter(fold), "refit": False, "verbose": 0, "fast": False}
     return lambda: evaluate(kind(), rows.X, rows.y, **options)
 
 
