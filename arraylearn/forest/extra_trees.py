@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-from arraylearn.backend.random import RandomState
 from arraylearn.forest.random_forest import RandomForestClassifier
-from arraylearn.measures.count_measures import Measure
 
 __all__ = ["ExtraTreesClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesClassifier(RandomForestClassifier):
     r"""Extremely randomized trees: each node takes the best of some cuts drawn at random, one per column.
 
@@ -52,51 +51,4 @@ class ExtraTreesClassifier(RandomForestClassifier):
 
     _draws_cuts: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str | Measure = "gini",
-        max_features: int | float | str | None = "sqrt",
-        max_bins: int = 4094,
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        bootstrap: bool = False,
-        max_samples: int | float | None = None,
-        oob_score: bool | Callable[..., float] = False,
-        class_weight: Mapping[Any, float] | str | None = None,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        categorical_features: Any = "from_dtype",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            criterion=criterion,
-            max_features=max_features,
-            max_bins=max_bins,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            bootstrap=bootstrap,
-            max_samples=max_samples,
-            oob_score=oob_score,
-            class_weight=class_weight,
-            warm_start=warm_start,
-            random_state=random_state,
-            categorical_features=categorical_features,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            backend=backend,
-        )
+    bootstrap: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -40,6 +41,7 @@ ROUNDING = 1e-9
 _KEY_BITS = 62
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestClassifier(FittedForest):
     r"""Random forest: trees on bootstrap samples, each node split by one of some columns drawn at random.
 
@@ -132,52 +134,27 @@ class RandomForestClassifier(FittedForest):
     # whether a node scores one cut per column, drawn at random, instead of all cuts
     _draws_cuts: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str | Measure = "gini",
-        max_features: int | float | str | None = "sqrt",
-        max_bins: int = 4094,
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: bool | Callable[..., float] = False,
-        class_weight: Mapping[Any, float] | str | None = None,
-        warm_start: bool = False,
-        random_state: RandomState = None,
-        categorical_features: Any = "from_dtype",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.backend = backend
+    n_estimators: int = field(default=100, kw_only=False)
+    criterion: str | Measure = "gini"
+    max_features: int | float | str | None = "sqrt"
+    max_bins: int = 4094
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    ccp_alpha: float = 0.0
+    bootstrap: bool = True
+    max_samples: int | float | None = None
+    oob_score: bool | Callable[..., float] = False
+    class_weight: Mapping[Any, float] | str | None = None
+    warm_start: bool = False
+    random_state: RandomState = None
+    categorical_features: Any = "from_dtype"
+    n_jobs: int | None = None
+    verbose: int = 0
+    backend: str | None = None
 
     # ---- learning
 
