@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -33,6 +34,7 @@ class Rounds(NamedTuple):
     weights: tuple[float, ...]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostClassifier(ArrayClassifier):
     r"""AdaBoost for any number of classes (SAMME).
 
@@ -92,24 +94,13 @@ class AdaBoostClassifier(ArrayClassifier):
     [0.3333, 0.25]
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        random_state: RandomState = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 50
+    learning_rate: float = 1.0
+    random_state: RandomState = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     # ---- learning
 
