@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -35,6 +36,7 @@ from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows, defau
 __all__ = ["SequentialCoveringClassifier", "learn_covering"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SequentialCoveringClassifier(RuleClassifier):
     r"""Rules for one class after the other, each grown greedily on the rows not covered yet.
 
@@ -108,28 +110,15 @@ class SequentialCoveringClassifier(RuleClassifier):
 
     _leaves_out_rare: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        gain: Literal["accuracy", "foil"] = "accuracy",
-        conflict: Conflict = "first",
-        min_accuracy: float = 0.5,
-        min_coverage: float | None = None,
-        max_literals: int | None = None,
-        max_rules: int | None = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.gain = gain
-        self.conflict = conflict
-        self.min_accuracy = min_accuracy
-        self.min_coverage = min_coverage
-        self.max_literals = max_literals
-        self.max_rules = max_rules
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    gain: Literal["accuracy", "foil"] = "accuracy"
+    conflict: Conflict = "first"
+    min_accuracy: float = 0.5
+    min_coverage: float | None = None
+    max_literals: int | None = None
+    max_rules: int | None = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     def _check_parameters(self) -> None:
         check_choice("gain", self.gain, ("accuracy", "foil"))

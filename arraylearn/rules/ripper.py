@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from arraylearn._typing import Array
@@ -16,7 +17,6 @@ from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import check_integer, check_number
 from arraylearn.progress import Advance
-from arraylearn.rules.decide import Conflict
 from arraylearn.rules.description_length import Totals, find_needless, least_data_bits, relative_bits
 from arraylearn.rules.find_literal import GAINS
 from arraylearn.rules.grow_rule import (
@@ -49,6 +49,7 @@ __all__ = ["RipperClassifier", "RipperSettings", "learn_ripper"]
 _SURPLUS = 64.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RipperClassifier(RuleClassifier):
     r"""RIPPER: rules grown, pruned at once on rows held back, and revised by description length.
 
@@ -116,32 +117,18 @@ class RipperClassifier(RuleClassifier):
     (2, True)
     """
 
-    conflict: Conflict = "first"
+    conflict = "first"  # for the base; not annotated, so not a parameter
 
-    def __init__(
-        self,
-        *,
-        rounds: int = 2,
-        folds: int = 3,
-        min_coverage: float = 2.0,
-        smoothing: float = 1.0,
-        max_literals: int | None = None,
-        max_rules: int | None = None,
-        random_state: Any = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.rounds = rounds
-        self.folds = folds
-        self.min_coverage = min_coverage
-        self.smoothing = smoothing
-        self.max_literals = max_literals
-        self.max_rules = max_rules
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    rounds: int = 2
+    folds: int = 3
+    min_coverage: float = 2.0
+    smoothing: float = 1.0
+    max_literals: int | None = None
+    max_rules: int | None = None
+    random_state: Any = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     def _check_parameters(self) -> None:
         check_integer("rounds", self.rounds, 0)
@@ -164,12 +151,12 @@ class RipperClassifier(RuleClassifier):
 class RipperSettings(NamedTuple):
     """Settings of RIPPER."""
 
-    rounds: int = 2  # of optimization
-    folds: int = 3  # one of so many parts of the rows is held back for pruning
-    min_coverage: float = 2.0  # least number of positive rows that a rule covers
-    smoothing: float = 1.0  # of the worth of a rule in pruning; see `choose_length`
-    max_literals: int | None = None  # of a rule
-    max_rules: int | None = None  # of a class
+    rounds: int  # of optimization
+    folds: int  # one of so many parts of the rows is held back for pruning
+    min_coverage: float  # least number of positive rows that a rule covers
+    smoothing: float  # of the worth of a rule in pruning; see `choose_length`
+    max_literals: int | None  # of a rule
+    max_rules: int | None  # of a class
 
 
 class _OneAgainstRest(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
@@ -18,6 +19,7 @@ from arraylearn.tree import DecisionTreeClassifier, c45
 __all__ = ["RuleSetClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RuleSetClassifier(RuleClassifier):
     """Rules given by hand, or read from a decision tree.
 
@@ -82,24 +84,13 @@ class RuleSetClassifier(RuleClassifier):
     [Explanation(label='C1', rule=0, fired=(0,))]
     """
 
-    def __init__(
-        self,
-        rules: Any = None,
-        *,
-        default: Any = None,
-        conflict: Conflict = "first",
-        post_prune: bool = True,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.rules = rules
-        self.default = default
-        self.conflict = conflict
-        self.post_prune = post_prune
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    rules: Any = field(default=None, kw_only=False)
+    default: Any = None
+    conflict: Conflict = "first"
+    post_prune: bool = True
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     def _check_parameters(self) -> None:
         check_choice("conflict", self.conflict, CONFLICTS)
