@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from sklearn._config import get_config
@@ -23,6 +24,7 @@ from arraylearn.selection.trials import Trial, TrialPlan, run_trials
 __all__ = ["GridSearch"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GridSearch(GridSearchCV):
     """Search for the best parameters of a classifier by cross-validation.
 
@@ -80,36 +82,18 @@ class GridSearch(GridSearchCV):
     array([0.953, 0.933, 0.9  ])
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        n_iter: int | None = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        refit: Any = True,
-        cv: Any = None,
-        error_score: Any = float("nan"),
-        return_train_score: bool = False,
-        random_state: RandomState = None,
-        fast: bool = True,
-        verbose: int | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.n_iter = n_iter
-        self.random_state = random_state
-        self.fast = fast
-        self.verbose = verbose
+    estimator: Any = field(kw_only=False)
+    param_grid: Any = field(kw_only=False)
+    n_iter: int | None = None
+    scoring: Any = None
+    n_jobs: int | None = None
+    refit: Any = True
+    cv: Any = None
+    error_score: Any = float("nan")
+    return_train_score: bool = False
+    random_state: RandomState = None
+    fast: bool = True
+    verbose: int | None = None
 
     def fit(
         self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, **params: Any

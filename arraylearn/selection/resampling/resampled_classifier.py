@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -13,6 +14,7 @@ from arraylearn.estimator import all_or_nothing, forget_fit
 __all__ = ["ResampledClassifier"]
 
 
+@dataclass(eq=False, repr=False)
 class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that is trained on resampled rows; predictions are not resampled.
 
@@ -39,9 +41,8 @@ class ResampledClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     array([0, 1, 2])
     """
 
-    def __init__(self, estimator: Any, sampler: Any) -> None:
-        self.estimator = estimator
-        self.sampler = sampler
+    estimator: Any
+    sampler: Any
 
     def fit(self, X: Any, y: Any) -> Self:
         """Resample the rows, then fit the classifier."""
