@@ -19,7 +19,6 @@ __all__ = [
     "as_float",
     "bring",
     "copy_together",
-    "find_place",
     "from_host",
     "is_array",
     "is_on_gpu",
@@ -156,14 +155,6 @@ def native_float(x: Array, place: Place) -> Any:
             return x.dtype
         return place.xp.float32
     return accumulator_dtype(place)
-
-
-def find_place(*arguments: object) -> Place:
-    """Return the place of the first argument that is an array; lists and scalars live on the host."""
-    for argument in arguments:
-        if is_array(argument):
-            return locate(argument)
-    return HOST
 
 
 def bring(x: Any, place: Place, dtype: Any = None) -> Array:

@@ -14,10 +14,18 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, warn_caller
-from arraylearn.backend.namespace import HOST, Place, is_on_host
+from arraylearn.backend.namespace import HOST, Place, is_array, is_on_host, locate
 from arraylearn.backend.probe import Availability, parse, probe
 
-__all__ = ["choose_place", "compute_at_home", "get_backend", "resolve", "set_backend", "use_backend"]
+__all__ = [
+    "choose_place",
+    "compute_at_home",
+    "find_places",
+    "get_backend",
+    "resolve",
+    "set_backend",
+    "use_backend",
+]
 
 # What "auto" tries, in this order.
 _AUTO = ("cupy", "torch:cuda", "numpy")
@@ -106,6 +114,15 @@ def choose_place(home: Place, backend: str | None = None) -> Place:
         return resolve(name, fallback=fallback or _environment_fallback())
     is_cpu_tensor = home.library == "torch" and is_on_host(home)
     return HOST if is_cpu_tensor and not _is_at_home else home
+
+
+def find_places(*arguments: object) -> tuple[Place, Place]:
+    """Return the home of a function's arguments, and where it computes: there, unless a backend was chosen.
+
+    Home is the place of the first argument that is an array; lists and scalars live on the host.
+    """
+    home = next((locate(argument) for argument in arguments if is_array(argument)), HOST)
+    return home, choose_place(home) if get_backend() else home
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import as_float, bring, find_place, move, read_flags
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import as_float, bring, move, read_flags
+from arraylearn.backend.selector import find_places
 from arraylearn.bayes.naive import log_or_never
 from arraylearn.checks import refuse
 
@@ -45,8 +45,7 @@ def bayes_rule(prior: Any, likelihood: Any) -> Array:
     >>> al.bayes_rule([0.008, 0.992], [0.98, 0.03]).round(4)
     array([0.2085, 0.7915])
     """
-    home = find_place(likelihood, prior)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(likelihood, prior)
     xp = place.xp
     likelihood = as_float(likelihood, place)
     prior = bring(prior, place, likelihood.dtype)

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.moments import Moments, grouped_moments, merge_moments
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, bring, find_place, move
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import as_float, bring, move
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import check_choice, refuse
 
 __all__ = ["ClassMoments", "Divisor", "Moments", "covariances", "merge_moments", "moments"]
@@ -105,8 +105,7 @@ def moments(
     >>> found.mean[:, 0].round(2).tolist(), found.covariance[:, 0].round(2).tolist()
     ([36.33, 47.83], [161.87, 310.97])
     """
-    home = find_place(X, codes, weights)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(X, codes, weights)
     x, codes = as_float(X, place), bring(codes, place)
     weights = None if weights is None else as_float(weights, place)
     _check_rows(x, codes, weights)

@@ -11,8 +11,8 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.distances import diagonal_squares, whitened_exponents
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, find_place, move, to_host
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import as_float, move, to_host
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import refuse
 
 __all__ = [
@@ -137,8 +137,7 @@ def log_density(X: Any, mean: Any, cov: Any) -> Array:
     >>> al.gaussian.log_density([[0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[[1.0, 0.0], [0.0, 1.0]]]).round(4)
     array([[-1.8379, -2.3379]])
     """
-    home = find_place(X, mean, cov)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(X, mean, cov)
     xp, x = place.xp, as_float(X, place)
     mean, cov = as_float(mean, place), as_float(cov, place)
     _check_shapes(x, mean, cov)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from arraylearn._typing import Array
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import as_float, bring, find_place, move
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import as_float, bring, move
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import refuse
 from arraylearn.kernels.objects import (
     KERNELS,
@@ -102,8 +102,7 @@ def gram(
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
-    home = find_place(X, Y)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(X, Y)
     x = as_float(X, place)
     z = None if Y is None or Y is X else bring(Y, place, x.dtype)
     _check_rows(x, z, is_precomputed=kernel == "precomputed" or isinstance(kernel, Precomputed))

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from arraylearn._typing import Array
-from arraylearn.backend.namespace import as_float, find_place, move
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import as_float, move
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import refuse
 from arraylearn.measures.coding import (
     expected_length,
@@ -48,8 +48,7 @@ __all__ = [
 
 
 def _apply(kernel: Measure, counts: Any, least_ndim: int) -> Array:
-    home = find_place(counts)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(counts)
     table = as_float(counts, place)
     if table.ndim < least_ndim:
         axes = "(..., class)" if least_ndim == 1 else "(..., branch, class)"

@@ -8,8 +8,8 @@ from typing import Any
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import with_smaller_chunks
-from arraylearn.backend.namespace import bring, find_place, move
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import bring, move
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import refuse
 
 __all__ = ["class_histogram", "count_classes"]
@@ -83,8 +83,7 @@ def class_histogram(
     >>> al.tree.class_histogram([[0, 1, 1, 2]], [0, 0, 1, 1], n_bins=3, n_classes=2)[0, 0].tolist()
     [[1, 0], [1, 1], [0, 1]]
     """
-    home = find_place(bins, codes, nodes, weights)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(bins, codes, nodes, weights)
     xp, bins = place.xp, bring(bins, place)
     if bins.ndim < 2:
         raise refuse("bins", "must have the axes (..., feature, row)", f"an array of {bins.ndim} axes")

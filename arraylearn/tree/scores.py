@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype, as_float, bring, find_place, move
-from arraylearn.backend.selector import choose_place, get_backend
+from arraylearn.backend.namespace import Place, accumulator_dtype, as_float, bring, move
+from arraylearn.backend.selector import find_places
 from arraylearn.checks import refuse
 from arraylearn.measures.count_measures import MEASURES
 
@@ -145,8 +145,7 @@ def threshold_scores(hist: Any, measure: str = "gini") -> Array:
     """
     if measure not in MEASURES:
         raise refuse("measure", f"must be one of {', '.join(map(repr, MEASURES))}", repr(measure))
-    home = find_place(hist)
-    place = choose_place(home) if get_backend() else home
+    home, place = find_places(hist)
     counts = bring(hist, place)
     if counts.ndim < 2 or counts.shape[-2] < 2:
         raise refuse("hist", "must have the axes (..., bin, class) and at least 2 bins", f"{counts.shape}")

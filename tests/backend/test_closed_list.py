@@ -35,13 +35,13 @@ GENERIC = {
     "gpu.launch": "cuda_launcher CudaKernel Launch",
     "memory": "get_memory_budget is_out_of_memory row_chunks scratch with_smaller_chunks",
     "namespace": (
-        "accumulator_dtype as_float bring copy_together find_place from_host HOST is_array is_on_gpu "
+        "accumulator_dtype as_float bring copy_together from_host HOST is_array is_on_gpu "
         "is_on_host library_name locate move native_float Place read_flags read_together same_place "
         "supports_float64 synchronize to_host"
     ),
     "probe": "parse",
     "random": "as_generator permutation RandomState spawn splitmix",
-    "selector": "choose_place get_backend resolve",
+    "selector": "choose_place find_places resolve",
     "threads": (
         "available_cores even_portions free_threads get_num_threads limited_threads map_apart "
         "parallel_blocks parallel_map run_jobs same_threads small_products"

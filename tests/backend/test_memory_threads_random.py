@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arraylearn as al
-from arraylearn.backend import namespace, threads
+from arraylearn.backend import selector, threads
 from arraylearn.backend.memory import is_out_of_memory, row_chunks, with_smaller_chunks
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import as_generator, permutation, spawn, splitmix
@@ -125,7 +125,7 @@ def test_public_array_functions_get_a_second_try(call, monkeypatch):
     whole = al.get_memory_budget()
     expected = call()
     seen = []
-    real = namespace.find_place
+    real = selector.find_places
 
     def full_at_first(*arrays):
         seen.append(al.get_memory_budget())
@@ -134,7 +134,7 @@ def test_public_array_functions_get_a_second_try(call, monkeypatch):
         return real(*arrays)
 
     for module in (al.kernels, density, class_moments, histogram):
-        monkeypatch.setattr(module, "find_place", full_at_first)
+        monkeypatch.setattr(module, "find_places", full_at_first)
     np.testing.assert_array_equal(call(), expected)
     assert seen == [whole, whole // 2]
 

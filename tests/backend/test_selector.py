@@ -15,7 +15,7 @@ from arraylearn.backend import probe as probes
 from arraylearn.backend import selector
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.probe import Availability, BackendName, parse
-from arraylearn.backend.selector import choose_place, compute_at_home, resolve
+from arraylearn.backend.selector import choose_place, compute_at_home, find_places, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +100,15 @@ def test_tensors_on_the_cpu_are_computed_with_by_numpy_unless_torch_is_named(mon
     monkeypatch.setattr(selector, "_process", selector._UNSET)
     monkeypatch.setenv("ARRAYLEARN_BACKEND", "torch")
     assert choose_place(torch) == torch
+
+
+def test_functions_compute_at_the_first_array_unless_a_backend_is_named():
+    torch = resolve("torch")
+    tensor = torch.xp.zeros(2)
+    assert find_places([1.0], None) == (HOST, HOST)
+    assert find_places([1.0], tensor, np.zeros(2)) == (torch, torch)
+    with al.use_backend("numpy"):
+        assert find_places(tensor) == (torch, HOST)
 
 
 @pytest.mark.parametrize("named_by", ["nothing", "estimator", "context", "process", "environment"])
