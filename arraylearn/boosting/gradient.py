@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -37,6 +38,7 @@ from arraylearn.weights import read_weights, repeat_weights
 __all__ = ["GradientBoostingClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingClassifier(StagedClassifier):
     r"""Gradient boosted trees on histograms, with the log loss, for any number of classes.
 
@@ -163,60 +165,31 @@ class GradientBoostingClassifier(StagedClassifier):
 
     _accepts_infinity: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        learning_rate: float = 0.1,
-        max_depth: int | None = 6,
-        max_leaf_nodes: int | None = None,
-        l2_regularization: float = 0.0,
-        min_child_hessian: float = 1e-3,
-        min_samples_leaf: int | float = 20,
-        max_bins: int = 254,
-        subsample: float = 1.0,
-        max_features: int | float | str | None = 1.0,
-        categorical_smoothing: float = 10.0,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        init: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        scoring: str | Callable[..., float] | None = "loss",
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-7,
-        class_weight: Mapping[Any, float] | str | None = None,
-        random_state: RandomState = None,
-        categorical_features: Any = "from_dtype",
-        verbose: int = 0,
-        backend: str | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.l2_regularization = l2_regularization
-        self.min_child_hessian = min_child_hessian
-        self.min_samples_leaf = min_samples_leaf
-        self.max_bins = max_bins
-        self.subsample = subsample
-        self.max_features = max_features
-        self.categorical_smoothing = categorical_smoothing
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.init = init
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-        self.backend = backend
+    n_estimators: int = field(default=100, kw_only=False)
+    learning_rate: float = 0.1
+    max_depth: int | None = 6
+    max_leaf_nodes: int | None = None
+    l2_regularization: float = 0.0
+    min_child_hessian: float = 1e-3
+    min_samples_leaf: int | float = 20
+    max_bins: int = 254
+    subsample: float = 1.0
+    max_features: int | float | str | None = 1.0
+    categorical_smoothing: float = 10.0
+    monotonic_cst: Any = None
+    interaction_cst: Any = None
+    init: Any = None
+    warm_start: bool = False
+    early_stopping: bool = False
+    scoring: str | Callable[..., float] | None = "loss"
+    validation_fraction: float | None = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-7
+    class_weight: Mapping[Any, float] | str | None = None
+    random_state: RandomState = None
+    categorical_features: Any = "from_dtype"
+    verbose: int = 0
+    backend: str | None = None
 
     # ---- learning
 
