@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
 from arraylearn._typing import Array
 from arraylearn.backend.namespace import Place, from_host
 
-__all__ = ["RandomState", "as_generator", "permutation", "spawn", "splitmix"]
+__all__ = ["RandomState", "as_generator", "permutation", "spawn"]
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -34,11 +32,3 @@ def spawn(random_state: RandomState, n: int) -> list[np.random.Generator]:
 def permutation(place: Place, rng: np.random.Generator, n: int) -> Array:
     """Draw an order of ``range(n)`` and bring it to `place` as int64."""
     return from_host(rng.permutation(n).astype(np.int64), place)
-
-
-def splitmix(numbers: Any) -> Any:
-    """Return pseudo-random uint64 numbers, a function of those given (splitmix64); host arrays."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> 27)) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> 31)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "ACCURACY",
     "CHI2",
@@ -38,6 +40,7 @@ __all__ = [
     "newton_score",
     "newton_value",
     "pair_gain",
+    "splitmix",
     "squares_gain",
     "surplus_gain",
     "unpack",
@@ -174,3 +177,11 @@ def group_bits(size_bits: int, bin_bits: int) -> int:
 def draw_position(low: Number, high: Number, number: Number) -> Number:
     """Return a position between two others, drawn by a number of 32 random bits."""
     return low + (((high - low) * number) >> 32)
+
+
+def splitmix(number: Number) -> Number:
+    """Return a pseudo-random uint64, a function of the one given (splitmix64)."""
+    number = number + np.uint64(0x9E3779B97F4A7C15)
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return number ^ (number >> np.uint64(31))

@@ -40,7 +40,7 @@ GENERIC = {
         "supports_float64 synchronize to_host"
     ),
     "probe": "parse",
-    "random": "as_generator permutation RandomState spawn splitmix",
+    "random": "as_generator permutation RandomState spawn",
     "selector": "choose_place find_places resolve",
     "threads": (
         "available_cores even_portions free_threads get_num_threads limited_threads map_apart "

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from arraylearn.backend.dispatch import is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, locate
-from arraylearn.backend.random import splitmix
 from arraylearn.grow.drawn_columns import drawn
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
+from arraylearn.grow.formulas import splitmix
 from arraylearn.grow.trees import LEAF, Limits
 
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
@@ -264,3 +264,11 @@ def test_other_libraries_run_the_array_program(rung):
     with use_compiled("auto"):
         body = drawn.choose_body(locate(rung.from_host(np.zeros(1, dtype=np.int64))), 10**9, plan, 9)
     assert isinstance(body, str) == (rung.name not in ("numpy", "compiled") or not is_numba_installed())
+
+
+def test_splitmix_gives_the_numbers_of_its_authors():
+    # the first outputs of splitmix64 from the seed 1234567; its state grows by a constant
+    golden = 0x9E3779B97F4A7C15
+    states = np.array([(1234567 + i * golden) % 2**64 for i in range(3)], dtype=np.uint64)
+    wanted = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert splitmix(states).tolist() == wanted

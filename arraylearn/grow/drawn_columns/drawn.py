@@ -14,11 +14,11 @@ from arraylearn._typing import Array
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.backend.random import splitmix
 from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.divide import keep_nodes
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.finder import Finder, NodeChoice
+from arraylearn.grow.formulas import splitmix
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Level, Roots, Rows
 from arraylearn.grow.split import SplitRule, prepare_rule

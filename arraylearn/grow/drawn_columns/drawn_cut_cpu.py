@@ -31,7 +31,7 @@ from arraylearn.grow.histograms.records_cpu import (
     RowOrder,
 )
 
-__all__ = ["DIGITS", "HEAVIEST", "LANES", "TOGETHER", "find_drawn_cut", "mix"]
+__all__ = ["DIGITS", "HEAVIEST", "LANES", "TOGETHER", "find_drawn_cut"]
 
 # Rows of `DrawnColumns.ints` and, the first three, of `DrawnColumns.wide`: weight on the left after each row
 # or group (for two classes the pair), sums of squared class weights on both sides, loads, keys, and keys in
@@ -54,15 +54,7 @@ _gini_of_two = part(formulas.gini_of_two)
 _gini_squares = part(formulas.gini_squares)
 _group_bits = part(formulas.group_bits)
 _draw_position = part(formulas.draw_position)
-
-
-@part
-def mix(number: Any) -> Any:
-    """Do what `arraylearn.backend.random.splitmix` does, for compiled callers."""
-    number = number + np.uint64(0x9E3779B97F4A7C15)
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
+_splitmix = part(formulas.splitmix)
 
 
 @inlined
@@ -108,7 +100,7 @@ def find_drawn_cut(
             for j in range(last + 1):
                 column = np.int64(columns[draw, begin + j])
                 if is_drawn:
-                    number = np.int64(mix(seed + np.uint64(column + 3)) >> np.uint64(32))
+                    number = np.int64(_splitmix(seed + np.uint64(column + 3)) >> np.uint64(32))
                     at = _draw_cut(found[j], size, number, drawn.positions, column * plan.n_bins)
                     top = _score_drawn(drawn, own, j, at, is_light, best, total, here)
                 elif is_light:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, inlined, part
-from arraylearn.grow.drawn_columns.drawn_cut_cpu import mix
+from arraylearn.grow import formulas
 from arraylearn.grow.histograms.best_cut_cpu import may_split, pass_bounds
 from arraylearn.grow.histograms.records_cpu import (
     CHILD,
@@ -51,6 +51,8 @@ from arraylearn.grow.histograms.records_cpu import (
 from arraylearn.grow.histograms.rows_cpu import count, divide, free_table, take_table
 
 __all__ = ["begin_leaf", "split_node", "take_best", "write_job"]
+
+_splitmix = part(formulas.splitmix)
 
 
 @part
@@ -144,7 +146,7 @@ def split_node(
         begin, end = middle if right else first, stop if right else middle
         seed = np.int64(0)
         if drawn is not None:
-            seed = np.int64(mix(np.uint64(job[SEED]) + np.uint64(1 + right)))
+            seed = np.int64(_splitmix(np.uint64(job[SEED]) + np.uint64(1 + right)))
         if plan.largest < size:
             if scratch.n_free[0] == 0:  # at least one table must be free
                 free_table(scratch.free, scratch.n_free, own_table[right])
