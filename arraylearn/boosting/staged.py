@@ -24,8 +24,9 @@ from arraylearn.walk.packed import PackedTrees, pack_trees
 
 __all__ = ["StagedClassifier", "fit_init", "given_scores"]
 
-# Smaller probabilities of a given classifier count as this one.
-_LEAST_PROBABILITY = 2.0**-23
+# Smaller probabilities of a given classifier count as this one: next to 0 the Newton step for a few wrong
+# rows is so large that it turns the labels of all others in their leaf.
+_LEAST_PROBABILITY = 2.0**-8
 
 
 class StagedClassifier(ArrayClassifier):
