@@ -238,7 +238,6 @@ def test_a_change_of_a_callee_in_another_file_is_seen(tmp_path):
 
 
 @needs_numba
-@needs_numba
 def test_a_part_becomes_machine_code_in_its_callers_alone():
     from arraylearn.backend.cpu import jit
 
@@ -251,6 +250,7 @@ def test_a_part_becomes_machine_code_in_its_callers_alone():
     assert not engine.is_symbol_defined(own.fndesc.llvm_func_name)
 
 
+@needs_numba
 def test_info_names_numba(capsys):
     from arraylearn import cli
 

@@ -213,11 +213,7 @@ SETTINGS: tuple[Subject, ...] = (
     Subject("tree_drawn_columns", _tree(max_features=2, random_state=0)),
     Subject("tree_chi2", _tree(pruning="chi2")),
     Subject("tree_pessimistic", _tree(pruning="pessimistic")),
-    Subject(
-        "tree_mdl",
-        _tree(pruning="mdl"),
-        expected_failures={_WEIGHTS: "the length of a description counts rows"},
-    ),
+    Subject("tree_mdl", _tree(pruning="mdl")),
     Subject("tree_surrogate", _tree(missing="surrogate", nominal="binary")),
     Subject("tree_known_fraction", _tree(missing="known_fraction")),
     Subject("tree_best_first", _tree(max_leaf_nodes=5)),
@@ -286,7 +282,8 @@ SETTINGS: tuple[Subject, ...] = (
         "svc_precomputed",
         _with(al.SVC, kernel="precomputed"),
         expected_failures={
-            "check_estimators_nan_inf": "its rows are no kernel values, which is refused first"
+            "check_estimators_nan_inf": "its rows are no kernel values, which is refused first",
+            "check_classifiers_one_label_sample_weights": "its rows are no kernel values",
         },
     ),
     Subject(
