@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
@@ -207,7 +207,7 @@ class Growth(NamedTuple):
     tree: Trees  # with the steps of its leaves as values
     nodes: Trees  # the same before it was cut back
     order: Array | None  # (m,) row ids in the order of `nodes`; None: rows must walk down the tree
-    step: Any  # (nodes,) integers: the change that each of `nodes` makes to the scores of its rows
+    step: HostArray  # (nodes,) integers: the change that each of `nodes` makes to the scores of its rows
 
 
 def _grow_trees(

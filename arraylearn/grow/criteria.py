@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow import formulas
 from arraylearn.measures.count_measures import MEASURES
@@ -61,7 +61,7 @@ _LOG2_E = 1.4426950408889634
 class LogTable(NamedTuple):
     """``n log2(n)`` for n = 0, 1, ..."""
 
-    values: Any  # int64, in units; at most one unit off
+    values: HostArray  # int64, in units; at most one unit off
     unit: float  # a power of two
 
 

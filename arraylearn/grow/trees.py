@@ -121,11 +121,11 @@ class Trees(NamedTuple):
     value: Array = None  # (m,) integer: what a leaf adds to the score of its rows
 
     # in growth only
-    high: Any = None  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right
-    sums: Any = None  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
-    rows: Any = None  # (2, m) int64: the first row of a leaf in the final order, and their number
-    bounds: Any = None  # (m, 2) float64: least and greatest value that a node may have
-    sets: Any = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
+    high: Array = None  # (m,) int32: the next bin that holds a row of the node, or the next row, on the right
+    sums: Array = None  # (m, w) int64: class weights, or one packed pair (hessian << 32) + gradient
+    rows: Array = None  # (2, m) int64: the first row of a leaf in the final order, and their number
+    bounds: Array = None  # (m, 2) float64: least and greatest value that a node may have
+    sets: Array = None  # (m, n_bins) bool: bins that go right, where the column of a node is nominal
 
     @property
     def n_nodes(self) -> int:

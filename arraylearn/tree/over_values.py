@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, Place, to_host
 from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, choose_body, grow_trees
@@ -24,8 +25,8 @@ _ROUNDING = 1e-9
 class HostBinning(NamedTuple):
     """The edges and bins of categories of a `Binning`, on the host."""
 
-    edges: Any  # (d_numeric, b)
-    category_bin: Any  # (d_nominal, v + 1)
+    edges: HostArray  # (d_numeric, b)
+    category_bin: HostArray  # (d_nominal, v + 1)
 
     @classmethod
     def of(cls, binning: Binning) -> HostBinning:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host
@@ -50,7 +50,7 @@ class DrawnPlan(NamedTuple):
     n_bins: int
     n_classes: int
     limits: Limits
-    columns: Any  # (draws, f) int64 on the host: a node considers the columns of one draw, by its seed
+    columns: HostArray  # (draws, f) int64 on the host: a node considers the columns of one draw, by its seed
     positions: Array | None = None  # (d * n_bins,) of the bins, if one cut per column is drawn: see `Draws`
     criterion: str | Measure = "gini"
 
@@ -58,10 +58,10 @@ class DrawnPlan(NamedTuple):
 class Bags(NamedTuple):
     """The rows of several trees, on the host."""
 
-    rows: Any  # (m,) int64, tree after tree, ascending
-    weights: Any  # (m,) int64: how often each was drawn
-    sizes: Any  # (t,) int64
-    seeds: Any  # (t,) uint64
+    rows: HostArray  # (m,) int64, tree after tree, ascending
+    weights: HostArray  # (m,) int64: how often each was drawn
+    sizes: HostArray  # (t,) int64
+    seeds: HostArray  # (t,) uint64
 
 
 GrowTrees = Callable[[Place, Array, Any, Bags, DrawnPlan], Trees]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
 from arraylearn.checks import check_choice, check_integer, check_number
@@ -71,8 +71,8 @@ class CostComplexity:
 class CostComplexityPath(NamedTuple):
     """The nested trees, from the whole tree to the root alone: arrays (k,) on the host."""
 
-    ccp_alphas: Any  # ascending from 0: the price from which on each tree is the best one
-    impurities: Any  # of the leaves together; their error for ``risk="error"``
+    ccp_alphas: HostArray  # ascending from 0: the price from which on each tree is the best one
+    impurities: HostArray  # of the leaves together; their error for ``risk="error"``
     n_leaves: Any
     n_nodes: Any
 
@@ -81,7 +81,7 @@ class AlphaChoice(NamedTuple):
     """A path with the errors of cross-validation: arrays (k,) on the host."""
 
     path: CostComplexityPath
-    errors: Any  # share of the held-out rows that the trees of each price get wrong
+    errors: HostArray  # share of the held-out rows that the trees of each price get wrong
     standard_errors: Any
     best: int  # position of the least error, the smallest tree among equals
     chosen: int  # position of the smallest tree whose error is no more than some standard errors above

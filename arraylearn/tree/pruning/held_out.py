@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.estimator import check_same_length
@@ -26,8 +26,8 @@ class Sample(NamedTuple):
     place: Place
     schema: Schema
     table: Table
-    codes: Any  # (n,) class of each row, on the host
-    weights: Any | None  # (n,) on the host; None: 1 each
+    codes: HostArray  # (n,) class of each row, on the host
+    weights: HostArray | None  # (n,) on the host; None: 1 each
 
 
 def node_counts(tree: Trees, sample: Sample) -> Array:
