@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.namespace import HOST, from_host, locate, read_flags
+from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import Boosted, append_trees, sum_scores
 from arraylearn.boosting.constraints import read_groups, read_trend
@@ -247,7 +247,8 @@ class GradientBoostingClassifier(StagedClassifier):
             elif self.early_stopping:
                 part, held = self._hold_out(part, batch, X, labels.codes, generator)
             if base.start is None:
-                start = start_scores(place, part.codes, part.weights, max(n_classes, 2))
+                own = None if part.weights is None else to_host(part.weights)
+                start = start_scores(to_host(part.codes), own, max(n_classes, 2))
                 base = base._replace(start=from_host(start, place, place.xp.int32))
             self._boost(base, part, held, self._plan(int(part.bins.shape[1]), heaviest), generator)
         return self

@@ -17,8 +17,7 @@ import numpy as np
 
 from arraylearn._typing import Array, Device, HostArray, Namespace
 from arraylearn.backend.arrays.linear import logsumexp
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.formulas import GRADIENT_BITS
 
 __all__ = [
@@ -179,10 +178,12 @@ def _bound(xp: Namespace, scores: Array, low: int, high: int) -> Array:
     return xp.minimum(xp.maximum(scores, bounds[0]), bounds[1])
 
 
-def start_scores(place: Place, codes: Array, weights: Array | None, n_classes: int) -> list[int]:
-    """Return the log odds of two classes, or the log shares of more, as scores; the host syncs."""
-    counts = histogram(place.xp, codes, n_classes, weights)
-    shares: list[float] = to_host(counts).tolist()
+def start_scores(codes: HostArray, weights: HostArray | None, n_classes: int) -> list[int]:
+    """Return the log odds of two classes, or the log shares of more, as scores.
+
+    Weights are summed on the host, in the order of the rows, so that all backends start at the same scores.
+    """
+    shares: list[float] = np.bincount(codes, weights, n_classes).tolist()
     # a class without weight gets the least share
     logs = [math.log(max(share, 1e-9 * sum(shares))) for share in shares]
     starts = [logs[1] - logs[0]] if n_classes == 2 else [x - sum(logs) / n_classes for x in logs]
