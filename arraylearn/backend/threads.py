@@ -44,6 +44,8 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Seconds after which a thread that waits for another looks whether it is interrupted.
+_PATIENCE = 0.1
 _lock = threading.Lock()
 _num_threads: int | None = None
 _pool: ThreadPoolExecutor | None = None
@@ -166,10 +168,10 @@ def run_to_the_end(work: Callable[[], Result]) -> Result:
             is_running.release()
 
     is_running.acquire()
-    _thread.start_new_thread(
-        run, ()
-    )  # `threading` has locks of its own, which an interruption may leave closed
-    is_running.acquire()
+    # `threading` has locks of its own, which an interruption may leave closed
+    _thread.start_new_thread(run, ())
+    while not is_running.acquire(timeout=_PATIENCE):  # a signal just before the wait would not end it
+        pass
     if errors:
         raise errors[0]
     return found[0]
