@@ -55,7 +55,7 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Limits(NamedTuple):
-    """Limits of growth. Samples are counted by weight, which is their number if each has weight 1."""
+    """Limits of growth: `min_samples_split` and `min_samples_leaf` are weights, `*_rows` numbers of rows."""
 
     max_depth: int | None = None
     min_samples_split: float = 2
