@@ -5,11 +5,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "Device", "HostArray", "Namespace"]
+__all__ = ["Array", "Device", "Dtype", "HostArray", "Namespace"]
 
 # The array libraries share no base class, and a Protocol of the whole standard would promise more than
 # mypy can check across them: for the type checker these are Any, the names are for the reader.
 Array: TypeAlias = Any
 Device: TypeAlias = Any
+Dtype: TypeAlias = Any
 Namespace: TypeAlias = ModuleType | Any  # what kernels call `xp`
 HostArray: TypeAlias = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.namespace import HOST, from_host, is_array, locate, move, to_host
 from arraylearn.backend.random import RandomState, spawn
@@ -138,7 +138,7 @@ class AdaBoostClassifier(ArrayClassifier):
                 self._boost(rows.X, codes, weights, report)
         return self
 
-    def _boost(self, X: Any, codes: Any, weights: Any, report: Advance) -> None:
+    def _boost(self, X: Any, codes: HostArray, weights: HostArray, report: Advance) -> None:
         n_classes = len(self.classes_)
         total = float(np.sum(weights))
         grid = _grid(total)
@@ -179,7 +179,7 @@ class AdaBoostClassifier(ArrayClassifier):
         self.estimator_weights_ = from_host(alphas, HOST)
         self.estimator_errors_ = from_host(errors, HOST)
 
-    def _make(self, generator: Any) -> Any:
+    def _make(self, generator: np.random.Generator) -> Any:
         """Return a fresh classifier with our data settings and a seed of its own."""
         base = DecisionTreeClassifier(max_depth=1) if self.estimator is None else self.estimator
         made = clone(base)
@@ -333,10 +333,12 @@ class _SortedOnce:
 
 def _are_same(one: Rows, other: Rows) -> bool:
     """Whether the rows of one table are numbered alike."""
-    return bool(one.order.shape == other.order.shape and np.all(one.order == other.order))
+    assert one.order is not None
+    assert other.order is not None
+    return np.array_equal(one.order, other.order)
 
 
-def _fit_sorted(estimator: Any, X: Any, codes: Any, weights: Any, order: _SortedOnce) -> None:
+def _fit_sorted(estimator: Any, X: Any, codes: HostArray, weights: HostArray, order: _SortedOnce) -> None:
     """Fit a classifier; a decision tree takes the order of its columns from `order` instead of sorting."""
     if type(estimator) is DecisionTreeClassifier:
         estimator._fit(X, codes, weights, None, partial(estimator._grow, find_order=order))

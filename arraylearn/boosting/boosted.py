@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
 from arraylearn.grow.trees import LEAF, Trees, join_trees
@@ -35,6 +35,8 @@ class Boosted(NamedTuple):
 
 def append_trees(xp: Namespace, before: Trees, after: Trees) -> Trees:
     """Put the trees of later rounds behind those of earlier ones."""
+    assert before.height is not None
+    assert after.height is not None
     n_nodes, n_sets = before.n_nodes, 0
     fields = {}
     if before.category_branch is not None:
@@ -75,7 +77,7 @@ def pack_grown(
     return packed_at(place, packed), from_host(joined.value, place)
 
 
-def probabilities(xp: Namespace, scores: Array, dtype: Any) -> Array:
+def probabilities(xp: Namespace, scores: Array, dtype: Dtype) -> Array:
     r"""Return class probabilities (n, c) of int32 scores (k, n).
 
     .. math:: p_1 = 1 / (1 + e^{-s}) \quad\text{or}\quad p_c = e^{s_c} / \textstyle\sum_j e^{s_j}

@@ -290,7 +290,7 @@ class GradientBoostingClassifier(StagedClassifier):
         return Held(self._lay_out(base, batch, X, codes, weights)[0], X, batch)
 
     def _hold_out(
-        self, part: Part, batch: Batch, X: Any, codes: HostArray, generator: Any
+        self, part: Part, batch: Batch, X: Any, codes: HostArray, generator: np.random.Generator
     ) -> tuple[Part, Held]:
         """Return the rows to grow trees on, and those to judge them by."""
         if self.validation_fraction is None:
@@ -299,7 +299,9 @@ class GradientBoostingClassifier(StagedClassifier):
         rows = X if self.scoring == "loss" else take_rows(X, held)
         return take_part(batch.place, part, kept), Held(take_part(batch.place, part, held), rows, batch)
 
-    def _boost(self, base: Boosted, part: Part, held: Held | None, plan: Plan, generator: Any) -> None:
+    def _boost(
+        self, base: Boosted, part: Part, held: Held | None, plan: Plan, generator: np.random.Generator
+    ) -> None:
         """Add the rounds that the model lacks up to `n_estimators`, and set the fitted attributes."""
         place, k, n_before = locate(part.bins), self.n_trees_per_iteration_, self.n_iter_
         columns = prepare_columns(place, base.binning, part.bins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def boost(
     place: Place,
     sample: BoostingRows,
     plan: Plan,
-    generators: Sequence[Any],
+    generators: Sequence[np.random.Generator],
     *,
     holdout: Holdout | None = None,
     report: Callable[[float | None], None] | None = None,
@@ -158,7 +158,12 @@ def _is_over(losses: list[float], plan: Plan) -> bool:
 
 
 def _add_round(
-    place: Place, sample: BoostingRows, tools: Tools, scores: Array, plan: Plan, generator: Any
+    place: Place,
+    sample: BoostingRows,
+    tools: Tools,
+    scores: Array,
+    plan: Plan,
+    generator: np.random.Generator,
 ) -> tuple[list[Trees], Array]:
     """Grow one tree for each output; return the trees and the new scores of all rows, drawn or not."""
     xp, columns = place.xp, sample.columns
@@ -245,7 +250,7 @@ def _step_nodes(grown: NewtonTree, rule: BoostingRule) -> Trees:
     return nodes._replace(gain=gain, value=np.astype(np.round(step * (1 << SCORE_BITS)), np.int64))
 
 
-def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, Any]:
+def _cut_back(nodes: Trees, max_leaf_nodes: int | None) -> tuple[Trees, HostArray]:
     """Cut to `max_leaf_nodes`: return the tree, and the node of it in which the rows of each old node are."""
     n = nodes.feature.shape[0]
     if max_leaf_nodes is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -185,10 +185,12 @@ class BlockSplits(NamedTuple):
     sizes: Sequence[int]
     features: Sequence[int]  # the column that splits each block
     thresholds: Sequence[int]  # rows with a larger bin go right; or _BY_SET, _NO_SPLIT
-    goes_right: Any | None  # (s, n_bins) bool of the first s blocks; None if no threshold is _BY_SET
+    goes_right: HostArray | None  # (s, n_bins) bool of the first s blocks; None if no threshold is _BY_SET
 
 
-def add_steps(scores: HostArray, columns: Columns, nodes: Trees, order: HostArray, step: Any) -> HostArray:
+def add_steps(
+    scores: HostArray, columns: Columns, nodes: Trees, order: HostArray, step: HostArray
+) -> HostArray:
     """Add the step of the leaf of each row to the scores (n,), in place.
 
     Parameters
@@ -216,7 +218,7 @@ def add_steps(scores: HostArray, columns: Columns, nodes: Trees, order: HostArra
     return add_to_sides(scores, columns.bins, order, blocks, (steps_left, steps_right))
 
 
-def _divide_as(columns: Columns, nodes: Trees, parents: Any) -> BlockSplits:
+def _divide_as(columns: Columns, nodes: Trees, parents: HostArray) -> BlockSplits:
     """Describe how the rows of inner nodes are divided."""
     feature, low, sets = nodes.feature[parents], nodes.threshold[parents], None
     missing_right = nodes.default_branch[parents]
@@ -231,7 +233,12 @@ def _divide_as(columns: Columns, nodes: Trees, parents: Any) -> BlockSplits:
 
 
 def _describe_blocks(
-    columns: Columns, rows: Any, feature: Any, low: Any, missing_right: Any, sets: Any | None
+    columns: Columns,
+    rows: HostArray,
+    feature: HostArray,
+    low: HostArray,
+    missing_right: HostArray,
+    sets: HostArray | None,
 ) -> BlockSplits:
     """Describe how blocks (2, k) of rows are divided: by a bin, or by sets (k, n_bins)."""
     if sets is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.metrics import get_scorer
 
 from arraylearn._typing import Array, HostArray
@@ -58,7 +59,9 @@ def check_given(early_stopping: bool, X: Any, y: Any) -> None:
         )
 
 
-def share_rows(codes: HostArray, n_classes: int, share: float, generator: Any) -> tuple[HostArray, HostArray]:
+def share_rows(
+    codes: HostArray, n_classes: int, share: float, generator: np.random.Generator
+) -> tuple[HostArray, HostArray]:
     """Draw the rows to hold out, class by class; return the kept rows and the held-out ones."""
     is_held = codes < 0
     for code in range(n_classes):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.grow.drawn_columns.drawn import Bags
@@ -13,7 +12,9 @@ from arraylearn.grow.drawn_columns.drawn import Bags
 __all__ = ["draw_bags"]
 
 
-def draw_bags(generators: list[Any], n: int, weights: Any, n_draws: int | None) -> Bags:
+def draw_bags(
+    generators: list[np.random.Generator], n: int, weights: HostArray | None, n_draws: int | None
+) -> Bags:
     """Draw the rows of some trees, each from a generator of its own, in proportion to the weights.
 
     Where `n_draws` is None, every tree has all rows, each as often as its weight, an integer.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST, Place, to_host
 from arraylearn.backend.threads import limited_threads
 from arraylearn.estimator import ArrayClassifier, Batch
@@ -89,7 +89,7 @@ class FittedForest(ArrayClassifier):
             sums = sum_leaves(batch.place.xp, bins, *self._packed_at(batch.place))
         return batch.place.xp.permute_dims(sums, (1, 0)), batch
 
-    def apply(self, X: Any) -> Any:
+    def apply(self, X: Any) -> Array:
         """Return the leaf that each row reaches in each tree.
 
         Parameters
@@ -110,7 +110,7 @@ class FittedForest(ArrayClassifier):
             leaves = find_leaves(batch.place.xp, bins, packed) - packed.roots[:, None]
         return self._deliver(batch.place.xp.permute_dims(leaves, (1, 0)), batch)
 
-    def decision_path(self, X: Any) -> tuple[Any, Any]:
+    def decision_path(self, X: Any) -> tuple[Any, HostArray]:
         """Return the nodes that each row passes in all trees.
 
         Parameters

@@ -70,5 +70,4 @@ def pack_groves(
 ) -> tuple[PackedTrees, Array]:
     """Return the trees of all groves for walks, and the class shares of their nodes."""
     trees = concat_trees(xp, [grove.trees for grove in groves])
-    trees = trees._replace(height=max(grove.trees.height for grove in groves))
     return pack_trees(xp, trees, n_features, n_bins), trees.probability

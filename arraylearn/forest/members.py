@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, to_host
 from arraylearn.forest.grove import SHARE_UNIT, Grove
 from arraylearn.grow.cut import cut_at, cut_weak
@@ -52,7 +52,7 @@ def members_of(grove: Grove, binning: Binning, schema: Schema, rule: SplitRule) 
         yield tree_over_values(take_tree(trees, start, end), on_host, schema)
 
 
-def _depths(trees: Trees) -> Any:
+def _depths(trees: Trees) -> HostArray:
     """Return the depth (m,) of each node; models do not store it."""
     depth = np.zeros(trees.n_nodes, dtype=np.int32)
     at = np.nonzero(~trees.is_leaf[trees.roots])[0]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, to_host
@@ -25,10 +23,10 @@ def judge_out_of_bag(
     bins: Array,
     groves: tuple[Grove, ...],
     n_bins: int,
-    generators: list[Any],
-    weights: Any,
+    generators: list[np.random.Generator],
+    weights: HostArray | None,
     n_draws: int | None,
-) -> Any:
+) -> HostArray:
     """Return the class shares (n, c) of each row by the trees grown without it; NaN where there is none.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import Place, is_on_host, read_flags
@@ -220,7 +220,7 @@ class RandomForestClassifier(FittedForest):
         return self
 
     def _grow_missing(
-        self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: Any
+        self, place: Place, bins: Array, binning: Binning, labels: Labels, weights: HostArray | None
     ) -> Grove:
         """Grow the trees that the model lacks up to `n_estimators`, on bins (d, n)."""
         xp, (d, n) = place.xp, bins.shape
@@ -257,7 +257,7 @@ class RandomForestClassifier(FittedForest):
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
         return join_grove(place, parts, binning.n_bins, d)
 
-    def _limits(self, n: int, weights: Any) -> Limits:
+    def _limits(self, n: int, weights: HostArray | None) -> Limits:
         """Return the limits of a tree: rows count once, however often they are drawn."""
         drawn = self._n_draws(n) or (n if weights is None else float(np.sum(weights)))
         return Limits(
@@ -274,7 +274,7 @@ class RandomForestClassifier(FittedForest):
             return None
         return n if self.max_samples is None else max(1, int(share_of(self.max_samples, n)))
 
-    def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: Any) -> None:
+    def _judge_out_of_bag(self, place: Place, bins: Array, labels: Labels, weights: HostArray | None) -> None:
         """Predict each row by the trees whose bags it is not in; keep shares and score."""
         model: Forest = self.model_
         generators = spawn(self.seed_, self.n_trees_)
@@ -319,13 +319,13 @@ class RandomForestClassifier(FittedForest):
             )
 
 
-def _with_values(schema: Schema) -> Any:
+def _with_values(schema: Schema) -> HostArray:
     """Return the columns that a node may be cut by, numeric ones first: not those without a category."""
     n_values = np.asarray([*(1 for _ in schema.numeric_idx), *schema.n_values])
     return np.nonzero(n_values > 0)[0] if bool(np.any(n_values)) else np.arange(1)
 
 
-def _count_weights(weights: Any, n_classes: int) -> Any:
+def _count_weights(weights: HostArray, n_classes: int) -> HostArray | None:
     """Return weights as integers (n,) that fit a key beside node, bin and class; None where all are equal."""
     n_rows = max(weights.shape[0], get_tuning().forest_device_rows)
     free = _KEY_BITS - _MOST_BINS.bit_length() - n_classes.bit_length() - n_rows.bit_length()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import HostArray
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
@@ -338,8 +338,12 @@ class Builder:
         is_kept[list(chosen)] = True
         return is_kept
 
-    def join(self, name: str, fill: int = 0) -> Any:
-        """Return a field of all nodes so far; `fill` where a level has none, None where no level has one."""
+    def join(self, name: str) -> HostArray:
+        """Return a field of all nodes so far."""
+        return np.concat([level[name] for level in self.levels])
+
+    def _join_some(self, name: str, fill: int = 0) -> HostArray | None:
+        """Return a field that some levels have, with `fill` in the others; None if none has it."""
         some = next((level[name] for level in self.levels if name in level), None)
         if some is None:
             return None
@@ -351,8 +355,11 @@ class Builder:
 
     def finish_trees(self) -> Trees:
         """Return trees with two branches per split, one after the other, whichever grew together."""
-        nodes = {name: self.join(name) for name in ("feature", "first_child", "depth", "gain", "sets")}
-        is_leaf = nodes["feature"] < 0
+        names = ("feature", "first_child", "depth", "gain")
+        nodes: dict[str, Array] = {name: self.join(name) for name in names}
+        if (sets := self._join_some("sets")) is not None:
+            nodes["sets"] = sets
+        is_leaf = nodes["feature"] == LEAF
         nodes["threshold"] = np.where(is_leaf, np.int32(LEAF), np.astype(self.join("threshold"), np.int32))
         nodes |= {"default_branch": self.join("default_branch") > 0, "sums": self.join("counts")}
         n_trees = self.levels[0]["kind"].shape[0]
@@ -363,15 +370,15 @@ class Builder:
             rank = np.empty(order.shape[0], dtype=np.int32)
             rank[order] = np.arange(order.shape[0], dtype=np.int32)
             child = nodes["first_child"]
-            nodes["first_child"] = np.where(child < 0, child, rank[child])
-            nodes = {name: None if part is None else part[order] for name, part in nodes.items()}
+            nodes["first_child"] = np.where(child == LEAF, child, rank[child])
+            nodes = {name: part[order] for name, part in nodes.items()}
             roots = np.nonzero(nodes["depth"] == 0)[0]
         return Trees(roots, **nodes)
 
     def finish(self, place: Place) -> Trees:
         """Assemble the tree at the place of the rows."""
         joined = {
-            name: np.concat([level[name] for level in self.levels])
+            name: self.join(name)
             for name in self.levels[0]
             if not name.startswith("surrogate") and name not in ("priority", "tree", "sets")
         }
@@ -399,10 +406,10 @@ class Builder:
         return tree_at(tree, place)
 
     def _join_surrogates(self) -> Surrogates | None:
-        feature = self.join("surrogate_feature", LEAF)
+        feature = self._join_some("surrogate_feature", LEAF)
         if feature is None:
             return None
-        return Surrogates(feature, *(self.join(f"surrogate_{name}") for name in Surrogates._fields[1:]))
+        return Surrogates(feature, *(self._join_some(f"surrogate_{name}") for name in Surrogates._fields[1:]))
 
 
 def _children_of(splits: Splits) -> tuple[HostArray, HostArray]:

@@ -7,7 +7,7 @@ depend on the order of classes and branches, and no library's logarithm decides 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow import formulas
-from arraylearn.measures.count_measures import MEASURES
+from arraylearn.measures.count_measures import MEASURES, Measure
 
 __all__ = [
     "CRITERIA",
@@ -101,7 +101,7 @@ def _make_table(bits: int) -> LogTable:
 _kept_table = lru_cache(maxsize=8)(_make_table)
 
 
-def make_criterion(place: Place, measure: Any, weight: Any) -> Criterion | None:
+def make_criterion(place: Place, measure: str | Measure, weight: float) -> Criterion | None:
     """Return the criterion of a measure, for trees of some weight; None if scores have to be float sums."""
     number = CRITERIA.get(measure) if isinstance(measure, str) else None
     if number is None:

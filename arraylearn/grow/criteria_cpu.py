@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, part
+from arraylearn.backend.cpu.jit import Float, Host, Int, part
 from arraylearn.grow import formulas
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
 
@@ -30,7 +30,7 @@ class NodeTerms(NamedTuple):
     """Terms that all splits of a node share; logarithms are in units of their table."""
 
     n: Int  # weight
-    size: Any  # the same in units, float64
+    size: Float  # the same in units, float64
     node: Int  # n log2(n)
     classes: Int  # the same, summed over the classes
     noise: Int  # information of up to so many units counts as 0: it may be rounding
@@ -38,7 +38,7 @@ class NodeTerms(NamedTuple):
 
 
 @part
-def describe_node(criterion: Int, logs: Host, unit: Any, sums: Host) -> NodeTerms:
+def describe_node(criterion: Int, logs: Host, unit: Float, sums: Host) -> NodeTerms:
     """Return the terms of a node with the class weights `sums`."""
     n, classes, most = np.int64(0), np.int64(0), np.int64(0)
     for c in range(sums.shape[0]):
@@ -54,7 +54,7 @@ def describe_node(criterion: Int, logs: Host, unit: Any, sums: Host) -> NodeTerm
 
 
 @part
-def score_by_logs(criterion: Int, terms: NodeTerms, cells: Int, branches: Int) -> Any:
+def score_by_logs(criterion: Int, terms: NodeTerms, cells: Int, branches: Int) -> Float:
     """Score by ``n log2(n)``, summed over the cells of side and class, and over the sides; in float32."""
     gained = _information(terms.node, cells, branches, terms.classes)
     gained = gained if gained > terms.noise else np.int64(0)
@@ -64,14 +64,14 @@ def score_by_logs(criterion: Int, terms: NodeTerms, cells: Int, branches: Int) -
 
 
 @part
-def score_majority(terms: NodeTerms, correct: Int) -> Any:
+def score_majority(terms: NodeTerms, correct: Int) -> Float:
     """Score by the weight of the largest class of each side; in float32."""
     score = _majority_score(np.float64(correct), np.float64(terms.before), np.float64(terms.n))
     return np.float64(np.float32(score))
 
 
 @part
-def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left: Int) -> Any:
+def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left: Int) -> Float:
     """Score by chi2 or by the largest classes, with class weights `left` of the `sums`; in float32."""
     if criterion == CHI2:
         n_near, n_far, parts = np.float64(n_left), np.float64(terms.n - n_left), 0.0
@@ -87,7 +87,7 @@ def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left
 
 
 @part
-def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Any:
+def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Float:
     """Score two classes by chi2: `zero` of `zeros` and `one` of `ones` are left; the totals are above 0."""
     n_near, n_far = np.float64(zero + one), np.float64(zeros + ones - zero - one)
     parts = _chi2_part(np.float64(zero), np.float64(zeros - zero), n_near, n_far)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.grow.trees import LEAF, Surrogates, Trees, best_first, tree_at, tree_on_host
@@ -17,7 +15,7 @@ __all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "subtree_sums"]
 _SLACK = 1e-12
 
 
-def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
+def cut_at(tree: Trees, becomes_leaf: HostArray) -> Trees:
     """Turn nodes into leaves.
 
     Parameters
@@ -44,11 +42,11 @@ def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
     number = np.astype(np.cumulative_sum(np.astype(is_kept, np.int64)) - 1, np.int32)
     inner = is_inner[kept]
 
-    def kept_of(name: str) -> Any:
+    def kept_of(name: str) -> HostArray | None:
         values = getattr(old, name)
         return None if values is None else values[kept]
 
-    def only_inner(name: str, fill: Any) -> Any:
+    def only_inner(name: str, fill: float) -> HostArray | None:
         values = kept_of(name)
         return None if values is None else np.where(inner, values, np.asarray(fill, dtype=values.dtype))
 
@@ -70,7 +68,7 @@ def cut_at(tree: Trees, becomes_leaf: Any) -> Trees:
     return tree_at(made, place)
 
 
-def _cut_surrogates(surrogates: Surrogates | None, kept: Any, inner: Any) -> Surrogates | None:
+def _cut_surrogates(surrogates: Surrogates | None, kept: HostArray, inner: HostArray) -> Surrogates | None:
     if surrogates is None:
         return None
     fields = [field[kept] for field in surrogates]
@@ -78,13 +76,13 @@ def _cut_surrogates(surrogates: Surrogates | None, kept: Any, inner: Any) -> Sur
     return Surrogates(*fields)
 
 
-def _levels(tree: Trees) -> list[Any]:
+def _levels(tree: Trees) -> list[HostArray]:
     """Positions of the nodes of each level, the roots first."""
     n_nodes = np.cumulative_sum(histogram(HOST.xp, tree.depth, int(np.max(tree.depth)) + 1))
     return np.split(np.argsort(tree.depth, stable=True), n_nodes[:-1].tolist())
 
 
-def subtree_sums(tree: Trees, values: Any) -> Any:
+def subtree_sums(tree: Trees, values: HostArray) -> HostArray:
     """Sum host values (t,) over the leaves below each node of a host tree."""
     total, parents = np.where(tree.is_leaf, values, 0.0), tree.parent
     for nodes in reversed(_levels(tree)[1:]):
@@ -110,7 +108,9 @@ def collapse(tree: Trees, tolerance: float = 1e-3) -> Trees:
     return cut_at(tree, ~old.is_leaf & (subtree_sums(old, errors) >= errors - tolerance))
 
 
-def cut_weak(tree: Trees, decrease: Any, weight: Any, least: float, max_leaf_nodes: int | None) -> Trees:
+def cut_weak(
+    tree: Trees, decrease: HostArray, weight: HostArray, least: float, max_leaf_nodes: int | None
+) -> Trees:
     """Cut the splits that decrease the impurity too little, and keep the best of the others.
 
     Parameters

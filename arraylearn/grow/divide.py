@@ -9,11 +9,11 @@ that may be split are kept::
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import histogram, scatter, split_lists
 from arraylearn.backend.namespace import Place, from_host, read_together
@@ -123,7 +123,7 @@ def read_splits(place: Place, rows: Rows, level: Level, rule: SplitRule, routed:
 
 def _child_places(
     place: Place, rows: Rows, level: Level, rule: SplitRule, choice: NodeChoice
-) -> tuple[Any, Any]:
+) -> tuple[HostArray, HostArray]:
     """First child and number of branches (k,) of each node, on the host; multiway splits need a sync."""
     n_branches = np.full(level.n_nodes, 2, dtype=np.int64)
     if rows.n_values and rule.nominal == "multiway":
@@ -135,7 +135,7 @@ def _child_places(
 
 
 def _sum_children(
-    place: Place, rows: Rows, level: Level, routed: Routed, places: tuple[Any, int]
+    place: Place, rows: Rows, level: Level, routed: Routed, places: tuple[HostArray, int]
 ) -> dict[str, Array]:
     """Sum the rows of the children, and after them the rows of each node whose value is missing.
 
@@ -160,7 +160,7 @@ def _sum_children(
     return {"counts": counts, "sizes": sizes}
 
 
-def _as_children(level: Level, host: dict[str, Any]) -> tuple[Any, Any]:
+def _as_children(level: Level, host: dict[str, HostArray]) -> tuple[HostArray, HostArray]:
     """Return sums and sizes of the children and of missing rows; if `host` has `left`, none are missing."""
     k, c = level.counts.shape
     if "left" not in host:
@@ -183,7 +183,7 @@ def _has_integers(level: Level) -> bool:
     return level.weights is None or "int" in str(level.weights.dtype)
 
 
-def _rounded(values: Any) -> Any:
+def _rounded(values: HostArray) -> HostArray:
     """Drop the last bits: logarithms differ there between libraries."""
     return np.astype(np.astype(values, np.float32), np.float64)
 
@@ -249,7 +249,7 @@ def _divide_lists(
     return split_lists(xp, lists, scatter(xp, goes_to, members, n_entries), sizes)
 
 
-def keep_nodes(place: Place, level: Level, is_kept: Any) -> Level:
+def keep_nodes(place: Place, level: Level, is_kept: HostArray) -> Level:
     """Leave out nodes of a level and their rows."""
     xp = place.xp
     goes_to = xp.take(from_host(np.where(is_kept, 0, -1), place), level.block_at, axis=0)

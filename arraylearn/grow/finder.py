@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
@@ -63,7 +63,12 @@ class Finder:
     """Finds the splits of a level, and decides which are made: by class weights, in presorted lists."""
 
     def __init__(
-        self, place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None
+        self,
+        place: Place,
+        rows: Rows,
+        rule: SplitRule,
+        limits: Limits,
+        generator: np.random.Generator | None = None,
     ) -> None:
         self.place, self.rows, self.rule, self.limits = place, rows, rule, limits
         self.generator = generator  # draws the columns of each node where `limits.max_features` is set
@@ -118,6 +123,7 @@ class Finder:
         d, most = len(self.rows.column_order), self.limits.max_features
         if most is None or most >= d:
             return None
+        assert self.generator is not None
         keys = self.generator.random((level.n_nodes, d))
         rank = np.argsort(np.argsort(keys, axis=1, stable=True), axis=1, stable=True)
         return from_host(np.permute_dims(rank < most, (1, 0)), self.place)
@@ -131,7 +137,7 @@ class Finder:
         is_split = (splits.score > -np.inf) & (splits.gain >= self.limits.min_gain - _GAIN_SLACK)
         return splits._replace(is_split=is_split)
 
-    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+    def may_split(self, counts: HostArray, sizes: HostArray, depth: int) -> HostArray:
         """Whether nodes (k,) with these class weights (k, c) are impure, large and shallow enough."""
         return may_split(self.limits, counts, sizes, depth)
 
@@ -205,7 +211,7 @@ def choose_body(
     return grow_class_tree
 
 
-def values_at(place: Place, columns: Array, column: Any, at: Any) -> Any:
+def values_at(place: Place, columns: Array, column: HostArray, at: HostArray) -> HostArray:
     """Look up values on the host; those of leaves are meaningless."""
     columns_at, positions = (from_host(np.clip(part, min=0), place) for part in (column, at))
     return to_host(take_flat(place.xp, columns, columns_at, positions))

@@ -11,7 +11,6 @@ loop; they differ in their finders::
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -84,7 +83,7 @@ def grow_exact(
     rows: Rows,
     rule: SplitRule,
     limits: Limits,
-    generator: Any = None,
+    generator: np.random.Generator | None = None,
     *,
     find_order: Callable[[Rows], Array | None] | None = None,
 ) -> Trees:
@@ -101,7 +100,9 @@ def grow_exact(
     return _grow_one(Finder(*given), presort(place, rows, None if find_order is None else find_order(rows)))
 
 
-def grow_binned(place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: Any = None) -> Trees:
+def grow_binned(
+    place: Place, rows: Rows, rule: SplitRule, limits: Limits, generator: np.random.Generator | None = None
+) -> Trees:
     """Grow a tree on the histograms of the rows from `bin_rows`."""
     given = place, rows, _prepare(place, rows, rule), limits, generator
     return _grow_one(BinnedFinder(*given, rows.columns, count_bins(rows)), _in_order(place, rows))
@@ -115,7 +116,7 @@ def grow_clouds(
     is_estimating: bool,
     rule: SplitRule,
     limits: Limits,
-    generator: Any = None,
+    generator: np.random.Generator | None = None,
 ) -> tuple[Trees, CloudsReport]:
     """Grow a tree by CLOUDS on rows from `prepare_rows`; also return how many intervals survived."""
     if rows.columns.shape[0] == 0:
@@ -153,6 +154,7 @@ def _in_order(place: Place, rows: Rows) -> Array:
 
 def _prepare(place: Place, rows: Rows, rule: SplitRule) -> SplitRule:
     """Return the rule, with a criterion for exact scores if the weights stay integers."""
+    assert rows.class_weights is not None
     is_spread = rule.missing == "fractional" and rows.has_missing
     if rule.least_rows <= 1 and not is_spread:
         rule = rule._replace(least_rows=0)  # any side of positive weight has a row
@@ -163,6 +165,7 @@ def _prepare(place: Place, rows: Rows, rule: SplitRule) -> SplitRule:
 def _grow_one(finder: Finder, lists: Array) -> Trees:
     """Grow a tree of all rows, given in these lists."""
     rows = finder.rows
+    assert rows.class_weights is not None
     counts, sizes = rows.class_weights[None, :], np.asarray([rows.n_rows])
     entries = Entries(rows.labels, rows.weights)
     if finder.rule.least_rows > 0:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
@@ -40,11 +40,10 @@ class Rows(NamedTuple):
     column_order: tuple[int, ...]  # numeric, then nominal columns -> position of each column of the table
     has_missing_numbers: bool
     has_missing_codes: bool
-    order: Any = None  # (n,) host: the number of each row in the table
-    class_weights: Any = None  # (c,) host: of all rows; integers where weights are
-    edges: Any | None = (
-        None  # (d_numeric, b) host: where `columns` are bins; bin i holds values up to edges[i]
-    )
+    order: HostArray | None = None  # (n,): the number of each row in the table
+    class_weights: HostArray | None = None  # (c,): of all rows; integers where weights are
+    # (d_numeric, b): where `columns` are bins; bin i holds values up to edges[i]
+    edges: HostArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -103,7 +102,7 @@ class Level(NamedTuple):
     sums: Array | None = (
         None  # (d, k, c, b) class weights, or summed weights, of every bin, if they are counted
     )
-    seeds: Any = None  # (k,) host uint64: the seeds of all that is drawn in the nodes
+    seeds: HostArray | None = None  # (k,) uint64: the seeds of all that is drawn in the nodes
 
     @property
     def n_nodes(self) -> int:
@@ -131,7 +130,9 @@ class Level(NamedTuple):
         return self.lists[0, :]
 
 
-def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any) -> Rows:
+def prepare_rows(
+    place: Place, table: Table, codes: HostArray, n_classes: int, weights: HostArray | None
+) -> Rows:
     """Sort the rows by class and turn the table into columns; `codes` and `weights` are on the host."""
     short = np.astype(codes, np.int16) if n_classes < 2**15 else codes  # NumPy sorts int16 by radix
     order = np.argsort(short, stable=True)
@@ -170,18 +171,24 @@ def prepare_rows(place: Place, table: Table, codes: Any, n_classes: int, weights
     )
 
 
-def _contiguous(xp: Any, x: Array) -> Array:
+def _contiguous(xp: Namespace, x: Array) -> Array:
     return xp.asarray(xp.reshape(xp.reshape(x, (-1,)), x.shape))
 
 
-def _weights_at(place: Place, weights: Any) -> Array:
+def _weights_at(place: Place, weights: HostArray) -> Array:
     if weights.dtype.kind == "i":
         return from_host(weights, place, place.xp.int64)
     return from_host(weights, place, accumulator_dtype(place))
 
 
 def level_of(
-    place: Place, ids: Any, counts: Any, sizes: Any, depth: int, lists: Array, entries: Entries
+    place: Place,
+    ids: HostArray,
+    counts: HostArray,
+    sizes: HostArray,
+    depth: int,
+    lists: Array,
+    entries: Entries,
 ) -> Level:
     """Describe the blocks of a level at the place."""
     xp = place.xp
@@ -195,14 +202,14 @@ def level_of(
     return Level(ids, counts, sizes, depth, lists, from_host(starts, place), block_at, counts_on, entries)
 
 
-def number_copies(xp: Any, copies: Array, total: int) -> tuple[Array, Array]:
+def number_copies(xp: Namespace, copies: Array, total: int) -> tuple[Array, Array]:
     """Return for each of the `total` copies the entry it is copied from, and its number among its copies."""
     origin = block_index(xp, copies, total)
     first = xp.take(xp.cumulative_sum(copies) - copies, origin, axis=0)
     return origin, xp.arange(total, dtype=xp.int64, device=array_api_compat.device(copies)) - first
 
 
-def rows_at(xp: Any, level: Level, entries: Array) -> Array:
+def rows_at(xp: Namespace, level: Level, entries: Array) -> Array:
     """Return the rows of the table behind entries of the lists."""
     if level.source is None:
         return entries
@@ -210,26 +217,26 @@ def rows_at(xp: Any, level: Level, entries: Array) -> Array:
     return xp.reshape(found, entries.shape)
 
 
-def numeric_column(xp: Any, rows: Rows, column: Array) -> Array:
+def numeric_column(xp: Namespace, rows: Rows, column: Array) -> Array:
     """Return positions among the numeric columns; for nominal ones any valid position."""
     d = rows.columns.shape[0]
     return column if not rows.n_values else xp.where(column < d, column, d - 1)
 
 
-def nominal_column(xp: Any, rows: Rows, column: Array) -> Array:
+def nominal_column(xp: Namespace, rows: Rows, column: Array) -> Array:
     """Return positions among the nominal columns; for numeric ones any valid position."""
     d = rows.columns.shape[0]
     return column if d == 0 else xp.where(column < d, 0, column - d)
 
 
-def is_missing_number(xp: Any, rows: Rows, values: Array) -> Array:
+def is_missing_number(xp: Namespace, rows: Rows, values: Array) -> Array:
     """Whether numbers, or bins, stand for a missing value."""
     if rows.edges is not None and xp.isdtype(values.dtype, "integral"):
         return values == rows.edges.shape[1] + 1
     return xp.isnan(values)
 
 
-def take_flat(xp: Any, table: Array, rows: Array, positions: Array) -> Array:
+def take_flat(xp: Namespace, table: Array, rows: Array, positions: Array) -> Array:
     """Return ``table[rows, positions]`` for a table (d, n) and index arrays of one shape."""
     n = table.shape[1]
     flat = xp.astype(rows, xp.int64) * n + xp.astype(positions, xp.int64)

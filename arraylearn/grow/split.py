@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.criteria import PLAIN_GINI, Criterion, make_criterion, score_counts
 from arraylearn.grow.sorted_lists.lists import ListSplits
@@ -105,7 +105,7 @@ class SplitCandidates(NamedTuple):
     cut: ListSplits | None = None  # where the lists of the best columns are cut, if rows weigh 1
 
 
-def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: bool) -> SplitRule:
+def prepare_rule(place: Place, rule: SplitRule, counts: HostArray, *, is_integral: bool) -> SplitRule:
     """Return the rule for a tree whose root has the class weights `counts` (c,), on the host.
 
     Where all weights stay integers and the rule has none of C4.5's corrections, scores are the same to the
@@ -118,12 +118,12 @@ def prepare_rule(place: Place, rule: SplitRule, counts: Any, *, is_integral: boo
     return rule._replace(exact=exact)
 
 
-def may_split(limits: Limits, counts: Any, sizes: Any, depth: int) -> Any:
+def may_split(limits: Limits, counts: HostArray, sizes: HostArray, depth: int) -> HostArray:
     """Whether nodes with these class weights (k, c) and rows (k,) are impure, large and shallow enough."""
     total = np.sum(counts, axis=1)
-    is_impure = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
+    is_impure: HostArray = np.max(counts, axis=1) < total * (1.0 - _ROUNDING)
     least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-    is_large = (total >= least * (1.0 - SLACK)) & (sizes > 0) & (sizes >= limits.least_rows)
+    is_large: HostArray = (total >= least * (1.0 - SLACK)) & (sizes > 0) & (sizes >= limits.least_rows)
     return is_impure & is_large & (limits.max_depth is None or depth < limits.max_depth)
 
 
@@ -202,7 +202,7 @@ def choose_columns(
     rule: SplitRule,
     numeric: SplitCandidates | None,
     nominal: SplitCandidates | None,
-    order: Any,
+    order: Array,
     allowed: Array | None,
 ) -> tuple[Array, Array, Array]:
     """Choose a column for each node; among equals the first column of the table wins.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import device
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import (
     HOST,
@@ -101,7 +101,7 @@ class Trees(NamedTuple):
     threshold: Array
     first_child: Array  # (m,) int32: LEAF for a leaf
     depth: Array = None  # (m,) integer: 0 for a root; None in models of many trees
-    height: Any = None  # the depth of the deepest leaf, an int; None in growth
+    height: int | None = None  # the depth of the deepest leaf; None in growth
     gain: Array = None  # (m,) float: of the split, 0 for a leaf; None in models of many trees
 
     # the branches of rows, where there is more than one threshold per node
@@ -223,7 +223,9 @@ def _map_arrays(part: Any, function: Callable[[Array], Any]) -> Any:
     return part
 
 
-def best_first(gain: Any, first_child: Any, max_leaf_nodes: int, n_branches: Any = None) -> set[int]:
+def best_first(
+    gain: HostArray, first_child: HostArray, max_leaf_nodes: int, n_branches: HostArray | None = None
+) -> set[int]:
     """Return the nodes of a tree that are split if the largest gain is always split first.
 
     `gain` (m,) is ``-inf`` where a node has no split; `n_branches` (m,) None: two branches each.
@@ -252,7 +254,7 @@ def concat_trees(xp: Namespace, parts: Sequence[Trees]) -> Trees:
         roots.append(part.roots + first)
         first += part.n_nodes
 
-    def join(name: str) -> Any:
+    def join(name: str) -> Array | None:
         """Return a field of all nodes: zeros for parts without (trees of one leaf have no sets)."""
         fields = [getattr(part, name) for part in parts]
         some = next((each for each in fields if each is not None), None)
@@ -268,8 +270,13 @@ def concat_trees(xp: Namespace, parts: Sequence[Trees]) -> Trees:
         )
 
     names = ("feature", "threshold", "default_branch", "sets", "probability", "value")
+    fields: dict[str, Array] = {name: join(name) for name in names}
+    heights = [part.height for part in parts if part.height is not None]
     return Trees(
-        roots=xp.concat(roots), first_child=xp.concat(children), **{name: join(name) for name in names}
+        roots=xp.concat(roots),
+        first_child=xp.concat(children),
+        height=max(heights) if len(heights) == len(parts) else None,
+        **fields,
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from arraylearn.backend.cpu.jit import Host, part
+from arraylearn.backend.cpu.jit import Host, Int, part
 
 __all__ = ["number_nodes"]
 
@@ -13,7 +11,7 @@ _WHERE, _FIRST, _DEPTH, _LEVEL, _BELOW = range(5)
 
 
 @part
-def number_nodes(n_roots: int, first_child: Host, places: Host) -> Any:
+def number_nodes(n_roots: int, first_child: Host, places: Host) -> Int:
     """Write slot, first child and depth of each node, in the order of `Trees`; return the number of nodes.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import clone
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
@@ -46,7 +46,8 @@ LEAST_GAIN = 1e-6
 _log = logging.getLogger("arraylearn.tree")
 
 FindOrder = Callable[[Rows], Array | None]  # returns the order of the rows by every numeric column, if known
-Grow = Callable[[Sample, Any, Any], Trees]  # takes rows, their weights and the random generator
+# Takes rows, their weights and the random generator.
+Grow = Callable[[Sample, HostArray | None, np.random.Generator], Trees]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -224,7 +225,7 @@ class DecisionTreeClassifier(FittedTree):
                 unit = total / float(weights.sum())
             sample = Sample(batch.place, self.schema_, batch.table, labels.codes, weights)
 
-            def grow_and_report(weights: Any) -> Trees:
+            def grow_and_report(weights: HostArray | None) -> Trees:
                 tree = grow(sample, weights, generator)
                 report()
                 return tree
@@ -253,7 +254,11 @@ class DecisionTreeClassifier(FittedTree):
         return cost_complexity_path(grown.tree_)
 
     def _grow(
-        self, sample: Sample, weights: Any, generator: Any, find_order: FindOrder | None = None
+        self,
+        sample: Sample,
+        weights: HostArray | None,
+        generator: np.random.Generator,
+        find_order: FindOrder | None = None,
     ) -> Trees:
         """Grow the tree; `find_order` may return the order of the rows by every numeric column, if known."""
         place, table, n_classes = sample.place, sample.table, len(self.classes_)
@@ -309,8 +314,8 @@ class DecisionTreeClassifier(FittedTree):
         pruning: Pruning,
         sample: Sample,
         validation: Any,
-        generator: Any,
-        grow: Callable[[Any], Trees],
+        generator: np.random.Generator,
+        grow: Callable[[HostArray | None], Trees],
     ) -> None:
         pruned = grow_and_prune(
             pruning,

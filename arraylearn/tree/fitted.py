@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram, segment_sum
 from arraylearn.backend.namespace import (
     HOST,
@@ -35,7 +35,7 @@ class FittedTree(ArrayClassifier):
         return tree
 
     @property
-    def feature_importances_(self) -> Any:
+    def feature_importances_(self) -> HostArray:
         """Share of each column in the total decrease of the impurity, on the host."""
         tree = self.tree_
         weight = np.sum(tree.counts, axis=1) * tree.impurity
@@ -43,7 +43,7 @@ class FittedTree(ArrayClassifier):
         below = histogram(HOST.xp, tree.parent[1:], tree.n_nodes, weight[1:])
         decrease = np.where(tree.is_leaf, 0.0, decrease - below)
         columns = np.clip(tree.feature, min=0)
-        by_column = histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
+        by_column: HostArray = histogram(HOST.xp, columns, self.n_features_in_, np.clip(decrease, min=0.0))
         total = np.sum(by_column)
         return by_column / total if total > 0 else by_column
 
@@ -58,7 +58,7 @@ class FittedTree(ArrayClassifier):
 
     # ---- prediction
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> Array:
         """Return the most probable class of each row.
 
         Parameters
@@ -84,7 +84,7 @@ class FittedTree(ArrayClassifier):
             batch, lambda rows: place.xp.argmax(self._spread(batch, leaves, rows), axis=1)
         )
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> Array:
         """Return the class shares of the leaf of each row.
 
         Parameters
@@ -106,7 +106,7 @@ class FittedTree(ArrayClassifier):
         )
         return self._deliver(xp.astype(shares, batch.float_dtype, copy=False), batch, spread)
 
-    def apply(self, X: Any) -> Any:
+    def apply(self, X: Any) -> Array:
         """Return the leaf that each row reaches, as the number of its node.
 
         A row that goes down several branches is counted where the largest part of it arrives.
@@ -146,7 +146,7 @@ class FittedTree(ArrayClassifier):
         )
         return walker
 
-    def _where_missing(self, batch: Batch, compute: Callable[[Any], Array]) -> Correction | None:
+    def _where_missing(self, batch: Batch, compute: Callable[[HostArray], Array]) -> Correction | None:
         """Compute rows with missing values again; None where every node has a default branch."""
         if not self._walker_at(batch.place).spreads:
             return None
@@ -160,7 +160,7 @@ class FittedTree(ArrayClassifier):
         place, walker = batch.place, self._walker_at(batch.place)
         leaves = leaves_of(place, walker, batch.table)
 
-        def with_largest_part(rows: Any) -> Array:
+        def with_largest_part(rows: HostArray) -> Array:
             entry, node, share = shares_of(place, walker, batch.table, rows)
             share, node = to_host(share), to_host(node)
             order = np.argsort(-share, stable=True)
@@ -172,7 +172,7 @@ class FittedTree(ArrayClassifier):
 
         return leaves, batch, self._where_missing(batch, with_largest_part)
 
-    def _spread(self, batch: Batch, leaves: Array, rows: Any) -> Array:
+    def _spread(self, batch: Batch, leaves: Array, rows: HostArray) -> Array:
         """Return the class shares (n, c), with those of `rows` added up over the branches they go down."""
         place, walker = batch.place, self._walker_at(batch.place)
         xp = place.xp
@@ -187,7 +187,7 @@ class FittedTree(ArrayClassifier):
         return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
 
 
-def path_to(tree: Trees, leaf: Any) -> Any:
+def path_to(tree: Trees, leaf: HostArray) -> Any:
     """Return the nodes on the way to the leaf (n,) of each row: a sparse array (n, nodes), on the host."""
     from scipy.sparse import csr_array
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
+from arraylearn._typing import Array, HostArray
 from arraylearn.folds import (
     Candidate,
     Fold,
@@ -19,6 +21,7 @@ from arraylearn.grow.cut import collapse, cut_at
 from arraylearn.grow.rows import Rows
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.decision_tree import ROWS_FOR_BINS, DecisionTreeClassifier
+from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.tree.shared_order import SharedOrder, sort_sample
 
 __all__ = ["judge_tree_folds"]
@@ -90,7 +93,7 @@ class _SharedGrowth:
     def fit(self, model: DecisionTreeClassifier, X: Any, y: Any, weight: Any) -> None:
         """Fit a candidate: grow as deep as any of them, unless that is done, then cut and prune."""
 
-        def grow(rows: Any, weights: Any, generator: Any) -> Trees:
+        def grow(rows: Sample, weights: HostArray | None, generator: np.random.Generator) -> Trees:
             key = b"" if weights is None else weights.tobytes()
             if key not in self.grown:
                 deep = shallow_copy(model)
@@ -106,5 +109,5 @@ class _SharedGrowth:
 
         model._fit(X, y, weight, None, grow)
 
-    def _find_order(self, rows: Rows) -> Any:
+    def _find_order(self, rows: Rows) -> Array | None:
         return None if self.order is None else self.order.of_fold(self.fold.train, rows)

@@ -104,7 +104,7 @@ def class_histogram(
         brought["nodes"] = xp.broadcast_to(first + node, (n_batches, n))
         bins = xp.permute_dims(xp.reshape(bins, (n_batches, d, n)), (1, 0, 2))
         bins = xp.reshape(bins, (d, n_batches * n))
-    flat: dict[str, Any] = {
+    flat: dict[str, Array] = {
         name: None if value is None else xp.reshape(value, (n_batches * n,))
         for name, value in brought.items()
     }

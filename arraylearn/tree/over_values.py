@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,12 +37,12 @@ class HostBinning(NamedTuple):
 def grow_random(
     place: Place,
     table: Table,
-    codes: Any,
-    weights: Any,
+    codes: HostArray,
+    weights: HostArray | None,
     rule: SplitRule,
     limits: Limits,
     max_bins: int,
-    generator: Any,
+    generator: np.random.Generator,
 ) -> Trees:
     """Grow a tree whose nodes take the best of one drawn cut per column.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.grow.trees import ALL_BRANCHES, NOTHING, NUMERIC, Trees
 from arraylearn.table import Schema, Table
@@ -48,13 +48,13 @@ def leaves_of(place: Place, walker: Walker, table: Table) -> Array:
     return follow_branches(place.xp, walker.branching, table)
 
 
-def shares_of(place: Place, walker: Walker, table: Table, rows: Any) -> tuple[Any, Array, Array]:
+def shares_of(place: Place, walker: Walker, table: Table, rows: HostArray) -> tuple[HostArray, Array, Array]:
     """Send rows (on the host) with missing values down a tree that spreads: see `spread_rows`."""
     assert walker.branching is not None
     return spread_rows(place, walker.branching, table, rows)
 
 
-def _positions(schema: Schema) -> np.ndarray:
+def _positions(schema: Schema) -> HostArray:
     """Return the position (d,) of each column of the table among those of its kind."""
     position = np.zeros(schema.n_columns, dtype=np.int64)
     for columns in (schema.numeric_idx, schema.nominal_idx):
@@ -62,7 +62,7 @@ def _positions(schema: Schema) -> np.ndarray:
     return position
 
 
-def _first_children(tree: Trees) -> np.ndarray:
+def _first_children(tree: Trees) -> HostArray:
     return np.where(tree.is_leaf, np.arange(tree.n_nodes), np.astype(tree.first_child, np.int64))
 
 
@@ -82,6 +82,7 @@ def make_branching(place: Place, tree: Trees, schema: Schema) -> BranchingTree:
         asks = np.where(feature < 0, NOTHING, kind), position[np.clip(feature, min=0)], cut, map_start
         return Questions(*(from_host(part, place) for part in asks))
 
+    assert tree.height is not None
     surrogates = []
     if tree.surrogates is not None:
         found = tree.surrogates

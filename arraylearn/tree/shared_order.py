@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import split_lists
 from arraylearn.backend.namespace import Place, from_host
@@ -34,10 +34,11 @@ class SharedOrder(NamedTuple):
     place: Place
     lists: Array  # int32 (d, n): the row numbers of each column, ascending by value
     number: HostArray  # (n,): the number of each row of the sample
-    dtype: Any  # of the columns
+    dtype: Dtype  # of the columns
 
     def of_fold(self, train: HostArray, rows: Rows) -> Array | None:
         """Return the lists of the rows `train` of the sample, from which `rows` was made; None: sort anew."""
+        assert rows.order is not None
         xp = self.place.xp
         number = self.number.take(train).take(rows.order)
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype
@@ -62,6 +63,7 @@ def sort_sample(estimator: Any, sample: LabelledRows) -> SharedOrder | None:
         return None
     rows = prepare_rows(place, table, labels.codes, int(labels.classes.shape[0]), None)
     lists = place.xp.astype(argsort_rows(place.xp, rows.columns), place.xp.int32)
+    assert rows.order is not None
     number = np.empty(sample.n_rows, dtype="int64")
     number[rows.order] = np.arange(sample.n_rows)
     return SharedOrder(place, lists, number, rows.columns.dtype)

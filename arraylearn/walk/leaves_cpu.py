@@ -12,16 +12,14 @@ all rows take a step (a leaf leads to itself); after that, rows that have reache
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, entry, index, part
+from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, parallel_map
 from arraylearn.walk.packed import PackedTrees
-
-Int = Any
 
 __all__ = ["walk_trees"]
 

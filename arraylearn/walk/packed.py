@@ -90,6 +90,7 @@ def pack_trees(xp: Namespace, trees: Trees, n_features: int, n_bins: int | None 
         if by_subset is not None:
             lacking = xp.where(by_subset, xp.astype(trees.map_start, xp.int64) // n_bins, lacking)
         record = record + xp.where(is_leaf, 0, lacking)
+    assert trees.height is not None
     flags = xp.astype(is_leaf, xp.int64)
     if trees.default_branch is not None:
         goes_on = trees.default_branch > 0

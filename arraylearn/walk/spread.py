@@ -9,11 +9,11 @@ value is known, or goes down all branches with a share of its weight::
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.rows import number_copies
 from arraylearn.grow.trees import ALL_BRANCHES, NOMINAL, NOTHING, NUMERIC
@@ -67,7 +67,9 @@ def follow_branches(xp: Namespace, tree: BranchingTree, table: Table) -> Array:
     return node
 
 
-def spread_rows(place: Place, tree: BranchingTree, table: Table, rows: Any) -> tuple[Any, Array, Array]:
+def spread_rows(
+    place: Place, tree: BranchingTree, table: Table, rows: HostArray
+) -> tuple[HostArray, Array, Array]:
     """Send rows with missing values down by shares or surrogates; one sync per level.
 
     Parameters

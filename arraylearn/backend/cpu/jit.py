@@ -32,7 +32,9 @@ from arraylearn.backend.threads import run_to_the_end
 
 __all__ = [
     "CompileNotice",
+    "Float",
     "Host",
+    "HostOrNone",
     "Int",
     "compiled",
     "compiled_loosely",
@@ -47,7 +49,9 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Host = HostArray  # the short name, for the long signatures of compiled loops
+HostOrNone = Any  # the same, or None, for which Numba leaves out the code that reads the array
 Int = Any  # an integer, Python's or NumPy's
+Float = Any  # a float, Python's or NumPy's
 # Indices that are never negative: a signed index costs a test, since negative ones count from the end. Do not
 # mix the two: the sum of a signed and an unsigned integer is a float. `signed` converts back.
 index: Any = np.uintp

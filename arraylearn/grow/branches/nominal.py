@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import array_api_compat
 
@@ -74,7 +73,7 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner
     return xp.concat(found, axis=0)
 
 
-def _narrowed(xp: Namespace, table: Any, n_values: int) -> Any:
+def _narrowed(xp: Namespace, table: Array | None, n_values: int) -> Array | None:
     """Keep the first categories of a table (d, k, v + 1, ...) and the last one; None stays None."""
     if table is None:
         return None

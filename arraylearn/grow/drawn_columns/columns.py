@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.random import as_generator
 
 __all__ = ["draw_columns"]
@@ -17,7 +16,7 @@ _DRAWN_NUMBERS = 1 << 21
 _DRAW_SEED = 20_240_901
 
 
-def draw_columns(d: int, n_features: int) -> Any:
+def draw_columns(d: int, n_features: int) -> HostArray:
     """Draw columns (draws, n_features), in random order: of cuts that are equally good the first one wins.
 
     Which of the draws a node takes follows from the seed of its tree and its path from the root, not from

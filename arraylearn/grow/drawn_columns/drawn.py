@@ -6,7 +6,7 @@ This is the finder of the array program; `drawn_cpu` has a `grow_trees` for CPUs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Bags(NamedTuple):
     seeds: HostArray  # (t,) uint64
 
 
-GrowTrees = Callable[[Place, Array, Any, Bags, DrawnPlan], Trees]
+GrowTrees = Callable[[Place, Array, HostArray, Bags, DrawnPlan], Trees]
 
 
 def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTrees | str:
@@ -94,7 +94,7 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
     return drawn_cpu.grow_trees
 
 
-def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPlan) -> Trees:
+def grow_trees(place: Place, bins: Array, codes: HostArray, bags: Bags, plan: DrawnPlan) -> Trees:
     """Grow one tree per bag.
 
     Parameters
@@ -126,12 +126,13 @@ def grow_trees(place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPla
     return with_gains(trees._replace(default_branch=None), finder.rule)
 
 
-def sum_classes(codes: Any, bags: Bags, n_classes: int) -> Any:
+def sum_classes(codes: HostArray, bags: Bags, n_classes: int) -> HostArray:
     """Return the class weights (t, c) of each tree."""
     n_trees = bags.sizes.shape[0]
     cell = np.repeat(np.arange(0, n_trees * n_classes, n_classes), bags.sizes)
     cell += codes[bags.rows]
-    return histogram(HOST.xp, cell, n_trees * n_classes, bags.weights).reshape(n_trees, n_classes)
+    sums: HostArray = histogram(HOST.xp, cell, n_trees * n_classes, bags.weights)
+    return sums.reshape(n_trees, n_classes)
 
 
 def least_rows_of_groups(n_classes: int) -> int:
@@ -139,7 +140,7 @@ def least_rows_of_groups(n_classes: int) -> int:
     return _LARGE_PER_CLASS * n_classes
 
 
-def _pack_rows(codes: Any, bags: Bags, plan: DrawnPlan) -> tuple[Any, CutRules]:
+def _pack_rows(codes: HostArray, bags: Bags, plan: DrawnPlan) -> tuple[HostArray, CutRules]:
     """Pack row, weight and class of each row of each tree into one integer; also return the layout."""
     class_bits = max(1, (plan.n_classes - 1).bit_length())
     payload_bits = class_bits + int(bags.weights.max()).bit_length()
@@ -167,7 +168,7 @@ def with_gains(trees: Trees, rule: SplitRule | None = None) -> Trees:
 class _DrawnFinder(Finder):
     """Finds the cuts of nodes among drawn columns."""
 
-    def __init__(self, place: Place, bins: Array, codes: Any, bags: Bags, plan: DrawnPlan) -> None:
+    def __init__(self, place: Place, bins: Array, codes: HostArray, bags: Bags, plan: DrawnPlan) -> None:
         xp, (d, n) = place.xp, bins.shape
         no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
         ends = (n,) * plan.n_classes
@@ -182,6 +183,7 @@ class _DrawnFinder(Finder):
 
     def choose(self, level: Level) -> NodeChoice:
         """Find the best cut of each node in the columns that it draws."""
+        assert level.seeds is not None
         columns = self.plan.columns
         draw = level.seeds % np.asarray(columns.shape[0], dtype=np.uint64)
         return self._cut_among(level, columns[np.astype(draw, np.int64)])
@@ -191,6 +193,7 @@ class _DrawnFinder(Finder):
         d = int(self.rows.columns.shape[0])
         if self.plan.columns.shape[1] == d or bool(np.all(splits.is_split)):
             return None
+        assert level.seeds is not None
         xp, place, is_left_over = self.place.xp, self.place, ~splits.is_split
         others = keep_nodes(place, level, is_left_over)._replace(seeds=level.seeds[is_left_over])
         found = self._cut_among(others, np.broadcast_to(np.arange(d)[None, :], (others.n_nodes, d)))
@@ -202,11 +205,12 @@ class _DrawnFinder(Finder):
         )
         return NodeChoice(column, score, cut)
 
-    def _cut_among(self, level: Level, columns: Any) -> NodeChoice:
+    def _cut_among(self, level: Level, columns: HostArray) -> NodeChoice:
         """Find the cuts of nodes, each among columns (k, f) of its own."""
         xp, place = self.place.xp, self.place
         draws = None if self.plan.criterion == "gini" else Draws(None, None, self.rule.judge)
         if self.plan.positions is not None:
+            assert level.seeds is not None
             # from the seed of the node and the column, independent of the other columns
             seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
@@ -228,12 +232,13 @@ class _DrawnFinder(Finder):
         """Mark the nodes that have a cut; a gain of 0 is enough."""
         return splits._replace(is_split=splits.score > 0)
 
-    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+    def may_split(self, counts: HostArray, sizes: HostArray, depth: int) -> HostArray:
         """Whether nodes have enough weight, and rows of more than one class."""
         total, limits = np.sum(counts, axis=-1), self.limits
         least = max(limits.min_samples_split, 2 * limits.min_samples_leaf)
-        is_large = (total >= least) & (sizes >= max(limits.least_rows, 2 * limits.side_rows))
-        return (np.max(counts, axis=-1) < total) & is_large & (depth != limits.max_depth)
+        is_large: HostArray = (total >= least) & (sizes >= max(limits.least_rows, 2 * limits.side_rows))
+        is_impure: HostArray = np.max(counts, axis=-1) < total
+        return is_impure & is_large & (depth != limits.max_depth)
 
     def finish(self, level: Level) -> None:
         """Return None: growth by the compiled body is chosen before the first level, by `choose_body`."""
@@ -244,5 +249,6 @@ class _DrawnFinder(Finder):
 
     def follow(self, old: Level, step: NextLevel, new: Level) -> tuple[Finder, Level]:
         """Compute the seeds of children from those of their parents."""
+        assert old.seeds is not None
         seeds = old.seeds[step.parent] + np.astype(step.branch + 1, np.uint64)
         return self, new._replace(seeds=splitmix(seeds))

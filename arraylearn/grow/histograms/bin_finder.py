@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
@@ -29,7 +28,9 @@ _ROWS_PER_BIN = 400
 _SEED = 20_261_116
 
 
-def bin_rows(place: Place, table: Table, codes: Any, n_classes: int, weights: Any, n_bins: int) -> Rows:
+def bin_rows(
+    place: Place, table: Table, codes: HostArray, n_classes: int, weights: HostArray | None, n_bins: int
+) -> Rows:
     """Prepare rows whose numbers are replaced by the bins of `n_bins` quantiles."""
     xp = place.xp
     if table.numeric.shape[1] == 0:
@@ -53,7 +54,9 @@ def count_bins(rows: Rows) -> int:
     return 2 + (0 if rows.edges is None else int(rows.edges.shape[1]))
 
 
-def cut_at_quantiles(place: Place, table: Table, n_bins: int, weights: Any = None) -> tuple[Array, Any]:
+def cut_at_quantiles(
+    place: Place, table: Table, n_bins: int, weights: HostArray | None = None
+) -> tuple[Array, HostArray]:
     """Return bins (d, n) of the numbers of a table, and their edges (d, b) on the host.
 
     The edges are quantiles of the rows by their weights (n,), on the host.
@@ -67,7 +70,9 @@ def cut_at_quantiles(place: Place, table: Table, n_bins: int, weights: Any = Non
     return bin_table(xp, table.numeric, edges[:, :width]).codes, edges_host[:, :width]
 
 
-def _sample(place: Place, numeric: Array, weights: Any, size: int) -> tuple[Array, Any]:
+def _sample(
+    place: Place, numeric: Array, weights: HostArray | None, size: int
+) -> tuple[Array, HostArray | None]:
     """Take a random sample of rows, the same one at each call, that is large enough to place the edges."""
     n = numeric.shape[0]
     if n <= 2 * size:
@@ -93,7 +98,7 @@ class BinnedFinder(Finder):
         rows: Rows,
         rule: SplitRule,
         limits: Limits,
-        generator: Any,
+        generator: np.random.Generator | None,
         bins: Array,
         n_bins: int,
         values: Array | None = None,
@@ -152,7 +157,8 @@ class BinnedFinder(Finder):
         if self.values is None:
             return nodes
         # if only missing values are above, the threshold is the value itself
-        upper = np.where(nodes.high < self.n_bins - 1, nodes.high, nodes.threshold)
+        high: HostArray = nodes.high
+        upper = np.where(high < self.n_bins - 1, high, nodes.threshold)
         both = (values_at(self.place, self.values, nodes.feature, at) for at in (nodes.threshold, upper))
         return nodes._replace(threshold=midpoint(HOST.xp, *both))
 
@@ -223,7 +229,7 @@ class BinnedFinder(Finder):
         return Finder(self.place, rows, self.rule, self.limits, self.generator), level._replace(lists=lists)
 
 
-def _is_float(xp: Any, x: Array) -> bool:
+def _is_float(xp: Namespace, x: Array) -> bool:
     return bool(xp.isdtype(x.dtype, "real floating"))
 
 

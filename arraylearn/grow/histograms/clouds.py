@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from arraylearn._typing import Array
+import numpy as np
+
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
@@ -43,9 +45,9 @@ class CloudsFinder(BinnedFinder):
         rows: Rows,
         rule: SplitRule,
         limits: Limits,
-        generator: Any,
+        generator: np.random.Generator | None,
         bins: Array,
-        edges: Any,
+        edges: HostArray,
         *,
         is_estimating: bool,
     ) -> None:
@@ -191,7 +193,7 @@ class CloudsFinder(BinnedFinder):
         return Finder(*given), level._replace(lists=lists)
 
 
-def _last_start(xp: Any, starts: Array) -> Array:
+def _last_start(xp: Namespace, starts: Array) -> Array:
     """Return the last start up to each position, for entries that are 0 or their own position."""
     is_start = xp.astype(starts > 0, xp.int64)
     number = xp.cumulative_sum(is_start)
@@ -230,7 +232,7 @@ def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
     return xp.where(best < 0, -xp.inf, xp.maximum(gains, xp.zeros_like(gains))), weight
 
 
-def _scores_of_moves(xp: Any, moved: Array, before: Array, after: Array) -> Array:
+def _scores_of_moves(xp: Namespace, moved: Array, before: Array, after: Array) -> Array:
     r"""Score the splits (c - 1, ...) after one class of the interval, two classes, ... have gone left.
 
     .. math:: \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)

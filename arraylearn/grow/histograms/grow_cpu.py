@@ -7,7 +7,6 @@ use. `loop_cpu` has the steps for one node, `slices_cpu` the work of several thr
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ from arraylearn.grow.histograms.records_cpu import (
     RowOrder,
 )
 from arraylearn.grow.histograms.rows_cpu import free_table
-from arraylearn.grow.histograms.slices_cpu import grow_in_slices
+from arraylearn.grow.histograms.slices_cpu import Job, grow_in_slices
 from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
@@ -84,7 +83,7 @@ def grow_tree(
     nodes.sums[0], nodes.bounds[0] = sums, (-np.inf, np.inf)
     nodes.gain[0], nodes.ints[0] = 0, (NONE, NONE, NONE, NONE, 0, 0, m)
 
-    def run(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, job: Any, task: int) -> int:
+    def run(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, job: Job, task: int) -> int:
         scratch.job[:TASK], scratch.job[TASK] = job, task
         own = search
         if search.newton is None and search.drawn is None:
@@ -161,7 +160,7 @@ def grow_class_tree(
     return trees
 
 
-def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
+def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Host, Host]:
     """Return the load of each row (weight and class, or a packed pair), and the sums of the root."""
     labels, counts = np.asarray(rows.labels, dtype=np.int64), level.counts[0]
     weights = 1 if level.weights is None else level.weights
@@ -174,10 +173,10 @@ def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Any, Any]:
 def grow_newton_tree(
     columns: Columns,
     gradients: PackedGradients,
-    rows: Any,
+    rows: Host,
     limits: Limits,
     rule: NewtonRule,
-    is_used: Any,
+    is_used: Host | None,
 ) -> NewtonTree:
     """Grow a tree of Newton steps: see `arraylearn.grow.histograms.newton_trees`."""
     (d, n), m = columns.bins.shape, rows.shape[0]

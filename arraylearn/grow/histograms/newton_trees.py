@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import why_not_compiled
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.grow.builder import Builder, Splits
@@ -145,7 +145,9 @@ def grow_newton_tree(
     return NewtonTree(nodes, None, unit)
 
 
-def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> tuple[Any, Any]:
+def side_values(
+    gradient: HostArray, hessian: HostArray, l2: float, bounds: HostArray | None
+) -> tuple[HostArray, HostArray]:
     r"""Return v = -G / (H + l2), kept within bounds (2, ...), and its gain -2 G v - (H + l2) v^2."""
     ridge = max(l2, 1e-30)
     value = newton_value(gradient, hessian, ridge)
@@ -158,7 +160,7 @@ def side_values(gradient: Any, hessian: Any, l2: float, bounds: Any | None) -> t
 # ---- the array program
 
 
-def _read_root(place: Place, gradients: PackedGradients, rows: Array) -> tuple[Any, float]:
+def _read_root(place: Place, gradients: PackedGradients, rows: Array) -> tuple[HostArray, float]:
     """Return the packed sum (1, 1) of the gradients of some rows, and its unit, on the host; one sync."""
     xp, packed = place.xp, gradients.packed
     if rows.shape[0] < packed.shape[0]:
@@ -267,10 +269,10 @@ class _NewtonFinder(BinnedFinder):
         default = np.where(is_left, 0, 1)
         return splits._replace(is_split=is_split, gain=gain, score=gain, default=default)
 
-    def may_split(self, counts: Any, sizes: Any, depth: int) -> Any:
+    def may_split(self, counts: HostArray, sizes: HostArray, depth: int) -> HostArray:
         """Whether nodes have enough hessian and rows for two children."""
         hessian = unpack(counts[:, 0])[1] * self.unit
-        is_heavy = hessian >= 2.0 * self.newton.min_child_hessian
+        is_heavy: HostArray = hessian >= 2.0 * self.newton.min_child_hessian
         return is_heavy & (sizes >= 2 * self.limits.min_samples_leaf) & (depth != self.limits.max_depth)
 
 
@@ -281,13 +283,13 @@ def _as_rows(place: Place, columns: Columns, gradients: PackedGradients) -> Rows
     return Rows(columns.bins, no_codes, None, gradients.packed, (n,), (), tuple(range(d)), False, False)
 
 
-def _last(levels: list[Any], level: Level) -> Any:
+def _last(levels: list[HostArray], level: Level) -> HostArray:
     """Return the values (..., k) of a level's nodes, which are in the last of `levels`."""
     first = sum(part.shape[1] for part in levels[:-1])
     return levels[-1][:, level.ids - first]
 
 
-def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> Any:
+def _may_count(builder: Builder, ids: HostArray, gain: HostArray, max_leaf_nodes: int) -> HostArray:
     """Whether nodes may be among the splits that `max_leaf_nodes` keeps: later ones only displace them."""
     gains = builder.join("gain")
     gains[ids] = gain
@@ -295,7 +297,7 @@ def _may_count(builder: Builder, ids: Any, gain: Any, max_leaf_nodes: int) -> An
     return np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
 
 
-def _pass_bounds_on(bounds: Any, way: Any, value: Any) -> Any:
+def _pass_bounds_on(bounds: HostArray, way: HostArray, value: HostArray) -> HostArray:
     """Bound the children (2, 2 k) of nodes: a split along a trend adds the middle of the two values."""
     (low, high), middle = bounds, (value[0] + value[1]) / 2
     left = np.where(way < 0, middle, low), np.where(way > 0, middle, high)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from arraylearn.backend.cpu.jit import Host, Int
+from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int
 from arraylearn.grow.formulas import GINI, NEWTON, NEWTON_BOUNDED
 
 __all__ = [
@@ -122,7 +122,7 @@ class NodeSlots(NamedTuple):
 class GrowthScratch(NamedTuple):
     """Buffers of one thread; `tables` is shared by all threads."""
 
-    tables: Any  # (t, d * n_bins * w) int64, class vectors int32; None where columns are drawn
+    tables: HostOrNone  # (t, d * n_bins * w) int64, class vectors int32; None where columns are drawn
     free: Host  # (t,) int64: the tables that this thread may take
     n_free: Host  # (1,) int64: the number of these tables
     stack: Host  # (s, 7) int64: nodes still to be grown
@@ -151,10 +151,10 @@ class ColumnSums(NamedTuple):
     total: Int
     size: Int
     missing: Int  # sum of the missing values, added to all running sums
-    ridge: Any  # float32
+    ridge: Float  # float32
     trend: Int
-    low: Any  # float32 bounds of values
-    high: Any
+    low: Float  # float32 bounds of values
+    high: Float
 
 
 class DrawnColumns(NamedTuple):
@@ -192,4 +192,4 @@ class Buffers(NamedTuple):
     gathered: RowOrder  # the same rows after the slices, where there are several threads
     nodes: NodeSlots
     scratch: list[GrowthScratch]  # of each thread
-    slices: Any  # (threads, cells): tables of the slices; None where columns are drawn
+    slices: HostOrNone  # (threads, cells): tables of the slices; None where columns are drawn

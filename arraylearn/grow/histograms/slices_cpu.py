@@ -41,7 +41,8 @@ from arraylearn.grow.histograms.rows_cpu import count, divide
 __all__ = ["grow_in_slices"]
 
 # Runs `grow_cpu._grow` for a job and a task; returns its result.
-Run = Callable[[RowOrder, GrowthPlan, GrowthScratch, Any, int], int]
+Job = tuple[int, ...] | Host  # NODE to SEED: see `GrowthScratch.jobs`
+Run = Callable[[RowOrder, GrowthPlan, GrowthScratch, Job, int], int]
 
 
 class _Sliced(NamedTuple):
@@ -144,12 +145,16 @@ def _gather(buffers: Buffers, given: _Sliced) -> None:
         at += end - begin
 
 
-def _run_sliced(buffers: Buffers, plan: GrowthPlan, run: Run, given: _Sliced, thread: int) -> list[Any]:
+def _run_sliced(
+    buffers: Buffers, plan: GrowthPlan, run: Run, given: _Sliced, thread: int
+) -> list[Callable[[int], list[Any]]]:
     _gather(buffers, given)
     return _run_job(buffers, plan, run, given.job, thread)
 
 
-def _run_job(buffers: Buffers, plan: GrowthPlan, run: Run, job: Any, thread: int) -> list[Any]:
+def _run_job(
+    buffers: Buffers, plan: GrowthPlan, run: Run, job: Job, thread: int
+) -> list[Callable[[int], list[Any]]]:
     """Grow what is below a node; return the jobs that follow."""
     scratch = buffers.scratch[thread]
     n_jobs = run(buffers.gathered, plan, scratch, job, GROW)

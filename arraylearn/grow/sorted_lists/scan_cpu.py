@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part, signed
+from arraylearn.backend.cpu.jit import Host, HostOrNone, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER
 
@@ -54,7 +54,7 @@ class ListData(NamedTuple):
     has_missing: bool  # whether to learn the side of the missing values
     allowed: Host  # (d, k) bool: the lists that may split each job; empty: all may
     criterion: int  # see `formulas.GINI`
-    logs: Any  # (w,) int64: `LogTable`, zeros if the criterion takes none; None if borders are used
+    logs: HostOrNone  # (w,) int64: `LogTable`, zeros if the criterion takes none; None if borders are used
     unit: float  # of the logarithms
     first: int  # the first of the lists to search and divide
     end: int  # after the last of them

@@ -39,7 +39,7 @@ _gini_squares = part(formulas.gini_squares)
 
 
 @inlined
-def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any) -> None:
+def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Int, width: Int) -> None:
     """Move rows to the left; write the sum of n log2(n) over sides and classes, and the weight, to `ints`."""
     logs, class_of, is_weighted = data.logs, data.class_of, data.weights.shape[0] > 0
     here, ints = buffers.sums[HERE], buffers.ints
@@ -59,7 +59,7 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
 
 @inlined
 def _add_squares(
-    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Int, width: Int
 ) -> None:
     """Move rows to the left; write the squared class weights of both sides, and the weight, to `running`."""
     class_of, is_weighted = data.class_of, data.weights.shape[0] > 0
@@ -80,7 +80,7 @@ def _add_squares(
 
 @part
 def _add_majority(
-    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any, needed: float
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Int, width: Int, needed: float
 ) -> None:
     """Move rows to the left; write the weight of the largest class of both sides, and the weight, to `ints`.
 
@@ -134,7 +134,7 @@ def _add_majority(
 
 @inlined
 def _add_shares(
-    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Any, width: Any
+    rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, first: Int, width: Int
 ) -> None:
     """Move rows to the left; write the sum of left**2 / total over the classes, rounded, to `running`."""
     class_of, is_weighted, ints = data.class_of, data.weights.shape[0] > 0, buffers.ints
@@ -153,11 +153,11 @@ def _add_shares(
 
 @inlined
 def _count_hits(
-    criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Any, top: float
+    criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Int, top: float
 ) -> Any:
     """Count the positions of a stride that may score above `top`."""
     ints, logs, enough = buffers.ints, data.logs, top * _ENOUGH
-    n_hits: Any = 0
+    n_hits: Int = 0
     if criterion == CHI2:
         sums, n = buffers.running[_TOTALS], np.float64(terms.n)
         grown = n * (1.0 + 4e-16 * n)  # a bound on the rounding error of a sum over the rows
@@ -199,7 +199,7 @@ def _count_hits(
 
 @inlined
 def _score_at(
-    criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Any
+    criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Int
 ) -> Any:
     """Score a position of the stride; for chi2 the class weights up to it are in ``sums[STEP]``."""
     ints, logs = buffers.ints, data.logs

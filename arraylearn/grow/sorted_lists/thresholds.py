@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
@@ -160,7 +160,7 @@ def running_weights(
 
 
 def at_positions(
-    xp: Namespace, dtype: Any, values: Array, left: Array, position: Array
+    xp: Namespace, dtype: Dtype, values: Array, left: Array, position: Array
 ) -> tuple[tuple[Array, Array], Array]:
     """Return the values on both sides of positions (d, k), and the class weights up to them."""
     at = xp.maximum(position, 0)

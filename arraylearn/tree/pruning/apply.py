@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST
 from arraylearn.checks import refuse
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.trees import Trees, check_tree, tree_on_host
 from arraylearn.measures import IMPURITIES
+from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.pruning.confidence import SLACK, Confidence, confidence_cuts, limited_errors
 from arraylearn.tree.pruning.cost_complexity import (
     AlphaChoice,
@@ -53,7 +55,7 @@ class Pruned(NamedTuple):
 
 
 def prune(
-    tree: Trees, pruning: Pruning, *, held_out: Any = None, n_values: Sequence[int] | None = None
+    tree: Trees, pruning: Pruning, *, held_out: Array | None = None, n_values: Sequence[int] | None = None
 ) -> Trees:
     """Prune a grown tree: nodes become leaves.
 
@@ -89,7 +91,7 @@ def prune(
     return cut_at(tree, _choose_cuts(check_tree(tree), pruning, held_out, n_values or ()))
 
 
-def _choose_cuts(tree: Trees, pruning: Any, held_out: Any, n_values: Sequence[int]) -> Any:
+def _choose_cuts(tree: Trees, pruning: Any, held_out: Array | None, n_values: Sequence[int]) -> HostArray:
     """Choose the nodes that become leaves: bool (t,) on the host."""
     match pruning:
         case ChiSquare():
@@ -112,11 +114,11 @@ def _choose_cuts(tree: Trees, pruning: Any, held_out: Any, n_values: Sequence[in
 def grow_and_prune(
     pruning: Pruning,
     sample: Sample,
-    grow: Callable[[Any], Trees],
+    grow: Callable[[HostArray | None], Trees],
     *,
-    generator: Any = None,
+    generator: np.random.Generator | None = None,
     held_out: Sample | None = None,
-    impurity: Any = IMPURITIES["gini"],
+    impurity: Measure = IMPURITIES["gini"],
 ) -> Pruned:
     """Grow a tree and prune it.
 
@@ -176,13 +178,14 @@ def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
     return lambda counts, wrong: wrong, 0.0
 
 
-def _shuffle(codes: Any, generator: Any) -> Any:
+def _shuffle(codes: HostArray, generator: np.random.Generator | None) -> HostArray:
     """Shuffle the rows, then sort them by class: every k-th row is then a stratified draw."""
+    assert generator is not None
     order = generator.permutation(codes.shape[0])
     return order[np.argsort(codes[order], stable=True)]
 
 
-def _draw_share(codes: Any, generator: Any, share: float) -> Any:
+def _draw_share(codes: HostArray, generator: np.random.Generator | None, share: float) -> HostArray:
     """Draw a share of the rows of each class: bool (n,)."""
     step = np.floor(np.arange(codes.shape[0] + 1) * share)
     is_drawn = np.zeros(codes.shape[0], dtype=np.bool)
@@ -190,14 +193,18 @@ def _draw_share(codes: Any, generator: Any, share: float) -> Any:
     return is_drawn
 
 
-def _only(sample: Sample, stays: Any) -> Sample:
+def _only(sample: Sample, stays: HostArray) -> Sample:
     """Set the weights of the other rows to 0."""
     weights = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
     return sample._replace(weights=np.where(stays, weights, 0.0))
 
 
 def _cross_validate(
-    pruning: CostComplexity, sample: Sample, grow: Callable[[Any], Trees], tree: Trees, generator: Any
+    pruning: CostComplexity,
+    sample: Sample,
+    grow: Callable[[HostArray | None], Trees],
+    tree: Trees,
+    generator: np.random.Generator | None,
 ) -> AlphaChoice | None:
     """Grow a tree without each fold, and choose the price of a leaf that does best on the folds."""
     n_folds = min(pruning.folds, sample.codes.shape[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_choice, check_flag, check_number
 from arraylearn.grow.cut import count_errors
@@ -153,7 +153,7 @@ def limited_errors(xp: Namespace, counts: Array, *, confidence: float, limit: Li
     return LIMITS[limit](xp, count_errors(xp, counts), xp.sum(counts, axis=-1), confidence)
 
 
-def confidence_cuts(tree: Trees, pruning: Confidence) -> Any:
+def confidence_cuts(tree: Trees, pruning: Confidence) -> HostArray:
     """Choose the nodes (t,) that become leaves, on the host."""
     xp = locate(tree.feature).xp
     cost = limited_errors(xp, tree.counts, confidence=pruning.confidence, limit=pruning.limit)

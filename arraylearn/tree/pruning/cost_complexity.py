@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,8 @@ class CostComplexityPath(NamedTuple):
 
     ccp_alphas: HostArray  # ascending from 0: the price from which on each tree is the best one
     impurities: HostArray  # of the leaves together; their error for ``risk="error"``
-    n_leaves: Any
-    n_nodes: Any
+    n_leaves: HostArray
+    n_nodes: HostArray
 
 
 class AlphaChoice(NamedTuple):
@@ -82,7 +82,7 @@ class AlphaChoice(NamedTuple):
 
     path: CostComplexityPath
     errors: HostArray  # share of the held-out rows that the trees of each price get wrong
-    standard_errors: Any
+    standard_errors: HostArray
     best: int  # position of the least error, the smallest tree among equals
     chosen: int  # position of the smallest tree whose error is no more than some standard errors above
 
@@ -164,10 +164,11 @@ def path_of_links(place: Place, tree: Trees, links: Links, cost: Array) -> CostC
     return CostComplexityPath(alphas, risks, np.astype(n_leaves, np.int64), np.astype(n_nodes, np.int64))
 
 
-def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> Any:
+def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> HostArray:
     """Choose the nodes (t,) that become leaves where a leaf has this price, on the host."""
     place = locate(tree.feature)
     links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
+    prices: HostArray
     (prices,) = read_together(place, links.alpha)
     rounding = 64 * float(np.finfo(prices.dtype).eps)
     return prices <= alpha * (1 + rounding) + rounding
@@ -176,7 +177,7 @@ def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") 
 # ---- the price chosen by cross-validation
 
 
-def fold_errors(tree: Trees, held_out: Any, prices: Any, risk: Risk) -> Any:
+def fold_errors(tree: Trees, held_out: Array, prices: HostArray, risk: Risk) -> HostArray:
     """Weight (k,) of the held-out rows that a tree gets wrong, pruned at each of the ascending prices (k,).
 
     A node is a leaf of the pruned tree from its own price on, up to the least price of the nodes above it; so
@@ -202,7 +203,11 @@ def fold_errors(tree: Trees, held_out: Any, prices: Any, risk: Risk) -> Any:
 
 
 def choose_alpha(
-    path: CostComplexityPath, folds: Sequence[tuple[Trees, Any]], *, risk: Risk, standard_errors: float = 1.0
+    path: CostComplexityPath,
+    folds: Sequence[tuple[Trees, Array]],
+    *,
+    risk: Risk,
+    standard_errors: float = 1.0,
 ) -> AlphaChoice:
     r"""Choose the price of a leaf as rpart does.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.checks import check_number
@@ -81,7 +80,7 @@ def _critical_values(place: Place, tree: Trees, significance: float) -> Array:
     return from_host(values, place, accumulator_dtype(place))
 
 
-def chi2_cuts(tree: Trees, pruning: ChiSquare) -> Any:
+def chi2_cuts(tree: Trees, pruning: ChiSquare) -> HostArray:
     """Choose the nodes (t,) that become leaves, on the host."""
     place = locate(tree.feature)
     xp = place.xp

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees
@@ -85,7 +84,7 @@ def _log_gamma(xp: Namespace, x: Array) -> Array:
     return (y - 0.5) * xp.log(y) - y + 0.5 * math.log(2 * math.pi) + series - xp.log(product)
 
 
-def mdl_cuts(tree: Trees, n_values: Sequence[int]) -> Any:
+def mdl_cuts(tree: Trees, n_values: Sequence[int]) -> HostArray:
     """Choose the nodes (t,) that become leaves, on the host."""
     place = locate(tree.feature)
     if not n_values or any(n < 0 for n in n_values):

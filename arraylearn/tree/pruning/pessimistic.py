@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.cut import count_errors
@@ -56,7 +55,7 @@ def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
     return count_errors(xp, counts) + penalty
 
 
-def pessimistic_cuts(tree: Trees, pruning: Pessimistic) -> Any:
+def pessimistic_cuts(tree: Trees, pruning: Pessimistic) -> HostArray:
     """Choose the nodes (t,) that become leaves, on the host."""
     xp = locate(tree.feature).xp
     cost = charged_errors(xp, tree.counts, penalty=pruning.penalty)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
 from arraylearn.grow.cut import count_errors
@@ -94,7 +95,7 @@ def pruning_report(before: Trees, after: Trees) -> PruningReport:
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, _find_cuts(old, new))))
 
 
-def report_cuts(before: Trees, is_cut: Any, after: Trees) -> PruningReport:
+def report_cuts(before: Trees, is_cut: HostArray, after: Trees) -> PruningReport:
     """Report the cuts at the nodes `is_cut` (t,), also those below nodes that were cut later."""
     old, new = tree_on_host(before), tree_on_host(after)
     return PruningReport(size_of(old), size_of(new), tuple(_steps_of_cuts(old, is_cut)))
@@ -107,12 +108,12 @@ def size_of(tree: Trees) -> Size:
     return Size(tree.n_nodes, n_leaves, _round(np.sum(count_errors(HOST.xp, tree.counts)[is_leaf])))
 
 
-def _round(errors: Any) -> float:
+def _round(errors: float) -> float:
     """Round the errors: fractions of rows do not sum exactly."""
     return round(float(errors), 9)
 
 
-def _find_cuts(old: Trees, new: Trees) -> Any:
+def _find_cuts(old: Trees, new: Trees) -> HostArray:
     """Find the inner nodes (t,) of the old tree that are leaves of the new one."""
     old_shape, new_shape = shape_of(old), shape_of(new)
     old_node, new_node = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -132,7 +133,7 @@ def _find_cuts(old: Trees, new: Trees) -> Any:
     return is_cut
 
 
-def _steps_of_cuts(tree: Trees, is_cut: Any) -> list[PruningStep]:
+def _steps_of_cuts(tree: Trees, is_cut: HostArray) -> list[PruningStep]:
     """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
     # rows: nodes, leaves, errors; of each node as a leaf, and of its subtree as pruned so far
     as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), count_errors(HOST.xp, tree.counts)))
@@ -157,7 +158,7 @@ def _steps_of_cuts(tree: Trees, is_cut: Any) -> list[PruningStep]:
     return steps
 
 
-def size_of_shape(shape: TreeShape, errors: Any) -> Size:
+def size_of_shape(shape: TreeShape, errors: HostArray) -> Size:
     """Count nodes, leaves and errors of a tree from the errors (t,) of each node as a leaf."""
     nodes = np.concat(find_levels(shape, np.zeros(1, dtype=np.int64)))
     is_leaf = shape.n_branches[nodes] == 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
 from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.trees import Trees
@@ -61,7 +60,7 @@ def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array
     return xp.sum(held_out, axis=-1) - right
 
 
-def reduced_error_cuts(tree: Trees, held_out: Any) -> Any:
+def reduced_error_cuts(tree: Trees, held_out: Array) -> HostArray:
     """Choose the nodes (t,) that become leaves, on the host."""
     place = locate(tree.feature)
     counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)

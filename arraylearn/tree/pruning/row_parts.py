@@ -8,11 +8,11 @@ A row whose value is missing is divided over the branches in proportion to the k
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
@@ -43,7 +43,7 @@ def start_at_root(sample: Sample) -> RowParts:
     )
 
 
-def keep_at(place: Place, parts: RowParts, nodes: Any, goes_to: Any, n_nodes: int) -> RowParts:
+def keep_at(place: Place, parts: RowParts, nodes: HostArray, goes_to: HostArray, n_nodes: int) -> RowParts:
     """Keep the parts at some nodes (k,), and move them to other nodes (k,); one sync."""
     xp = place.xp
     target = np.full(n_nodes, -1, dtype=np.int32)
@@ -105,7 +105,7 @@ def _step(
     return RowParts(row, xp.astype(child, xp.int32), weight), known
 
 
-def tally(place: Place, arrivals: list[RowParts], labels: Array, n_nodes: int, n_classes: int) -> Any:
+def tally(place: Place, arrivals: list[RowParts], labels: Array, n_nodes: int, n_classes: int) -> HostArray:
     """Weigh the classes (t, c) at each node, `labels` (n,) being those of the rows; one sync."""
     xp = place.xp
     keys = [
