@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.memory import is_out_of_memory, with_smaller_chunks
 from arraylearn.backend.namespace import (
     HOST,
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
     is_bad: Array  # 0-d bool at `place`: some number is not allowed; the host reads it with the results
 
     @property
-    def float_dtype(self) -> Any:
+    def float_dtype(self) -> Dtype:
         """The float dtype that follows the input."""
         return self.table.numeric.dtype
 
@@ -111,7 +111,7 @@ class ArrayEstimator(BaseEstimator):
     _accepts_infinity: ClassVar[bool] = False
 
     backend: str | None
-    verbose: Any
+    verbose: Any  # an integer, for some learners also a callback
     schema_: Schema
     model_: Any
     n_features_in_: int
@@ -203,7 +203,7 @@ class ArrayEstimator(BaseEstimator):
         self._refuse_bad(is_bad)
         return correction.compute() if correction is not None and is_needed[0] else values
 
-    def _model_at(self, place: Place, dtype: Any = None) -> Any:
+    def _model_at(self, place: Place, dtype: Dtype | None = None) -> Any:
         """Return the fitted model where a prediction computes; with `dtype`, its floats in that dtype."""
 
         def move_and_cast() -> Any:
@@ -309,7 +309,7 @@ class ArrayEstimator(BaseEstimator):
 class ArrayClassifier(ClassifierMixin, ArrayEstimator):
     """Base of the classifiers: labels come in with the rows, and go out."""
 
-    classes_: Any
+    classes_: HostArray
     predict_proba: Any
 
     @property
@@ -444,7 +444,7 @@ def _flags(batch: Batch, correction: Correction | None) -> list[Array]:
     return [batch.is_bad] if correction is None else [batch.is_bad, correction.is_needed]
 
 
-def _largest_square(place: Place, dtype: Any) -> float:
+def _largest_square(place: Place, dtype: Dtype) -> float:
     """Return a number whose square can be summed many times; float32 is summed in float64."""
     largest = float(place.xp.finfo(dtype).max)
     return math.sqrt(largest) * (1e-4 if largest > 1e300 else 0.1)
@@ -462,7 +462,7 @@ def move_model(model: Model, place: Place) -> Model:
     return _map_arrays(lambda array: move(array, place), model)
 
 
-def cast_model(model: Model, place: Place, dtype: Any) -> Model:
+def cast_model(model: Model, place: Place, dtype: Dtype) -> Model:
     """Bring every array of floats of a (nested) named tuple to `dtype`; anything else stays as it is."""
 
     def change(array: Array) -> Array:

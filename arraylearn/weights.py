@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from arraylearn._typing import Array
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import (
     HOST,
     Place,
@@ -66,7 +66,7 @@ def flag_weights(sample_weight: Any, n_rows: int, place: Place) -> tuple[Array |
     return weights, xp.any(~(weights >= 0)) | ~((total > 0) & (total < math.inf))
 
 
-def grid_weights(weights: Any, bits: int = _GRID_BITS) -> tuple[Any, float]:
+def grid_weights(weights: HostArray, bits: int = _GRID_BITS) -> tuple[HostArray, float]:
     """Put positive weights (n,) on the host on a grid of integers, which a common factor does not change.
 
     Sums then do not depend on the order of rows. Weights that stand in simple proportions are counted in the
@@ -88,7 +88,7 @@ def grid_weights(weights: Any, bits: int = _GRID_BITS) -> tuple[Any, float]:
     return (weights / unit).round().clip((weights > 0).astype(weights.dtype)), unit
 
 
-def repeat_weights(weights: Any) -> Any:
+def repeat_weights(weights: HostArray) -> HostArray:
     """Turn positive weights (n,) on the host into numbers of rows, for estimates that depend on such numbers.
 
     A common factor changes nothing. If all are multiples of the least, that one is a row, and the others are
@@ -97,10 +97,11 @@ def repeat_weights(weights: Any) -> Any:
     least = float(weights.min())
     if _common_multiple(weights, least) == 1:
         return (weights / least).round()
-    return weights * (weights.shape[0] / float(weights.sum()))
+    repeated: HostArray = weights * (weights.shape[0] / float(weights.sum()))
+    return repeated
 
 
-def _common_multiple(weights: Any, least: float, most: float = 2.0**_GRID_BITS) -> int | None:
+def _common_multiple(weights: HostArray, least: float, most: float = 2.0**_GRID_BITS) -> int | None:
     """Find the largest unit of which all weights are multiples: return how many of it the smallest weight is.
 
     None if there is no such unit within the limits, one of which is `most`, the sum in units.
@@ -125,7 +126,7 @@ def _common_multiple(weights: Any, least: float, most: float = 2.0**_GRID_BITS) 
     return None
 
 
-def _check_shape(shape: Any, n_rows: int) -> None:
+def _check_shape(shape: tuple[int, ...], n_rows: int) -> None:
     if tuple(shape) != (n_rows,):
         raise ValueError(
             f"`sample_weight` must have one number per row; got shape {tuple(shape)}, "
@@ -134,7 +135,11 @@ def _check_shape(shape: Any, n_rows: int) -> None:
 
 
 def join_weights(
-    sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: Any, codes: Any, place: Place
+    sample_weight: Any,
+    class_weight: Mapping[Any, float] | str | None,
+    classes: HostArray,
+    codes: HostArray,
+    place: Place,
 ) -> Array | None:
     """Return the weight of each row at `place`, its class's included; None where all are 1.
 
@@ -152,7 +157,7 @@ def join_weights(
     return by_row if weights is None else weights * by_row
 
 
-def _balance(n_classes: int, codes: Any, weights: Any) -> Any:
+def _balance(n_classes: int, codes: HostArray, weights: HostArray | None) -> HostArray:
     """Return the factors that give all classes (c,) the same weight; 1 for a class without weight."""
     held = np.bincount(codes, weights, n_classes)
     return np.where(held > 0, held.sum() / (n_classes * np.where(held > 0, held, 1.0)), 1.0)

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
-from arraylearn._typing import Array, Device, HostArray, Namespace
+from arraylearn._typing import Array, Device, Dtype, HostArray, Namespace
 from arraylearn.backend.errors import MemoryBudgetError
 from arraylearn.backend.namespace import library_name
 
@@ -137,7 +137,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 # ---- buffers
 
 
-def scratch(xp: Namespace, shape: tuple[int, ...], dtype: Any, device: Device) -> Array:
+def scratch(xp: Namespace, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
     """Return an array to be written before it is read, in memory that was used before where possible.
 
     The GPU libraries keep freed memory for the next array themselves. NumPy gives it back to the system, and

@@ -10,7 +10,7 @@ import array_api_compat
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
-from arraylearn._typing import Array, Device, Namespace
+from arraylearn._typing import Array, Device, Dtype, HostArray, Namespace
 
 __all__ = [
     "HOST",
@@ -100,7 +100,7 @@ def move(x: Array, place: Place) -> Array:
     return from_host(to_host(x), place)
 
 
-def to_host(x: Array) -> np.ndarray[Any, Any]:
+def to_host(x: Array) -> HostArray:
     """Return the numbers as a NumPy array: on the CPU the same memory, on a GPU a copy and a sync."""
     if isinstance(x, np.ndarray):
         return x
@@ -109,16 +109,16 @@ def to_host(x: Array) -> np.ndarray[Any, Any]:
         x = x.detach().cpu()
         if x.is_floating_point() and not hasattr(np, str(x.dtype).removeprefix("torch.")):
             x = x.float()  # bfloat16 and the like
-        return cast("np.ndarray[Any, Any]", x.numpy())
+        return cast("HostArray", x.numpy())
     if library == "cupy":
-        return cast("np.ndarray[Any, Any]", x.get())
+        return cast("HostArray", x.get())
     if library == "array_api_strict":
         host = type(array_api_compat.device(x))("CPU_DEVICE")
         return np.asarray(array_api_compat.to_device(x, host))
     return np.asarray(x)
 
 
-def from_host(x: Any, place: Place, dtype: Any = None) -> Array:
+def from_host(x: Any, place: Place, dtype: Dtype | None = None) -> Array:
     """Copy host data to `place`; `dtype` is a dtype of the place's namespace (default: keep)."""
     x = np.asarray(x)
     if place.library == "numpy":
@@ -143,12 +143,12 @@ def supports_float64(place: Place) -> bool:
     return "float64" in info.dtypes(device=place.device)
 
 
-def accumulator_dtype(place: Place) -> Any:
+def accumulator_dtype(place: Place) -> Dtype:
     """Float dtype in which sums are taken: float64 wherever the device has it."""
     return place.xp.float64 if supports_float64(place) else place.xp.float32
 
 
-def native_float(x: Array, place: Place) -> Any:
+def native_float(x: Array, place: Place) -> Dtype:
     """Float dtype that follows the input: its own if it is a float, else the accumulator's."""
     if is_array(x) and place.xp.isdtype(x.dtype, "real floating"):
         if x.dtype == place.xp.float64 or x.dtype == place.xp.float32:
@@ -157,7 +157,7 @@ def native_float(x: Array, place: Place) -> Any:
     return accumulator_dtype(place)
 
 
-def bring(x: Any, place: Place, dtype: Any = None) -> Array:
+def bring(x: Any, place: Place, dtype: Dtype | None = None) -> Array:
     """Turn an argument (an array of any library, a list, a scalar) into an array at `place`."""
     if not is_array(x):
         return from_host(x, place, dtype)
@@ -178,7 +178,7 @@ def read_flags(place: Place, *flags: Array) -> list[bool]:
     return list(map(bool, to_host(place.xp.stack(list(flags)))))
 
 
-def read_together(place: Place, *arrays: Array) -> list[Any]:
+def read_together(place: Place, *arrays: Array) -> list[HostArray]:
     """Copy arrays to the host, where NumPy holds them; on a GPU this is one sync.
 
     Beside floats, integers and booleans travel as numbers of the accumulator's dtype: exact below 2**53, or
@@ -193,7 +193,7 @@ def read_together(place: Place, *arrays: Array) -> list[Any]:
     return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
-def copy_together(place: Place, *arrays: Array) -> list[Any]:
+def copy_together(place: Place, *arrays: Array) -> list[HostArray]:
     """Copy arrays of one place to the host in their own dtypes, as `read_together` does."""
     names = [str(array.dtype).rpartition(".")[2] for array in arrays]
     numbers = read_together(place, *arrays)

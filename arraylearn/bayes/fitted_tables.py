@@ -6,6 +6,8 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from arraylearn._typing import HostArray
+
 __all__ = ["FittedTables", "GridTable", "TableMaker"]
 
 _FRAME_LIBRARIES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
@@ -106,7 +108,7 @@ class FittedTables:
 class TableMaker:
     """Collects the tables of a classifier, attribute by attribute."""
 
-    def __init__(self, target: str, classes: Sequence[Any], prior: Any) -> None:
+    def __init__(self, target: str, classes: Sequence[Any], prior: HostArray) -> None:
         self.target = target
         self.classes = list(classes)
         self.head = tuple(map(str, classes))
@@ -117,7 +119,7 @@ class TableMaker:
         self.numeric: dict[str, list[Any]] = {"attribute": [], "class": [], "mean": [], "variance": []}
         self.covariance: dict[str, list[Any]] = {"class": [], "attribute": [], "other": [], "covariance": []}
 
-    def add_nominal(self, name: str, values: Sequence[Any], probabilities: Any) -> None:
+    def add_nominal(self, name: str, values: Sequence[Any], probabilities: HostArray) -> None:
         """Add P(attribute = value | class) (values, classes)."""
         rows = probabilities.tolist()
         lines = tuple((value, *row) for value, row in zip(values, rows, strict=True))
@@ -126,14 +128,14 @@ class TableMaker:
             for label, probability in zip(self.classes, row, strict=True):
                 _append(self.nominal, name, value, label, probability)
 
-    def add_normal(self, name: str, mean: Any, var: Any) -> None:
+    def add_normal(self, name: str, mean: HostArray, var: HostArray) -> None:
         """Add mean and variance (classes,) of a numeric attribute."""
         lines = (("mean", *mean.tolist()), ("variance", *var.tolist()))
         self.grids.append(GridTable(f"P({name} | {self.target})", (name, *self.head), lines))
         for label, mu, sigma in zip(self.classes, mean.tolist(), var.tolist(), strict=True):
             _append(self.numeric, name, label, mu, sigma)
 
-    def add_covariance(self, label: Any, names: Sequence[str], mean: Any, matrix: Any) -> None:
+    def add_covariance(self, label: Any, names: Sequence[str], mean: HostArray, matrix: HostArray) -> None:
         """Add mean (d,) and covariance (d, d) of one class."""
         rows = matrix.tolist()
         lines = [("mean", *mean.tolist())]

@@ -230,11 +230,11 @@ class FullBayesClassifier(BayesClassifier):
         self._refuse_flags(flags)
         if not definite.all():
             model, _ = full.factor_model(place.xp, log_prior, moments.mean, found, is_definite)
-            amplified = float("inf")
+            amplified = np.asarray(np.inf)
         self._warn_singular(missed, definite == 0)
         return model._replace(amplification=float(amplified))
 
-    def _warn_singular(self, missed: Any, singular: Any) -> None:
+    def _warn_singular(self, missed: HostArray, singular: HostArray) -> None:
         """Warn of the classes whose covariance is singular, or undefined for lack of rows."""
         remedy = "Add rows, drop constant columns and copies of columns, or set `shrinkage`."
         is_shared = self.covariance == "shared"
@@ -255,7 +255,7 @@ class FullBayesClassifier(BayesClassifier):
                 SingularCovarianceWarning,
             )
 
-    def _named(self, chosen: Any) -> str:
+    def _named(self, chosen: HostArray) -> str:
         return ", ".join(map(repr, self.classes_[chosen.astype(bool)].tolist()))
 
     # ---- predicting

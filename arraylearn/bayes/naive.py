@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import array_api_compat
 
@@ -374,7 +374,7 @@ def log_likelihood_terms(
         parts.append(_normal_terms(xp, numeric, model.mean, model.var))
     if codes.shape[0]:
         parts.append(_look_up(xp, codes, model.offsets, model.log_table))
-    terms: Any = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+    terms: Array = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
     return xp.take(terms, order, axis=1)
 
 

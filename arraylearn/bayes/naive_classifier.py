@@ -256,7 +256,7 @@ class NaiveBayesClassifier(BayesClassifier):
             return 0.0
         return float(self.alpha if self.m_estimate is None else self.m_estimate / self.classes_.shape[0])
 
-    def _warn_undefined(self, missed: Any) -> None:
+    def _warn_undefined(self, missed: HostArray) -> None:
         """Warn of the classes and columns with too few known values for a variance."""
         if not missed.any():
             return

@@ -8,7 +8,7 @@ joined: the ends of the range, and the distinct values themselves up to a number
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -218,7 +218,7 @@ def gaps_without_one(xp: Namespace, x: Array, otherwise: Array) -> tuple[Array, 
     number = xp.sum(xp.astype(is_first & ~xp.isnan(ordered), xp.int64), axis=1, keepdims=True)
     alone = xp.take_along_axis(is_first & is_last, xp.argsort(order, axis=1), axis=1) & is_known
 
-    def at(position: Any) -> Array:
+    def at(position: Array) -> Array:
         return xp.take_along_axis(ordered, xp.where(position > 0, position, 0), axis=1)
 
     zero = xp.zeros_like(n_known)

@@ -161,7 +161,7 @@ class BayesClassifier(ArrayClassifier):
             return None
         return self._statistics
 
-    def _absorb(self, batch: Batch, codes: Any, sample_weight: Any, known: Any) -> None:
+    def _absorb(self, batch: Batch, codes: HostArray, sample_weight: Any, known: Any) -> None:
         """Take the statistics of the rows, add them to the known ones, and make the model anew."""
         weights, is_weight_bad = flag_weights(sample_weight, batch.table.n_rows, batch.place)
         statistics = self._take_statistics(batch, from_host(codes, batch.place), weights)
@@ -172,7 +172,7 @@ class BayesClassifier(ArrayClassifier):
         is_bad = batch.place.xp.stack([batch.is_bad, is_weight_bad])
         self.model_ = self._estimate(batch, statistics, is_bad)
 
-    def _refuse_flags(self, is_bad: Sequence[bool]) -> None:
+    def _refuse_flags(self, is_bad: Sequence[bool] | HostArray) -> None:
         self._refuse_bad(is_bad[0])
         if is_bad[1]:
             raise ValueError(

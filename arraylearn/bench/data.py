@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from arraylearn._typing import HostArray
 
 __all__ = [
     "Shape",
@@ -18,7 +20,6 @@ __all__ = [
     "nominal_rules",
     "normal",
 ]
-NumPyArray = np.ndarray[Any, Any]
 
 
 class Shape(NamedTuple):
@@ -35,13 +36,13 @@ class Shape(NamedTuple):
 class TrainTest(NamedTuple):
     """Rows to learn from and rows to be judged by."""
 
-    X: NumPyArray
-    y: NumPyArray
-    X_new: NumPyArray
-    y_new: NumPyArray
+    X: HostArray
+    y: HostArray
+    X_new: HostArray
+    y_new: HostArray
 
 
-def _split(X: NumPyArray, y: NumPyArray, n: int) -> TrainTest:
+def _split(X: HostArray, y: HostArray, n: int) -> TrainTest:
     return TrainTest(X[:n], y[:n], X[n:], y[n:])
 
 

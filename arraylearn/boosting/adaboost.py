@@ -194,13 +194,14 @@ class AdaBoostClassifier(ArrayClassifier):
         return made.set_params(**ours)
 
     @property
-    def feature_importances_(self) -> Any:
+    def feature_importances_(self) -> HostArray:
         """Mean of the importances of the classifiers by their weights."""
         alphas = self.model_.weights
         parts = [
             alpha * estimator.feature_importances_ for estimator, alpha in zip(*self.model_, strict=True)
         ]
-        return sum(parts) / sum(alphas)
+        mean: HostArray = sum(parts) / sum(alphas)
+        return mean
 
     # ---- prediction
 

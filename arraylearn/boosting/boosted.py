@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.namespace import HOST, Place, from_host
@@ -29,7 +29,7 @@ class Boosted(NamedTuple):
     binning: Binning
     start: Array  # (k,) int32: the scores before the first tree, in units of 2**-SCORE_BITS
     # `Trees` over bins, round after round, k trees each, values in units of 2**-SCORE_BITS; None: no rounds
-    trees: Any
+    trees: Trees | None
     gains: tuple[float, ...]  # (d,): sum of the gains of each column's splits, numeric columns first
 
 

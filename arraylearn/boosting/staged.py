@@ -52,6 +52,7 @@ class StagedClassifier(ArrayClassifier):
         """Return the int32 scores (k, n) after all rounds."""
         batch, bins, first = self._open_binned(X)
         model: Boosted = self._model_at(batch.place)
+        assert model.trees is not None
         k = model.start.shape[0]
         scores = sum_scores(batch.place.xp, bins, self._packed_at(batch.place), model.trees.value, k)
         return scores + first, batch
@@ -60,6 +61,7 @@ class StagedClassifier(ArrayClassifier):
         """Yield the int32 scores (k, n) after each round."""
         batch, bins, scores = self._open_binned(X)
         model: Boosted = self._model_at(batch.place)
+        assert model.trees is not None
         k, packed = model.start.shape[0], self._packed_at(batch.place)
         for i in range(self.n_iter_):
             trees = packed._replace(roots=packed.roots[i * k : (i + 1) * k])
@@ -167,7 +169,7 @@ def fit_init(init: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     return clone(init).fit(X, y, sample_weight=sample_weight)
 
 
-def given_scores(estimator: Any, X: Any) -> Any:
+def given_scores(estimator: Any, X: Any) -> HostArray:
     """Return the probabilities of a fitted classifier as int32 scores (k, n) on the host."""
     found = estimator.predict_proba(X)
     shares = np.asarray(to_host(found) if is_array(found) else found, dtype=np.float64)

@@ -71,7 +71,7 @@ class FittedForest(ArrayClassifier):
         return members
 
     @property
-    def feature_importances_(self) -> Any:
+    def feature_importances_(self) -> HostArray:
         """Mean over the trees of the share of each column in the decrease of the impurity."""
         gains = sum(np.asarray(grove.gains) for grove in self.model_.groves)
         by_column = np.zeros(self.n_features_in_, dtype=np.float64)

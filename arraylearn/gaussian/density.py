@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.arrays.distances import diagonal_squares, whitened_exponents
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.memory import with_smaller_chunks
@@ -90,7 +90,7 @@ def amplification(xp: Namespace, mean: Array, var: Array) -> Array:
     return xp.max(xp.sum((mean - center) ** 2 / var, axis=-1), axis=-1)
 
 
-def is_expansion_safe(xp: Namespace, amplified: float, dtype: Any) -> bool:
+def is_expansion_safe(xp: Namespace, amplified: float, dtype: Dtype) -> bool:
     """Whether log densities with an `amplification` of this size are accurate if squares are expanded.
 
     To 1e-7 in float64, to 1e-3 in float32.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.rules.decide import WORD, Matcher, RuleModel
@@ -83,6 +82,6 @@ def _check_matcher(fields: Fields) -> None:
     fields.refuse("cells of columns must exist", unless=is_inside.all())
 
 
-def _ascends(edges: Any) -> bool:
+def _ascends(edges: HostArray) -> bool:
     """Whether edges ascend; rows are padded with infinity."""
     return bool((edges[:, 1:] >= edges[:, :-1]).all() and not (np.isnan(edges) | (edges == -np.inf)).any())

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.boosting.adaboost import Rounds
 from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
@@ -27,7 +28,7 @@ _FULL_SHARE = 1 << 20  # class shares of a forest are integers in units of 2**-2
 # ---- all trees
 
 
-def _check_links(fields: Fields) -> tuple[Any, Any, Any]:
+def _check_links(fields: Fields) -> tuple[HostArray, HostArray, HostArray]:
     """Check that nodes follow the root of their tree and have one parent, and that fields of growth are None.
 
     Return the features, the depths and the numbers of branches.
@@ -69,9 +70,9 @@ def _check_links(fields: Fields) -> tuple[Any, Any, Any]:
     return feature, depth, n_branches
 
 
-def _count_steps(parent: Any) -> Any:
+def _count_steps(parent: HostArray) -> HostArray:
     """Return the number of steps from each node to a root, its own parent, by doubling the steps."""
-    steps = (parent != np.arange(parent.shape[0])).astype(np.int64)
+    steps: HostArray = (parent != np.arange(parent.shape[0])).astype(np.int64)
     above = parent
     while (above != above[above]).any():
         steps = steps + steps[above]
@@ -119,7 +120,7 @@ def _check_one_tree(fields: Fields) -> None:
         _check_surrogate_maps(fields, branches, surrogates, n_branches)
 
 
-def _check_kinds(fields: Fields, kind: Any, feature: Any) -> None:
+def _check_kinds(fields: Fields, kind: HostArray, feature: HostArray) -> None:
     """Check that numeric splits are on numeric columns, nominal ones on nominal columns, leaves on none."""
     column_kind = np.full(fields.sizes["d"] + 1, NUMERIC)
     column_kind[list(fields.schema.nominal_idx)] = NOMINAL
@@ -127,14 +128,16 @@ def _check_kinds(fields: Fields, kind: Any, feature: Any) -> None:
     fields.refuse("splits must fit their columns", unless=(column_kind[feature] == kind).all())
 
 
-def _n_values(fields: Fields, feature: Any) -> Any:
+def _n_values(fields: Fields, feature: HostArray) -> HostArray:
     """Return the number of categories of nominal columns."""
     sizes = np.zeros(fields.sizes["d"], dtype=np.int64)
     sizes[list(fields.schema.nominal_idx)] = fields.schema.n_values
     return sizes[feature]
 
 
-def _check_maps(fields: Fields, branches: Any, start: Any, size: Any, n_branches: Any) -> None:
+def _check_maps(
+    fields: Fields, branches: HostArray, start: HostArray, size: HostArray, n_branches: HostArray
+) -> None:
     """Check that every category of a nominal split leads to a branch of its node."""
     start = start.astype(np.int64)
     fields.refuse(
@@ -155,8 +158,10 @@ def _check_surrogates(fields: Fields) -> None:
     fields.array("map_start", "int32", "m s", low=0)
 
 
-def _check_surrogate_maps(fields: Fields, branches: Any, surrogates: Surrogates, n_branches: Any) -> None:
-    feature: Any = surrogates.feature
+def _check_surrogate_maps(
+    fields: Fields, branches: HostArray, surrogates: Surrogates, n_branches: HostArray
+) -> None:
+    feature: HostArray = surrogates.feature
     node, rank = np.nonzero(feature >= 0)
     used, kind = feature[node, rank], np.asarray(surrogates.kind)[node, rank]
     _check_kinds(fields, kind, used)
@@ -241,9 +246,9 @@ def check_boosting(fields: Fields) -> None:
     fields.sizes["o"] = fields.natural("n_trees_per_iteration_", low=n_outputs, high=n_outputs)
     n_rounds = fields.natural("n_iter_")
     boosted = fields.part("model_", Boosted, _check_boosted)
-    fields.refuse(
-        "there must be a tree per round and output", unless=boosted.trees.n_trees == n_rounds * n_outputs
-    )
+    assert boosted.trees is not None
+    n_trees = boosted.trees.n_trees
+    fields.refuse("there must be a tree per round and output", unless=n_trees == n_rounds * n_outputs)
     fields.natural("seed_")
     fields.array("validation_score_", "float64", "s")
     if "init_" in fields:

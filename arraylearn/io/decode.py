@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import Array, HostArray
 from arraylearn.backend.probe import parse
 from arraylearn.io.registry import ESTIMATORS, RECORDS, check_estimator
 
@@ -35,7 +36,9 @@ class Decoder:
     lists parameters that the file does not have, which take their defaults.
     """
 
-    def __init__(self, arrays: Mapping[str, Any], backend: str | None, most_bytes: int = 1 << 26) -> None:
+    def __init__(
+        self, arrays: Mapping[str, HostArray], backend: str | None, most_bytes: int = 1 << 26
+    ) -> None:
         self.defaults: list[str] = []
         self._arrays = arrays
         self._backend = backend
@@ -64,7 +67,7 @@ class Decoder:
             "record": self._decode_record,
         }
 
-    def _decode_array(self, value: dict[str, Any]) -> Any:
+    def _decode_array(self, value: dict[str, Any]) -> Array:
         name = value["array"]
         array = self._arrays[name].T if name.endswith("T") else self._arrays[name]
         if array.dtype.name not in _DTYPES:

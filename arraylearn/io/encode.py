@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.io.fields import fields_of
 from arraylearn.io.registry import ESTIMATOR_TAGS, RECORD_TAGS
@@ -26,7 +27,7 @@ class Encoder:
     """
 
     def __init__(self) -> None:
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[str, HostArray] = {}
         self._names: dict[int, str] = {}
         self._alive: list[Any] = []  # an id is only unique among the living
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.table import Schema
 
 __all__ = ["Fields", "fields_of", "is_number", "is_scalar"]
@@ -180,7 +181,9 @@ class Fields:
         expected = ", ".join(map(str, wanted))
         raise ValueError(f"{self.owner}.{name} must have shape ({expected}); got {shape}.")
 
-    def _bound(self, name: str, array: Any, low: float | None, high: float | None, is_finite: bool) -> None:
+    def _bound(
+        self, name: str, array: HostArray, low: float | None, high: float | None, is_finite: bool
+    ) -> None:
         if not array.size:
             return
         least, most = array.min().item(), array.max().item()  # NaN if any value is

@@ -19,6 +19,7 @@ import sklearn
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from arraylearn._typing import HostArray
 from arraylearn._version import __version__
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.selector import resolve
@@ -95,7 +96,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _digest(about: str, arrays: Mapping[str, Any]) -> str:
+def _digest(about: str, arrays: Mapping[str, HostArray]) -> str:
     """Return the SHA-256 of the JSON and the arrays of a model."""
     digest = hashlib.sha256(about.encode())
     for name in sorted(arrays):
@@ -164,7 +165,7 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> Any:
     return model
 
 
-def _read(name: str, most_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(name: str, most_bytes: int) -> tuple[dict[str, Any], dict[str, HostArray]]:
     """Read the JSON and the arrays of a file, once its size and digest are known to be right."""
     with safe_open(name, framework="numpy") as file:
         metadata = file.metadata() or {}

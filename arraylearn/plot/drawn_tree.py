@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.tree.text import branch_condition
 
@@ -73,7 +74,7 @@ def plot_tree(
     return ax
 
 
-def _places(tree: Trees, max_depth: int | None) -> tuple[Any, Any]:
+def _places(tree: Trees, max_depth: int | None) -> tuple[HostArray, HostArray]:
     """Return the horizontal place of each node, leaves side by side, and whether it is drawn."""
     is_end, x, n_ends = tree.is_leaf | (tree.depth == max_depth), np.zeros(tree.n_nodes), 0
     stack, inner = [0], []

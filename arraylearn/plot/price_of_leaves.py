@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.tree.pruning import AlphaChoice, CostComplexityPath, cost_complexity_path
 
 __all__ = ["plot_alpha"]
@@ -70,12 +71,12 @@ def _read_source(source: Any) -> tuple[CostComplexityPath, AlphaChoice | None]:
     )
 
 
-def _places(alphas: Any) -> Any:
+def _places(alphas: HostArray) -> HostArray:
     """Put the price 0, which a logarithmic axis has no place for, below the least one."""
     least = alphas[1] if alphas.shape[0] > 1 else 1.0
     return np.where(alphas > 0, alphas, least / 2)
 
 
-def _some(n: int) -> Any:
+def _some(n: int) -> HostArray:
     """Choose a dozen of n positions."""
     return np.unique(np.linspace(0, n - 1, min(n, 12)).astype(int))

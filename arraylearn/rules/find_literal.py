@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
 from arraylearn.rules.literals import (
     Candidates,
@@ -186,7 +186,7 @@ def best_literal(
     return None if entry is None else state_literal(candidates, entry)
 
 
-def near_best(candidates: Candidates, parts: Sequence[Any]) -> list[Entry]:
+def near_best(candidates: Candidates, parts: Sequence[HostArray]) -> list[Entry]:
     """Return the columns whose literals score best, near equals included, from summaries on the host."""
     top = max((float(part[SCORE].max()) for part in parts), default=-math.inf)
     if top == -math.inf:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import array_api_extra as xpx
@@ -76,12 +76,12 @@ def pack_weights(units: HostArray, place: Place) -> tuple[Array, int]:
     return from_host((kept << _ROW_BITS) + 1, place), coarser
 
 
-def units_of(sums: Any) -> Any:
+def units_of(sums: Array) -> Array:
     """Return the weights in sums of packed weights."""
     return sums >> _ROW_BITS
 
 
-def rows_of(sums: Any) -> Any:
+def rows_of(sums: Array) -> Array:
     """Return the number of rows in sums of packed weights."""
     return sums & ((1 << _ROW_BITS) - 1)
 
@@ -129,7 +129,7 @@ def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[C
 class CountedColumns(NamedTuple):
     """Columns with similar numbers of distinct values, which are counted by value; a cell is one value."""
 
-    packed: Any  # (d, n) value of each row, n_cells where missing; see `pack_cells`
+    packed: Array  # (d, n) value of each row, n_cells where missing; see `pack_cells`
     n_cells: int  # largest number of values of a column
     values: Array | None = None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
 
@@ -269,12 +269,12 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
 # ---- counts by value
 
 
-def _pack(xp: Namespace, codes: Array, n_cells: int) -> Any:
+def _pack(xp: Namespace, codes: Array, n_cells: int) -> Array:
     cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
     return pack_cells(xp, cells, n_cells)
 
 
-def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Any:
+def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Array:
     """Prepare columns for `count_cells`: whatever the body counts fastest, or `cells` itself.
 
     `cells` (d, n) holds values in ``range(n_cells + 1)``; the last stands for what shall not be counted.

@@ -125,7 +125,7 @@ class RipperClassifier(RuleClassifier):
     smoothing: float = 1.0
     max_literals: int | None = None
     max_rules: int | None = None
-    random_state: Any = None
+    random_state: RandomState = None
     categorical_features: Any = "from_dtype"
     verbose: int = 0
     backend: str | None = None

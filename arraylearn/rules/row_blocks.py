@@ -12,9 +12,9 @@ on its side and all negative ones on the other. Blocks whose bound is below the 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.gather import top_k
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import paired_histogram, scatter
@@ -223,7 +223,9 @@ def _search(
     return xp.stack((*pick_by_column(xp, best, scores, p, covered), xp.astype(best, scores.dtype)))
 
 
-def _entries(candidates: Candidates, layout: BlockLayout, idx: Any, found: Any, floor: float) -> list[Entry]:
+def _entries(
+    candidates: Candidates, layout: BlockLayout, idx: HostArray, found: HostArray, floor: float
+) -> list[Entry]:
     """Return the best cut of each sorted column: by coverage, then the lower side, then the first.
 
     LOW holds the position of the cut; `best_literal_in_blocks` replaces it by the neighbours.

@@ -72,7 +72,7 @@ class TrainingRows(NamedTuple):
         return weights
 
 
-def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: Any) -> TrainingRows:
+def gather_rows(batch: Batch, host_codes: HostArray, n_classes: int, sample_weight: Any) -> TrainingRows:
     """Collect rows, classes and weights at the place of computation, without the rows of weight 0."""
     place, table = batch.place, batch.table
     xp, units, unit = place.xp, None, 1.0
@@ -87,7 +87,7 @@ def gather_rows(batch: Batch, host_codes: Any, n_classes: int, sample_weight: An
             )
         units, unit = grid_weights(weights)
     rows = TrainingRows(place, table, from_host(host_codes, place, xp.int64), [], unit=unit)
-    if units is not None and units.max() > 1:
+    if weights is not None and units is not None and units.max() > 1:
         packed, coarser = pack_weights(units, place)
         share = float(repeat_weights(weights).sum()) / float(units.sum())
         rows = rows._replace(weights=packed, unit=unit * coarser, rows_per_unit=share * coarser)

@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.checks import refuse
 from arraylearn.folds import Fold, LabelledRows
 
 __all__ = ["make_folds"]
-
-Host = Any  # a NumPy array
 
 
 def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None) -> list[Fold]:
@@ -40,7 +39,9 @@ def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None
     return folds
 
 
-def _split(sample: LabelledRows, estimator: Any, cv: Any, groups: Any) -> Iterator[tuple[Any, Any]]:
+def _split(
+    sample: LabelledRows, estimator: Any, cv: Any, groups: Any
+) -> Iterator[tuple[HostArray, HostArray]]:
     """Cut the rows by a splitter, or by the one that a number stands for."""
     labels = sample.host_labels(np.arange(sample.n_rows))
     splitter = check_cv(cv, labels, classifier=is_classifier(estimator))
@@ -49,7 +50,7 @@ def _split(sample: LabelledRows, estimator: Any, cv: Any, groups: Any) -> Iterat
     rows = labels[:, None] if is_elsewhere else sample.X
     if groups is not None and is_array(groups):
         groups = to_host(groups)
-    pairs: Iterator[tuple[Any, Any]] = splitter.split(rows, labels, groups)
+    pairs: Iterator[tuple[HostArray, HostArray]] = splitter.split(rows, labels, groups)
     return pairs
 
 
@@ -63,7 +64,7 @@ def _read_fold(pair: Any, f: int, n_rows: int) -> Fold:
     )
 
 
-def _row_numbers(rows: Any, f: int, part: str, n_rows: int) -> Host:
+def _row_numbers(rows: Any, f: int, part: str, n_rows: int) -> HostArray:
     """Return the row numbers of one side of a fold, given as such or as a mask."""
     chosen = np.asarray(to_host(rows) if is_array(rows) else rows)
     is_mask = chosen.dtype.kind == "b"

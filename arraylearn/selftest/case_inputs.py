@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from arraylearn._typing import HostArray
 from arraylearn.backend.random import as_generator
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "with_gaps",
 ]
 
-HostArrays = dict[str, Any]
+HostArrays = dict[str, HostArray]
 
 NODE_SIZES = (600, 40, 60)  # rows of each of `forest_nodes`
 

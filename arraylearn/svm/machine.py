@@ -147,8 +147,8 @@ def score_pairs(xp: Namespace, decisions: Array, n_classes: int) -> tuple[Array,
     votes, scores : arrays (n, k)
         Of each class.
     """
-    votes: list[Any] = [0.0] * n_classes
-    sums: list[Any] = [0.0] * n_classes
+    votes: list[Array] = [0.0] * n_classes
+    sums: list[Array] = [0.0] * n_classes
     pair = 0
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
@@ -283,7 +283,7 @@ def check_price(value: Any) -> None:
         raise refuse("C", "must be a positive number, or inf", repr(value))
 
 
-def _gamma(kernel: object, gamma: Any, place: Place, x: Array) -> float:
+def _gamma(kernel: object, gamma: str | float, place: Place, x: Array) -> float:
     """Return gamma as a number; "scale" costs one sync."""
     if gamma == "auto":
         return 1.0 / int(x.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -162,7 +162,7 @@ def calibrate(
     return fit_sigmoids(HOST.xp, decisions, side > 0, used > 0)
 
 
-def _folds(task: Task, bound: HostArray, rng: Any) -> HostArray:
+def _folds(task: Task, bound: HostArray, rng: np.random.Generator) -> HostArray:
     """Return the fold of each row of a task, with the rows of either class spread evenly over the folds."""
     fold = np.zeros(task.rows.shape, dtype=np.int64)
     for side in (-1.0, 1.0):

@@ -227,7 +227,9 @@ class SVC(PredictingSVC):
         self.converged_ = np.asarray([result.is_converged for result in results])
 
 
-def _class_factors(class_weight: dict[Any, float] | str | None, classes: Any, codes: Any, weight: Any) -> Any:
+def _class_factors(
+    class_weight: dict[Any, float] | str | None, classes: HostArray, codes: HostArray, weight: HostArray
+) -> HostArray:
     """Return the factor of C of each class (k,), on the host.
 
     For "balanced", the total weight over k times the weight of the class; 0 for a class without weight.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import get_tuning
@@ -190,7 +190,7 @@ def midpoints(values: HostArray, cuts: HostArray) -> HostArray:
     return np.asarray(np.where((left <= middle) & (middle < right), middle, left))
 
 
-def pad_edges(edges: Sequence[HostArray], n_bins: int, dtype: Any) -> HostArray:
+def pad_edges(edges: Sequence[HostArray], n_bins: int, dtype: Dtype) -> HostArray:
     """Return edges of several columns as one array (d, n_bins - 1), padded with inf."""
     padded = np.full((len(edges), n_bins - 1), np.inf, dtype=dtype)
     for row, found in zip(padded, edges, strict=True):
@@ -239,7 +239,7 @@ def _learn_categories(place: Place, table: Table, n_bins: int, weights: HostArra
         weights_on = from_host(grid_weights(weights)[0], place, xp.int64)
     counts = to_host(histogram(xp, xp.astype(table.codes, xp.int64) + 1, most + 1, weights_on))
     capacity = n_bins - 1
-    of_columns = np.full(counts.shape, n_bins - 1, dtype=np.int32)
+    of_columns: HostArray = np.full(counts.shape, n_bins - 1, dtype=np.int32)
     for bins_of, frequency, size in zip(of_columns, counts, n_values, strict=True):
         rank = np.arange(size)
         if size > capacity:
@@ -249,13 +249,15 @@ def _learn_categories(place: Place, table: Table, n_bins: int, weights: HostArra
 
 
 def order_categories(
-    place: Place, binning: Binning, table: Table, codes: Any, weights: HostArray | None = None
+    place: Place, binning: Binning, table: Table, codes: HostArray, weights: HostArray | None = None
 ) -> Binning:
     """Put the categories of nominal columns in the order of their mean class; the host syncs for them."""
     if not table.schema.n_values:
         return binning
     capacity = binning.n_bins - 1
-    of_columns = np.full(binning.category_bin.shape, capacity, dtype=np.int32)  # the last bin: missing
+    of_columns: HostArray = np.full(
+        binning.category_bin.shape, capacity, dtype=np.int32
+    )  # the last bin: missing
     for bins_of, column, size in zip(of_columns, to_host(table.codes), table.schema.n_values, strict=True):
         known = column >= 0
         held = None if weights is None else weights[known]

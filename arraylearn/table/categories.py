@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import array_api_extra as xpx
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.backend.threads import parallel_map
 
@@ -49,7 +49,7 @@ class _Dense(NamedTuple):
     n_cells: int
 
     @classmethod
-    def make(cls, ranges: list[tuple[int, int] | None], dtype: Any) -> _Dense:
+    def make(cls, ranges: list[tuple[int, int] | None], dtype: Dtype) -> _Dense:
         """Lay out the columns that have a range."""
         idx = [i for i, found in enumerate(ranges) if found is not None]
         low = np.array([found[0] for found in ranges if found is not None], dtype=dtype)
@@ -72,7 +72,7 @@ class _Dense(NamedTuple):
         return positions
 
 
-def folded(function: Any, block: HostArray, values: HostArray | None = None) -> Any:
+def folded(function: np.ufunc, block: HostArray, values: HostArray | None = None) -> Array:
     """Combine a block (m, d) with a row of values, or reduce it to one, several rows at a time."""
     m, d = block.shape
     if m % _FOLD or not block.flags.c_contiguous:
@@ -152,7 +152,7 @@ def _integer_ranges(x: HostArray, idx: Sequence[int]) -> list[tuple[int, int] | 
     return [_short_range(low[i], high[i]) if is_integer[i] else None for i in range(len(idx))]
 
 
-def _short_range(low: Any, high: Any) -> tuple[int, int] | None:
+def _short_range(low: float, high: float) -> tuple[int, int] | None:
     """Return the bounds as integers if a table of what lies between is small, and floats hold it exactly."""
     low, high = int(low), int(high)
     is_short = high - low < _DENSE_RANGE and -(2**53) <= low <= high <= 2**53
@@ -217,7 +217,7 @@ def _search(column: HostArray, domain: HostArray) -> HostArray:
     return np.where(domain.take(code) == column, code, -1)
 
 
-def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Any) -> list[Any]:
+def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Dtype) -> list[Any]:
     """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are for reading."""
     if not idx or not x.shape[0]:
         return []
@@ -240,7 +240,7 @@ def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, 
     xp = place.xp
     arrays = [np.asarray(domain) for domain in domains]
     if xp.isdtype(columns.dtype, "real floating"):
-        dtype: Any = columns.dtype
+        dtype: Dtype = columns.dtype
     elif all(array.dtype.kind in "iub" for array in arrays):
         dtype = xp.int64
     else:

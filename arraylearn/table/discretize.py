@@ -166,7 +166,7 @@ def equal_width_edges(xp: Namespace, x: Array, n_bins: int, labels: Array | None
     bounds = to_host(xp.stack([low, high]))
     steps = np.arange(1, n_bins)
 
-    def cut(low: Any, high: Any) -> HostArray:
+    def cut(low: float, high: float) -> HostArray:
         if not low < high:
             return bounds[0, :0]
         start, span = float(low), float(high) - float(low)
@@ -266,10 +266,11 @@ def _best_split(total: HostArray, start: int, end: int) -> tuple[float, int] | N
     return float(gain[best]), start + 1 + best
 
 
-def _total_entropy(counts: HostArray) -> Any:
+def _total_entropy(counts: HostArray) -> HostArray:
     """Return the entropy of class counts (..., k) in bits, times their number."""
     n = counts.sum(axis=-1)
-    return n * np.log2(np.maximum(n, 1)) - np.sum(counts * np.log2(np.maximum(counts, 1)), axis=-1)
+    bits: HostArray = n * np.log2(np.maximum(n, 1)) - np.sum(counts * np.log2(np.maximum(counts, 1)), axis=-1)
+    return bits
 
 
 DISCRETIZERS: dict[str, Callable[[Namespace, Array, int, Array | None], Array]] = {

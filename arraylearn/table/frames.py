@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.threads import parallel_map
 from arraylearn.table.categories import distinct_numbers, encode_numbers, encode_objects
@@ -206,7 +206,7 @@ def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
     return encode_numbers(_to_numbers(series)[:, None], (0,), (domain,)).reshape(-1)
 
 
-def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
+def _to_numbers(series: Any, dtype: Dtype | None = None) -> HostArray:
     """Return a column as numbers; null becomes NaN."""
     if series.dtype == nw.Object:
         return objects_to_numbers(series.to_list(), repr(series.name))
@@ -222,7 +222,7 @@ def _to_numbers(series: Any, dtype: Any = None) -> HostArray:
     return np.asarray(series.to_numpy(), dtype=dtype)
 
 
-def _interleave(columns: list[HostArray], n: int, dtype: Any) -> HostArray:
+def _interleave(columns: list[HostArray], n: int, dtype: Dtype) -> HostArray:
     """Return columns as a row-major table, block by block so that reads and writes stay in the cache."""
     block = np.empty((n, len(columns)), dtype=dtype)
 

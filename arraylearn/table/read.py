@@ -119,7 +119,7 @@ def holds_bad_numbers(place: Place, x: Array, *, nan_is_bad: bool, limit: float)
         is_beyond = xp.abs(x) > limit if math.isfinite(limit) else xp.isinf(x)
         return xp.any(is_beyond | xp.isnan(x)) if nan_is_bad else xp.any(is_beyond)
 
-    def is_bad(chunk: Any) -> bool:
+    def is_bad(chunk: HostArray) -> bool:
         # NaN anywhere makes both extremes NaN, and every comparison false
         low, high = chunk.min(), chunk.max()
         if -limit <= low and high <= limit and -math.inf < low and high < math.inf:
@@ -174,7 +174,7 @@ def _are_on_one_device(X: Any, y: Any) -> bool:
     return are_numbers and supports_float64(place)
 
 
-def _read_exactly(place: Place, *arrays: Array) -> list[Any]:
+def _read_exactly(place: Place, *arrays: Array) -> list[HostArray]:
     """Copy arrays of numbers to the host in one go; integers go as two halves, exact as floats."""
     xp, parts = place.xp, []
     for array in arrays:
@@ -271,7 +271,7 @@ def _open(X: Any) -> Source:
     return _open_numpy(_from_sequence(X))
 
 
-def _open_numpy(x: np.ndarray[Any, Any]) -> Source:
+def _open_numpy(x: HostArray) -> Source:
     kind = x.dtype.kind
     _check_array(x, is_complex=kind == "c")
     if kind in "fiub":
@@ -293,14 +293,14 @@ def _check_array(x: Array, *, is_complex: bool) -> None:
     _check_shape(x.shape)
 
 
-def _fill_masked(x: np.ma.MaskedArray[Any, Any]) -> np.ndarray[Any, Any]:
+def _fill_masked(x: np.ma.MaskedArray[Any, Any]) -> HostArray:
     is_number = x.dtype.kind in "fiub"
     values = np.array(x.data, dtype=np.promote_types(x.dtype, np.float32) if is_number else object)
     values[np.ma.getmaskarray(x)] = np.nan if is_number else None
     return values
 
 
-def _from_sequence(X: Any) -> np.ndarray[Any, Any]:
+def _from_sequence(X: Any) -> HostArray:
     try:
         x = np.asarray(X)
         if x.dtype.kind in "US" and isinstance(X, list | tuple):
@@ -325,7 +325,7 @@ def _refuse_dimensions(ndim: int, x: Any) -> NoReturn:
     )
 
 
-def _check_shape(shape: Any) -> None:
+def _check_shape(shape: tuple[int, ...]) -> None:
     for length, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
         if length == 0:
             raise ValueError(

@@ -32,7 +32,7 @@ _AFTER_GROWTH = {"max_depth", "collapse", "pruning", "ccp_alpha", "verbose"}
 
 def judge_tree_folds(
     estimator: Any, candidates: Sequence[Candidate], sample: LabelledRows, folds: Sequence[Fold]
-) -> Iterator[tuple[int, int, Any]]:
+) -> Iterator[tuple[int, int, DecisionTreeClassifier]]:
     """Yield the fitted tree of each candidate and fold; candidates share growth and sorting where possible.
 
     A tree grows level by level, so that the tree of depth D is any deeper one, cut at D; and every pruning
@@ -90,7 +90,7 @@ class _SharedGrowth:
         self.order = order
         self.grown: dict[bytes, Trees] = {}  # by the weights of the rows, which pruning may set to 0
 
-    def fit(self, model: DecisionTreeClassifier, X: Any, y: Any, weight: Any) -> None:
+    def fit(self, model: DecisionTreeClassifier, X: Any, y: Any, weight: HostArray | None) -> None:
         """Fit a candidate: grow as deep as any of them, unless that is done, then cut and prune."""
 
         def grow(rows: Sample, weights: HostArray | None, generator: np.random.Generator) -> Trees:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import array_api_compat
 
@@ -19,7 +18,7 @@ from arraylearn.walk.packed import PackedTrees
 __all__ = ["choose_body", "find_leaves", "sum_leaves"]
 
 # Rows, trees, table (or None) and number of outputs -> leaves (t, n) without a table, else sums (outputs, n).
-Body = Callable[[Array, PackedTrees, Any, int], Array]
+Body = Callable[[Array, PackedTrees, Array, int], Array]
 
 # Steps side by side on the host: what they read and write stays in the second-level cache.
 _STEPS_IN_CACHE = 32_768

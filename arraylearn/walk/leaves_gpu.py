@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.gpu.launch import CudaKernel, Launch
 from arraylearn.walk.packed import PackedTrees
 
@@ -96,6 +94,6 @@ def walk_trees(
     return found[0] if found.shape[0] == 1 else xp.sum(found, axis=0)
 
 
-def _kernel(value: Any, cut: Any) -> CudaKernel:
+def _kernel(value: Dtype, cut: Dtype) -> CudaKernel:
     types = {"value": _C_TYPES[str(value)], "cut": _C_TYPES[str(cut)]}
     return CudaKernel(_WALK_TREES % {"threads": _THREADS, **types}, "arraylearn_walk_trees", _THREADS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import array_api_compat
 import numpy as np
 
@@ -79,7 +77,7 @@ def integer_power(xp: Namespace, base: Array, degree: int) -> Array:
 
 
 @numpy_body
-def _gaussian_gram(x: HostArray, z: HostArray | None, gamma: Any) -> HostArray:
+def _gaussian_gram(x: HostArray, z: HostArray | None, gamma: float | Array) -> HostArray:
     center = x.mean(axis=-2, keepdims=True)
     rows = x - center
     columns = rows if z is None else z - center

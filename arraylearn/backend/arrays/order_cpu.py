@@ -9,11 +9,11 @@ then by the one before it            11 12 22 31 32      positions move along, e
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import HostArray
+from arraylearn._typing import Dtype, HostArray
 from arraylearn.backend.cpu.jit import entry, index, part
 from arraylearn.backend.threads import even_portions, parallel_map
 
@@ -174,7 +174,7 @@ class _Grids(NamedTuple):
     steps: HostArray  # (d,) int64: the step with which the search in a cell begins
 
 
-def bin_columns(x: HostArray, edges: HostArray, missing_bin: int, dtype: Any) -> HostArray:
+def bin_columns(x: HostArray, edges: HostArray, missing_bin: int, dtype: Dtype) -> HostArray:
     """Bin as the program does."""
     m, d = x.shape
     bins = np.empty((d, m), dtype=dtype)
@@ -192,7 +192,7 @@ def bin_columns(x: HostArray, edges: HostArray, missing_bin: int, dtype: Any) ->
     return bins
 
 
-def _make_grids(edges: HostArray, dtype: Any) -> _Grids:
+def _make_grids(edges: HostArray, dtype: Dtype) -> _Grids:
     """Lay a grid over the edges of each column."""
     d = edges.shape[0]
     n_edges = np.isfinite(edges).sum(axis=1)

@@ -31,6 +31,7 @@ from arraylearn._typing import HostArray
 from arraylearn.backend.threads import run_to_the_end
 
 __all__ = [
+    "Bool",
     "CompileNotice",
     "Float",
     "Host",
@@ -52,6 +53,7 @@ Host = HostArray  # the short name, for the long signatures of compiled loops
 HostOrNone = Any  # the same, or None, for which Numba leaves out the code that reads the array
 Int = Any  # an integer, Python's or NumPy's
 Float = Any  # a float, Python's or NumPy's
+Bool = Any  # a truth value, Python's or NumPy's
 # Indices that are never negative: a signed index costs a test, since negative ones count from the end. Do not
 # mix the two: the sum of a signed and an unsigned integer is a float. `signed` converts back.
 index: Any = np.uintp

@@ -10,6 +10,7 @@ import cupy
 import cupyx
 from cupyx.scipy import linalg
 
+from arraylearn._typing import Dtype
 from arraylearn.backend.gpu.launch import CudaKernel
 
 Gpu = Any
@@ -88,7 +89,7 @@ _bin = cupy.ElementwiseKernel(
 )
 
 
-def bin_columns(x: Gpu, edges: Gpu, missing_bin: int, dtype: Any) -> Gpu:
+def bin_columns(x: Gpu, edges: Gpu, missing_bin: int, dtype: Dtype) -> Gpu:
     (m, d), width = x.shape, edges.shape[1]
     bins = cupy.empty((d, m), dtype=dtype)
     n_edges = cupy.isfinite(edges).sum(axis=1, dtype=cupy.int64)
@@ -127,7 +128,7 @@ _exponential = cupy.ElementwiseKernel(
 )
 
 
-def gaussian_gram(x: Gpu, z: Gpu | None, gamma: Any) -> Gpu:
+def gaussian_gram(x: Gpu, z: Gpu | None, gamma: float | Gpu) -> Gpu:
     center = x.mean(axis=-2, keepdims=True)
     rows = x - center
     columns = rows if z is None else z - center

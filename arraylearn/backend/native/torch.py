@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from arraylearn._typing import Dtype
+
 Tensor = Any
 
 
@@ -32,7 +34,7 @@ def segment_max(values: Tensor, segments: Tensor, n: int) -> Tensor:
     return largest.scatter_reduce_(0, segments.to(torch.int64), values, reduce="amax")
 
 
-def bin_columns(x: Tensor, edges: Tensor, missing_bin: int, dtype: Any) -> Tensor:
+def bin_columns(x: Tensor, edges: Tensor, missing_bin: int, dtype: Dtype) -> Tensor:
     columns = x.T.contiguous()
     bounds = edges.clone(memory_format=torch.contiguous_format)  # small; searchsorted warns about any other
     found = torch.searchsorted(bounds, columns)
@@ -53,7 +55,7 @@ def block_index(sizes: Tensor, total: int) -> Tensor:
     return torch.repeat_interleave(sizes, output_size=total)
 
 
-def gaussian_gram(x: Tensor, z: Tensor | None, gamma: Any) -> Tensor:
+def gaussian_gram(x: Tensor, z: Tensor | None, gamma: float | Tensor) -> Tensor:
     center = x.mean(dim=-2, keepdim=True)
     rows = x - center
     columns = rows if z is None else z - center
@@ -76,7 +78,7 @@ def _widened(rows: Tensor, squares: Tensor, *, first: bool) -> Tensor:
     return torch.cat([rows, squares, ones] if first else [rows, ones, squares], dim=-1)
 
 
-def polynomial_gram(x: Tensor, z: Tensor | None, gamma: Any, coef0: float, degree: int) -> Tensor:
+def polynomial_gram(x: Tensor, z: Tensor | None, gamma: float | Tensor, coef0: float, degree: int) -> Tensor:
     factor = gamma if isinstance(gamma, float) else gamma[..., None, None]
     base = torch.matmul(factor * x, (x if z is None else z).mT)
     base.add_(coef0)

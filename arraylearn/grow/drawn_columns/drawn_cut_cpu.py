@@ -11,11 +11,9 @@ If cuts are drawn, too, only the rows left of the drawn cut are summed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part
+from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part
 from arraylearn.grow import formulas
 from arraylearn.grow.histograms.records_cpu import (
     FIRST,
@@ -65,7 +63,7 @@ def find_drawn_cut(
     scratch: GrowthScratch,
     drawn: DrawnColumns,
     here: Host | None,
-) -> tuple[Int, Int, Int, Any, bool]:
+) -> tuple[Int, Int, Int, Float, bool]:
     """Do what `find_pair_cut` does among the columns of a draw, and where none of them is cut, among all.
 
     The draw, and the cuts that are drawn, follow from the seed of the node.
@@ -113,7 +111,7 @@ def find_drawn_cut(
 
 
 @part
-def _weigh(sums: Host, here: Host | None) -> Any:
+def _weigh(sums: Host, here: Host | None) -> Int:
     """Return the weight of a node."""
     if here is None:
         return sums[0] >> _WIDE
@@ -125,7 +123,7 @@ def _weigh(sums: Host, here: Host | None) -> Any:
 
 
 @part
-def _score_pairs(sums: Host, n: Int, total: Int, least_side: Any, scores: Host) -> None:
+def _score_pairs(sums: Host, n: Int, total: Int, least_side: Float, scores: Host) -> None:
     """Score the cuts after each of `n` pairs on the left, with fields of half their bits; `total` is wide."""
     kind = sums.dtype.type
     bits = _NARROW if sums.itemsize == 4 else _WIDE
@@ -140,7 +138,7 @@ def _score_pairs(sums: Host, n: Int, total: Int, least_side: Any, scores: Host) 
 
 
 @part
-def _score_squares(sums: Host, n: Int, total: Int, least_side: Any, scores: Host) -> None:
+def _score_squares(sums: Host, n: Int, total: Int, least_side: Float, scores: Host) -> None:
     """Score the cuts after each of `n` weights on the left, by the squares on both sides: rows of `sums`."""
     kind = sums.dtype.type
     weight, least = kind(total), kind(least_side)
@@ -193,11 +191,11 @@ def _score_drawn(
     own: Host,
     j: Int,
     cut: Int,
-    is_light: Any,
-    best: Any,
+    is_light: bool,
+    best: Int,
     sums: Host,
     here: Host | None,
-) -> Any:
+) -> Int:
     """Score one cut, as an integer; where that is above `best`, keep the sums of its left side."""
     found, ints, cells, wide, m = drawn.found[j], drawn.ints, drawn.cells, drawn.wide, own.shape[0]
     limit, pair = np.int32(cut), np.int64(0)
@@ -245,10 +243,10 @@ def _search_groups(
     drawn: DrawnColumns,
     own: Host,
     j: Int,
-    best: Any,
+    best: Int,
     sums: Host,
     here: Host | None,
-) -> tuple[Any, Int]:
+) -> tuple[Int, Int]:
     """Find the best cut between groups of bins: score as an integer, and cut.
 
     Where it is above `best`, keep the sums of its left side.
@@ -319,10 +317,10 @@ def _search_in_order(
     drawn: DrawnColumns,
     j: Int,
     m: Int,
-    best: Any,
+    best: Int,
     sums: Host,
     here: Host | None,
-) -> tuple[Any, Int]:
+) -> tuple[Int, Int]:
     """Do what `_search_groups` does for a light node, between all bins."""
     found, ints, scores, bits, left = drawn.found, drawn.ints, drawn.scores, drawn.bits, drawn.left
     lanes, counts_rows = (m + LANES - 1) // LANES * LANES, drawn.side_rows > 1

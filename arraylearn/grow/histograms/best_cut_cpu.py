@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part
+from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, inlined, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_two_by_chi2
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
@@ -51,7 +49,7 @@ _unpack = part(formulas.unpack)
 @inlined
 def may_split(
     plan: GrowthPlan, newton: Newton | None, here: Host | None, sums: Host, size: Int, depth: Int
-) -> Any:
+) -> Bool:
     """Whether a node may be split."""
     if depth == plan.max_depth or size < plan.least_rows:
         return False
@@ -156,7 +154,7 @@ def _score_newton(plan: GrowthPlan, newton: Newton, column: ColumnSums, running:
 
 
 @part
-def _clip(value: Any, low: Any, high: Any) -> Any:
+def _clip(value: Float, low: Float, high: Float) -> Float:
     value = value if value > low else low
     return value if value < high else high
 
@@ -208,7 +206,7 @@ def find_pair_cut(
     logs: Host | None,
     is_nominal: bool,
     only_left: bool,
-) -> tuple[Int, Int, Int, Any, bool]:
+) -> tuple[Int, Int, Int, Float, bool]:
     """Search the numeric or the nominal columns of a node, in its table or, if it has none, in its rows.
 
     By Newton's gain missing values are right of all cuts; with `only_left` they are left of all cuts, and
@@ -321,7 +319,7 @@ def find_pair_cut(
 @part
 def find_newton_cut(
     rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, newton: Newton
-) -> tuple[Int, Int, Int, Any, bool]:
+) -> tuple[Int, Int, Int, Float, bool]:
     """Return column, bins beside the cut, gain, and whether missing values go right.
 
     Numeric and nominal columns are searched separately, first with missing values on the right, then on the
@@ -380,8 +378,8 @@ def _sum_small(
 
 @part
 def _newton_side(
-    plan: GrowthPlan, newton: Newton, packed: Int, low: Any, high: Any
-) -> tuple[Any, Any, Any, Any]:
+    plan: GrowthPlan, newton: Newton, packed: Int, low: Float, high: Float
+) -> tuple[Float, Float, Float, Float]:
     """Return gradient, hessian, value within bounds, and its gain."""
     gradient, hessian = _unpack(packed)
     gradient, hessian = gradient * newton.unit, hessian * newton.unit
@@ -395,8 +393,8 @@ def _newton_side(
 
 @inlined
 def judge(
-    plan: GrowthPlan, nodes: NodeSlots, newton: Newton | None, job: Host, feature: Int, left: Int, gain: Any
-) -> Any:
+    plan: GrowthPlan, nodes: NodeSlots, newton: Newton | None, job: Host, feature: Int, left: Int, gain: Float
+) -> Float:
     """Return the gain of a cut if it is accepted, else a negative number."""
     if newton is None:
         return np.float64(gain) if gain >= plan.min_gain else -1.0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, part
+from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
 from arraylearn.grow.formulas import ENTROPY
@@ -45,7 +43,7 @@ def find_class_cut(
     scratch: GrowthScratch,
     logs: Host | None,
     here: Host,
-) -> tuple[Int, Int, Int, Any, Any]:
+) -> tuple[Int, Int, Int, Float, Bool]:
     """Do what `find_pair_cut` does for class vectors; `here` receives the running class weights.
 
     By other criteria than Gini's, which come with `logs`, scores are compared in float32.

@@ -17,8 +17,6 @@ code that None excludes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, inlined, part
@@ -71,7 +69,7 @@ def begin_leaf(ints: Host, gain: Host, node: Int, first: Int, size: Int) -> None
 
 
 @part
-def take_best(cuts: Host, gains: Host, n_cuts: Int, job: Host) -> Any:
+def take_best(cuts: Host, gains: Host, n_cuts: Int, job: Host) -> bool:
     """Copy the cut of the largest gain to the job; return whether there is one."""
     best, chosen = 0.0, np.int64(NONE)
     for i in range(n_cuts):

@@ -40,8 +40,8 @@ from arraylearn.grow.histograms.rows_cpu import count, divide
 
 __all__ = ["grow_in_slices"]
 
+Job = tuple[int, ...] | Host  # the numbers from NODE to SEED of a row of `GrowthScratch.jobs`
 # Runs `grow_cpu._grow` for a job and a task; returns its result.
-Job = tuple[int, ...] | Host  # NODE to SEED: see `GrowthScratch.jobs`
 Run = Callable[[RowOrder, GrowthPlan, GrowthScratch, Job, int], int]
 
 

@@ -15,7 +15,7 @@ other nodes.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class _ListFound(NamedTuple):
 
 
 @part
-def _count_known(rows: Host, values: Host, start: Int, stop: Int) -> Any:
+def _count_known(rows: Host, values: Host, start: Int, stop: Int) -> Int:
     """Return the position after the last known value of a list, whose missing values come last."""
     low, high = start, stop
     while low < high:
@@ -256,7 +256,7 @@ def _divide(data: ListData, job: Int, found: _ListFound, buffers: ScanBuffers) -
 
 
 @part
-def _push(job: Int, child: Int, found: _ListFound, stack: Host, height: Int) -> Any:
+def _push(job: Int, child: Int, found: _ListFound, stack: Host, height: Int) -> Int:
     """Put the children of a job that may be split on the stack, the smaller one on top; return its height."""
     jobs, ints = found.jobs, found.ints
     start, stop, levels = jobs[job, _START], jobs[job, _STOP], jobs[job, _LEVELS]
@@ -282,7 +282,7 @@ def _run(
     buffers: ScanBuffers,
     logs: Host | None,
     borders: Host | None,
-) -> Any:
+) -> Int:
     """Do the task `data.task`; see `_SEARCH`.
 
     _SEARCH searches all jobs of `found`; _SPLIT and _DIVIDE split or divide the first one; _GROW grows the

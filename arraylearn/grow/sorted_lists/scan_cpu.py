@@ -9,11 +9,11 @@ cheaper form of the score.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, HostOrNone, Int, index, inlined, part, signed
+from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER
 
@@ -92,7 +92,7 @@ class Span(NamedTuple):
 @inlined
 def scan_borders(
     rows: Host, values: Host, borders: Host, weights: Host, span: Span, counts: Host, buffers: ScanBuffers
-) -> Any:
+) -> tuple[Float, Int]:
     """Return the best score above ``span.top`` of up to four classes, and its position; -1 if there is none.
 
     With l of the first m rows in a class, and L of all M, the surplus of the class is M l - m L.

@@ -6,11 +6,9 @@ positions are rejected by a form of the score without division, and for chi2 by 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Host, Int, index, inlined, part, signed
+from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
 from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, SYMMETRIC
@@ -154,7 +152,7 @@ def _add_shares(
 @inlined
 def _count_hits(
     criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Int, top: float
-) -> Any:
+) -> Int:
     """Count the positions of a stride that may score above `top`."""
     ints, logs, enough = buffers.ints, data.logs, top * _ENOUGH
     n_hits: Int = 0
@@ -200,7 +198,7 @@ def _count_hits(
 @inlined
 def _score_at(
     criterion: Int, terms: NodeTerms, data: ListData, counts: Host, buffers: ScanBuffers, j: Int
-) -> Any:
+) -> Float:
     """Score a position of the stride; for chi2 the class weights up to it are in ``sums[STEP]``."""
     ints, logs = buffers.ints, data.logs
     n_left = ints[_WEIGHT, j]
@@ -218,7 +216,7 @@ def _score_at(
 @inlined
 def scan_scores(
     rows: Host, values: Host, data: ListData, span: Span, counts: Host, terms: NodeTerms, buffers: ScanBuffers
-) -> Any:
+) -> tuple[Float, Int]:
     """Return the best score above ``span.top`` and its position, -1 if there is none."""
     criterion, logs, ints, top = data.criterion, data.logs, buffers.ints, span.top
     before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.namespace import from_host, to_host
+from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import check_integer, refuse
 from arraylearn.selection.resampling.neighbours import commonest_neighbour, median_deviation, nearest_rows
 from arraylearn.selection.resampling.random_samplers import Sampler, Strategy
 from arraylearn.selection.resampling.synthetic import Synthesis, append_synthetic
+from arraylearn.table import Table
 from arraylearn.table.subsets import take_rows
 
 __all__ = ["SMOTE"]
@@ -85,7 +86,9 @@ class SMOTE(Sampler):
         order = np.concat([np.arange(codes.shape[0]), *(part.base for part in parts)])
         return append_synthetic(X, table.schema, place, parts), take_rows(y, order)
 
-    def _between(self, place: Any, table: Any, members: HostArray, n_new: int, rng: Any) -> Synthesis:
+    def _between(
+        self, place: Place, table: Table, members: HostArray, n_new: int, rng: np.random.Generator
+    ) -> Synthesis:
         """Make `n_new` rows of one class, whose rows are `members`."""
         xp = place.xp
         k = min(self.k_neighbors, members.shape[0] - 1)

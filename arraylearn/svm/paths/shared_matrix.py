@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.kernels.objects import Precomputed
 from arraylearn.svm.solvers.dual import KernelMatrix, KernelRows
@@ -27,7 +25,7 @@ class SharedMatrix(KernelRows):
         The float dtype in which rows are used; exact products use the values of `matrix`.
     """
 
-    def __init__(self, place: Place, matrix: Array, dtype: Any) -> None:
+    def __init__(self, place: Place, matrix: Array, dtype: Dtype) -> None:
         self.source = KernelMatrix(place, matrix, Precomputed())
         self.matrix = self.source.of_dtype(dtype)
         self.n_kept = self.source.n

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.arrays.gather import combine_rows, gather_block
 from arraylearn.backend.memory import row_chunks, scratch
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
@@ -229,11 +229,11 @@ class KernelMatrix(NamedTuple):
         """Return the positions (n,) of all rows."""
         return self.place.xp.arange(self.n, dtype=self.place.xp.int64, device=self.place.device)
 
-    def positions(self, rows: Any) -> Array:
+    def positions(self, rows: HostArray | list[int]) -> Array:
         """Return positions of rows, a list or an array of the host, as an array at the place."""
         return from_host(rows, self.place, self.place.xp.int64)
 
-    def of_dtype(self, dtype: Any) -> KernelMatrix:
+    def of_dtype(self, dtype: Dtype) -> KernelMatrix:
         """Return the same matrix, computed in another float dtype."""
         return self._replace(x=self.place.xp.astype(self.x, dtype, copy=False))
 
@@ -301,11 +301,11 @@ class KernelRows:
         How many rows are kept.
     """
 
-    def __init__(self, matrix: KernelMatrix, dtype: Any, n_kept: int) -> None:
+    def __init__(self, matrix: KernelMatrix, dtype: Dtype, n_kept: int) -> None:
         self.source = matrix
         self._clear(dtype, n_kept)
 
-    def _clear(self, dtype: Any, n_kept: int) -> None:
+    def _clear(self, dtype: Dtype, n_kept: int) -> None:
         """Empty the cache, and make a buffer for `n_kept` rows of this dtype."""
         matrix = self.source
         self.matrix = matrix.of_dtype(dtype)

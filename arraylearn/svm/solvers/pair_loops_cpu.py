@@ -5,12 +5,10 @@ Each loop does one thing to a small number of arrays: then the compiler makes ve
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.cpu.jit import compiled_loosely, loops_for
+from arraylearn.backend.cpu.jit import Float, compiled_loosely, loops_for
 from arraylearn.svm.solvers import pairs_cpu
 
 __all__ = ["climb"]
@@ -20,7 +18,7 @@ _GROUP = 64
 
 
 @loops_for(pairs_cpu.find_largest)
-def _find_largest(values: HostArray) -> tuple[int, Any]:
+def _find_largest(values: HostArray) -> tuple[int, Float]:
     n_rest = values.shape[0] % _GROUP
     start, largest = 0, values[0]
     for k in range(n_rest):
@@ -41,13 +39,13 @@ def _find_largest(values: HostArray) -> tuple[int, Any]:
 @loops_for(pairs_cpu.find_partner)
 def _find_partner(
     i: int,
-    highest: Any,
+    highest: Float,
     falling: HostArray,
     rows: HostArray,
     curvature: HostArray,
-    floor: Any,
+    floor: Float,
     scratch: HostArray,
-) -> tuple[int, Any]:
+) -> tuple[int, Float]:
     row, own = rows[i], curvature[i]
     nothing = row.dtype.type(0)
     for k in range(row.shape[0]):

@@ -8,7 +8,7 @@ would cost more to load than it saves; in larger ones Numba compiles it, with lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy import multiply, subtract
@@ -28,15 +28,19 @@ _CHECK_EVERY = 8  # pair steps between two checks of the tolerance
 _COMPILED_STEPS = 8  # a compiled step costs so many times less, a Newton step the same: take more before one
 
 
+Matrix = list[HostArray] | HostArray  # m rows (m,), or (m, m)
+Floats = list[float] | HostArray  # m of them
+
+
 class Climb(NamedTuple):
     """One program, as pair steps read and change it: lists for NumPy, arrays for Numba."""
 
-    rows: Any  # list of m rows (m,), or (m, m): the matrix
-    curvature: Any  # list of m rows (m,) of inverse roots of curvatures, or (m,): the diagonal
-    floor: Any  # least curvature; where `curvature` holds inverse roots, it is in them
-    values: Any  # m floats: the point
-    lower: Any  # m floats
-    upper: Any  # m floats
+    rows: Matrix
+    curvature: Matrix  # inverse roots of curvatures, or for Numba the diagonal (m,)
+    floor: float | None  # least curvature; None: the inverse roots have it
+    values: Floats  # the point
+    lower: Floats
+    upper: Floats
     slopes: HostArray  # (2, m): gradients of coordinates that may rise, else -inf; that may fall, else inf
     scratch: HostArray  # (m,)
 
@@ -168,7 +172,13 @@ def find_largest(values: HostArray) -> tuple[int, float]:
 
 
 def find_partner(
-    i: int, highest: float, falling: HostArray, rows: Any, curvature: Any, floor: Any, scratch: HostArray
+    i: int,
+    highest: float,
+    falling: HostArray,
+    rows: Matrix,
+    curvature: Matrix,
+    floor: float | None,
+    scratch: HostArray,
 ) -> tuple[int, float]:
     """Return the coordinate whose fall gains most with the rise of i, and the size of the step."""
     roots = curvature[i]
