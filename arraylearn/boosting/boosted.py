@@ -8,7 +8,7 @@ from typing import NamedTuple
 from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.boosting.log_loss import SCORE_BITS
-from arraylearn.grow.trees import LEAF, Trees, join_trees
+from arraylearn.grow.trees import LEAF, NO_MAP, Trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.leaves import sum_leaves
 from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
@@ -41,7 +41,7 @@ def append_trees(xp: Namespace, before: Trees, after: Trees) -> Trees:
     fields = {}
     if before.category_branch is not None:
         n_sets = before.category_branch.shape[0]
-        starts = xp.where(after.map_start >= 0, after.map_start + n_sets, -1)
+        starts = xp.where(after.map_start == NO_MAP, NO_MAP, after.map_start + n_sets)
         fields["map_start"] = xp.concat((before.map_start, starts))
         fields["category_branch"] = xp.concat((before.category_branch, after.category_branch))
     if before.default_branch is not None:

@@ -23,7 +23,7 @@ from arraylearn.boosting.log_loss import (
     sigmoid_units,
 )
 from arraylearn.grow.formulas import GRADIENT_BITS
-from arraylearn.grow.histograms.newton_trees import Columns
+from arraylearn.grow.histograms.newton_trees import NOT_DIVIDED, Columns
 from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["BlockSplits", "add_steps", "add_to_sides", "log_loss_gradients"]
@@ -206,8 +206,8 @@ def add_steps(
     start, size = nodes.rows
     left = nodes.first_child
     inner = np.nonzero(left != LEAF)[0]
-    parents = inner[start[left[inner]] < 0]
-    ends = np.nonzero((left == LEAF) & (start >= 0))[0]
+    parents = inner[start[left[inner]] == NOT_DIVIDED]
+    ends = np.nonzero((left == LEAF) & (start != NOT_DIVIDED))[0]
     below = left[parents]
     steps_left, steps_right = (np.concat((step[below + side], step[ends])).tolist() for side in (0, 1))
     split = _divide_as(columns, nodes, parents)

@@ -12,11 +12,14 @@ from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.rows import Rows
+from arraylearn.grow.rows import UNKNOWN_BRANCH, Rows
 from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import (
     ALL_BRANCHES,
     LEAF,
+    NO_MAP,
+    NO_PARENT,
+    NO_SURROGATE,
     NOMINAL,
     NUMERIC,
     Limits,
@@ -26,7 +29,10 @@ from arraylearn.grow.trees import (
     tree_at,
 )
 
-__all__ = ["Builder", "NextLevel", "Splits"]
+__all__ = ["NO_SIBLING", "Builder", "NextLevel", "Splits"]
+
+# `NextLevel.sibling` of a child whose sibling is not in the next level, and where there are other than two.
+NO_SIBLING = -1
 
 
 class Splits(NamedTuple):
@@ -65,7 +71,7 @@ class NextLevel(NamedTuple):
     parent: HostArray  # of the live children, counted within the old level
     ids: HostArray  # live children in the order of their blocks: branch 0 first, then by parent
     branch: HostArray
-    sibling: HostArray  # position among them of the other child of a split into two; -1: it is not among them
+    sibling: HostArray  # position among them of the other child of a split into two, or NO_SIBLING
     counts: HostArray
     sizes: HostArray
 
@@ -81,13 +87,13 @@ class Builder:
         self.map_size = 0
         self.n_nodes = 0
         self.depth = 0
-        self._append(roots, np.full(roots.shape[0], -1), np.arange(roots.shape[0]))
+        self._append(roots, np.full(roots.shape[0], NO_PARENT), np.arange(roots.shape[0]))
 
     def _append(self, counts: HostArray, parent: HostArray, tree: HostArray) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
         ints = np.zeros((6, t), dtype=np.int32)
-        ints[:2] = -1
+        ints[:2] = LEAF
         ints[5] = self.depth
         floats = np.zeros((3, t), dtype=np.float64)
         floats[2] = -np.inf
@@ -135,7 +141,7 @@ class Builder:
         order = np.nonzero(is_live)[0]
         order = order[np.argsort(branch[order], stable=True)]
         taken, live_sizes, node = branch[order], sizes[order], node_of_child[order]
-        position = np.full(counts.shape[0] + 1, -1)
+        position = np.full(counts.shape[0] + 1, NO_SIBLING)
         position[order] = np.arange(order.shape[0])
         other = np.where(splits.n_branches[node] == 2, splits.offset[node] + 1 - taken, counts.shape[0])
         n_branches = int(taken[-1]) + 1 if order.shape[0] else 0
@@ -157,7 +163,7 @@ class Builder:
     def add_all(self, ids: HostArray, nodes: Trees) -> None:
         """Append finished subtrees, splits by threshold alone; `nodes` begins with the nodes of the level."""
         k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
-        split = np.nonzero(column >= 0)[0]
+        split = np.nonzero(column != LEAF)[0]
         if split.shape[0] == 0:
             return
         number = np.concat((ids, np.arange(self.n_nodes, self.n_nodes + column.shape[0] - k)))
@@ -205,7 +211,7 @@ class Builder:
         default = np.where(is_learned, learned, heaviest)
         if splits.branches is None:
             return default
-        is_nominal = (splits.column >= self.n_numeric) & (splits.branches[:, -1] >= 0)
+        is_nominal = (splits.column >= self.n_numeric) & (splits.branches[:, -1] != UNKNOWN_BRANCH)
         return np.where(is_nominal, splits.branches[:, -1], default)
 
     def _place_missing(
@@ -289,7 +295,7 @@ class Builder:
         category = np.arange(node_idx.shape[0]) - run_start[node_idx]
         branches = category if splits.branches is None else splits.branches[nodes[node_idx], category]
         # categories without rows in the node take the heaviest branch
-        branches = np.where(branches < 0, heaviest[nodes[node_idx]], branches)
+        branches = np.where(branches == UNKNOWN_BRANCH, heaviest[nodes[node_idx]], branches)
         self.maps.append(np.astype(branches, np.int32))
         starts[nominal] = self.map_size + run_start
         self.map_size += node_idx.shape[0]
@@ -300,9 +306,9 @@ class Builder:
     ) -> None:
         column, threshold, low_branch, agreement, maps = (part[is_split] for part in found)
         column = np.astype(column, np.int64)
-        is_numeric, is_used = column < self.n_numeric, column >= 0
+        is_numeric, is_used = column < self.n_numeric, column != NO_SURROGATE
         at_column = np.where(is_used, column, 0)
-        feature = np.where(is_used, np.asarray(self.rows.column_order)[at_column], -1)
+        feature = np.where(is_used, np.asarray(self.rows.column_order)[at_column], NO_SURROGATE)
         fields = Surrogates(
             feature=np.astype(feature, np.int32),
             kind=np.astype(np.where(is_numeric, NUMERIC, NOMINAL), np.int8),
@@ -314,7 +320,7 @@ class Builder:
         t = level["kind"].shape[0]
         for name, values in zip(Surrogates._fields, fields, strict=True):
             key = f"surrogate_{name}"
-            fill = -1 if name == "feature" else 0
+            fill = NO_SURROGATE if name == "feature" else 0
             level[key] = np.full((t, values.shape[1]), fill, dtype=values.dtype)
             level[key][at] = values
 
@@ -388,7 +394,7 @@ class Builder:
         probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
         empty = np.nonzero(weight <= 0)[0]
         probability[empty] = probability[parent[empty]]
-        map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(-1))
+        map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(NO_MAP))
         maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
         tree = Trees(
             roots=np.zeros(1, dtype=np.int32),
@@ -406,7 +412,7 @@ class Builder:
         return tree_at(tree, place)
 
     def _join_surrogates(self) -> Surrogates | None:
-        feature = self._join_some("surrogate_feature", LEAF)
+        feature = self._join_some("surrogate_feature", NO_SURROGATE)
         if feature is None:
             return None
         return Surrogates(feature, *(self._join_some(f"surrogate_{name}") for name in Surrogates._fields[1:]))

@@ -197,7 +197,7 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
     Returns
     -------
     float array (...)
-        In the accumulator's dtype; -1 where a side is empty.
+        In the accumulator's dtype; `formulas.NO_SPLIT` where a side is empty.
     """
     dtype = accumulator_dtype(Place(xp, array_api_compat.device(left)))
     n_left = xp.astype(xp.sum(left, axis=0), dtype)
@@ -219,11 +219,11 @@ def gini_scores(xp: Namespace, left: Array, right: Array) -> Array:
         for c in range(1, n_classes):
             scores = scores + squares[c, ...]
         scores = formulas.gini_surplus(scores, safe_left, safe_right)
-    return xp.where(is_split, scores, -1.0)
+    return xp.where(is_split, scores, formulas.NO_SPLIT)
 
 
 def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
-    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -1 becomes -inf."""
+    """Turn `gini_scores` into Gini gains, given the class counts (c, ...) of the node; -inf for NO_SPLIT."""
     dtype = scores.dtype
     total = xp.astype(xp.sum(counts, axis=0), dtype)
     total = xp.where(total > 0, total, 1.0)
@@ -233,4 +233,4 @@ def gini_gains(xp: Namespace, scores: Array, counts: Array) -> Array:
         gains = formulas.squares_gain(scores, squares, total)
     else:
         gains = (formulas.pair_gain if n_classes == 2 else formulas.surplus_gain)(scores, total)
-    return xp.where(scores < 0, -xp.inf, xp.where(gains > 0, gains, 0.0))
+    return xp.where(scores == formulas.NO_SPLIT, -xp.inf, xp.where(gains > 0, gains, 0.0))

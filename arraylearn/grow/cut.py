@@ -7,7 +7,16 @@ import numpy as np
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, locate
-from arraylearn.grow.trees import LEAF, Surrogates, Trees, best_first, tree_at, tree_on_host
+from arraylearn.grow.trees import (
+    LEAF,
+    NO_MAP,
+    NO_SURROGATE,
+    Surrogates,
+    Trees,
+    best_first,
+    tree_at,
+    tree_on_host,
+)
 
 __all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "subtree_sums"]
 
@@ -61,7 +70,7 @@ def cut_at(tree: Trees, becomes_leaf: HostArray) -> Trees:
         gain=only_inner("gain", 0.0),
         n_branches=only_inner("n_branches", 0),
         default_branch=only_inner("default_branch", 0),
-        map_start=only_inner("map_start", -1),
+        map_start=only_inner("map_start", NO_MAP),
         surrogates=_cut_surrogates(old.surrogates, kept, inner),
         **{name: kept_of(name) for name in ("counts", "probability", "impurity", "sums")},
     )
@@ -72,7 +81,7 @@ def _cut_surrogates(surrogates: Surrogates | None, kept: HostArray, inner: HostA
     if surrogates is None:
         return None
     fields = [field[kept] for field in surrogates]
-    fields[0] = np.where(inner[:, None], fields[0], np.int32(-1))
+    fields[0] = np.where(inner[:, None], fields[0], np.int32(NO_SURROGATE))
     return Surrogates(*fields)
 
 

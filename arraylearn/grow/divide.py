@@ -15,13 +15,14 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import histogram, scatter, split_lists
+from arraylearn.backend.arrays.segments import LEFT_OUT, histogram, scatter, split_lists
 from arraylearn.backend.namespace import Place, from_host, read_together
 from arraylearn.grow.branches.fractional import spread_missing
 from arraylearn.grow.branches.surrogates import SurrogateChoice, find_surrogates, follow_surrogates
 from arraylearn.grow.builder import NextLevel, Splits
 from arraylearn.grow.finder import NodeChoice
 from arraylearn.grow.rows import (
+    UNKNOWN_BRANCH,
     Level,
     Rows,
     is_missing_number,
@@ -33,6 +34,8 @@ from arraylearn.grow.rows import (
 )
 from arraylearn.grow.sorted_lists.lists import divide_lists
 from arraylearn.grow.split import SplitRule
+from arraylearn.grow.trees import ALL_BRANCHES
+from arraylearn.table import MISSING_CODE
 
 __all__ = ["Routed", "divide_level", "keep_nodes", "read_splits", "route_rows"]
 
@@ -41,7 +44,7 @@ class Routed(NamedTuple):
     """The branches of a level's rows."""
 
     choice: NodeChoice
-    branch_at: Array | None  # (m,) branch of the row at each position; -1: its value is missing
+    branch_at: Array | None  # (m,) branch of the row at each position, or UNKNOWN_BRANCH
     surrogates: SurrogateChoice | None  # those that were found, if the rule asks for surrogates
 
 
@@ -59,7 +62,7 @@ def route_rows(place: Place, rows: Rows, level: Level, rule: SplitRule, choice: 
 
 
 def _route_by_value(place: Place, rows: Rows, level: Level, choice: NodeChoice) -> Array:
-    """Return the branch (m,) that the row at each position takes, by its value; -1 where that is missing."""
+    """Return the branch (m,) that the row at each position takes, by its value, or UNKNOWN_BRANCH."""
     xp = place.xp
     here = rows_at(xp, level, level.members)
     column_at = xp.take(choice.column, level.block_at, axis=0)
@@ -72,13 +75,13 @@ def _route_by_value(place: Place, rows: Rows, level: Level, choice: NodeChoice) 
         cut = xp.take(choice.threshold, level.block_at, axis=0)
         by_number = xp.astype(xp.astype(value, cut.dtype) > cut, xp.int32)
         if rows.has_missing_numbers:
-            by_number = xp.where(is_missing_number(xp, rows, value), -1, by_number)
+            by_number = xp.where(is_missing_number(xp, rows, value), UNKNOWN_BRANCH, by_number)
     if rows.n_values:
         by_code = take_flat(xp, rows.codes, nominal_column(xp, rows, column_at), here)
         if choice.branches is not None:
-            width = choice.branches.shape[1]
-            at = xp.where(by_code < 0, width - 1, by_code)
-            by_code = xp.where(by_code < 0, -1, take_flat(xp, choice.branches, level.block_at, at))
+            is_missing, last = by_code == MISSING_CODE, choice.branches.shape[1] - 1
+            by_code = take_flat(xp, choice.branches, level.block_at, xp.where(is_missing, last, by_code))
+            by_code = xp.where(is_missing, UNKNOWN_BRANCH, by_code)
     if by_number is None or by_code is None:
         return by_code if by_number is None else by_number
     return xp.where(column_at < d_numeric, by_number, by_code)
@@ -151,7 +154,7 @@ def _sum_children(
         is_left = xp.astype(routed.branch_at == 0, xp.int64)
         return {"left": choice.left, "n_left": histogram(xp, level.block_at, k, is_left)}
     if rows.has_missing:
-        child_at = xp.where(routed.branch_at < 0, n_children + level.block_at, child_at)
+        child_at = xp.where(routed.branch_at == UNKNOWN_BRANCH, n_children + level.block_at, child_at)
     label = xp.take(level.labels, level.members, axis=0)
     weights = None if level.weights is None else xp.take(level.weights, level.members, axis=0)
     counts = histogram(xp, child_at * c + label, (n_children + k) * c, weights)
@@ -203,7 +206,7 @@ def divide_level(
 def _cut_lists(place: Place, rows: Rows, level: Level, routed: Routed, step: NextLevel) -> Level:
     """Lay out the rows of the next level if one list of each node is cut at a position."""
     is_live = np.reshape(step.is_live, (level.n_nodes, 2))
-    branches = from_host(np.where(is_live, np.asarray([[0, 1]]), -1), place)
+    branches = from_host(np.where(is_live, np.asarray([[0, 1]]), LEFT_OUT), place)
     cut, sizes = routed.choice.cut, step.branch_sizes
     assert cut is not None
     lists = divide_lists(place.xp, level.lists, cut, level.block_at, branches, sizes, rows.n_rows)
@@ -226,14 +229,14 @@ def _send_rows(
         lists, entries, members, block_at, branch_at = spread_missing(place, level, step, splits, branch_at)
     elif rows.has_missing:
         default = xp.take(from_host(step.default, place, xp.int32), block_at, axis=0)
-        branch_at = xp.where(branch_at < 0, default, branch_at)
+        branch_at = xp.where(branch_at == UNKNOWN_BRANCH, default, branch_at)
     goes_to = branch_at
     if not bool(np.all(step.is_live)):
         first_at = xp.take(from_host(splits.offset, place), block_at, axis=0)
         child_at = first_at + branch_at
         if rows.has_missing:
-            child_at = xp.where(branch_at < 0, first_at, child_at)
-        goes_to = xp.where(xp.take(from_host(step.is_live, place), child_at, axis=0), branch_at, -1)
+            child_at = xp.where(branch_at == ALL_BRANCHES, first_at, child_at)
+        goes_to = xp.where(xp.take(from_host(step.is_live, place), child_at, axis=0), branch_at, LEFT_OUT)
     lists = _divide_lists(place, lists, entries.n_entries, members, goes_to, step.branch_sizes)
     return level_of(place, step.ids, step.counts, step.sizes, level.depth + 1, lists, entries)
 
@@ -241,7 +244,7 @@ def _send_rows(
 def _divide_lists(
     place: Place, lists: Array, n_entries: int, members: Array, goes_to: Array, sizes: list[int]
 ) -> Array:
-    """Put the entries of branch 0 first, then those of branch 1, ...; negative branches leave the lists."""
+    """Put the entries of branch 0 first, then those of branch 1, ...; those of LEFT_OUT leave the lists."""
     xp = place.xp
     if lists.shape[0] == 1 and len(sizes) <= 2:  # the only list is in the order of the members
         parts = [compress(xp, members, goes_to == branch, size) for branch, size in enumerate(sizes)]
@@ -252,7 +255,7 @@ def _divide_lists(
 def keep_nodes(place: Place, level: Level, is_kept: HostArray) -> Level:
     """Leave out nodes of a level and their rows."""
     xp = place.xp
-    goes_to = xp.take(from_host(np.where(is_kept, 0, -1), place), level.block_at, axis=0)
+    goes_to = xp.take(from_host(np.where(is_kept, 0, LEFT_OUT), place), level.block_at, axis=0)
     sizes = level.sizes[is_kept]
     given = level.entries.n_entries, level.members, goes_to, [int(np.sum(sizes))]
     lists = _divide_lists(place, level.lists, *given)

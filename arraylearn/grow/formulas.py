@@ -57,6 +57,8 @@ GINI, NEWTON, NEWTON_BOUNDED, ACCURACY, ERROR, CHI2, ENTROPY, GAIN_RATIO, SYMMET
 # Score of a cut of two classes without gain, so that 0 means only: no cut is allowed. Added to any larger
 # score, it is lost in rounding.
 NO_GAIN = 2.0**-100
+# In place of a Gini score, which is not negative: there is no admissible split.
+NO_SPLIT = -1.0
 # The most groups of neighbouring bins in a large node, of four rows or more on average.
 MOST_GROUPS = 256
 

@@ -10,9 +10,10 @@ import numpy as np
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import block_index
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
-from arraylearn.table import Table
+from arraylearn.table import MISSING_CODE, Table
 
 __all__ = [
+    "UNKNOWN_BRANCH",
     "Entries",
     "Level",
     "Roots",
@@ -27,12 +28,15 @@ __all__ = [
     "take_flat",
 ]
 
+# In place of the branch of a row whose value is missing, and of a category without rows in the node.
+UNKNOWN_BRANCH = -1
+
 
 class Rows(NamedTuple):
     """Training rows, numbered by class: the rows of class 0 first."""
 
     columns: Array  # (d_numeric, n) float, NaN is missing
-    codes: Array  # (d_nominal, n) int32, -1 is missing
+    codes: Array  # (d_nominal, n) int32, or MISSING_CODE
     labels: Array | None  # (n,) int32; None: rows have no class, and their weights are summed
     weights: Array | None  # (n,) int64 or float; None: every row counts 1
     class_ends: tuple[int, ...]  # rows below class_ends[c] have class c or less
@@ -153,7 +157,7 @@ def prepare_rows(
     numeric = xp.take(table.numeric, order_on, axis=0)
     columns = _contiguous(xp, xp.permute_dims(numeric, (1, 0)))
     nominal = xp.take(table.codes, order_on, axis=1)
-    missing = xp.stack((xp.any(xp.isnan(columns)), xp.any(nominal < 0)))
+    missing = xp.stack((xp.any(xp.isnan(columns)), xp.any(nominal == MISSING_CODE)))
     has_missing_numbers, has_missing_codes = (bool(flag) for flag in to_host(missing))
     schema = table.schema
     return Rows(

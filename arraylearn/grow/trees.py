@@ -32,6 +32,9 @@ __all__ = [
     "LEAF",
     "NOMINAL",
     "NOTHING",
+    "NO_MAP",
+    "NO_PARENT",
+    "NO_SURROGATE",
     "NUMERIC",
     "Limits",
     "Surrogates",
@@ -46,6 +49,9 @@ __all__ = [
 
 # `Trees.feature` and `Trees.first_child` of a leaf.
 LEAF = -1
+# `Trees.parent` of a root; `Trees.map_start` of a node without a nominal split; `Surrogates.feature` where
+# there is no further surrogate.
+NO_PARENT, NO_MAP, NO_SURROGATE = -1, -1, -1
 # `Trees.default_branch` where a row without a value goes down all branches, by their weight.
 ALL_BRANCHES = -1
 # Values of `Trees.kind`.
@@ -70,7 +76,7 @@ class Limits(NamedTuple):
 class Surrogates(NamedTuple):
     """Splits used where the value for a node's own split is missing, best first: arrays (m, s)."""
 
-    feature: Array  # int32: column of the table, -1 where there is no further surrogate
+    feature: Array  # int32: column of the table, or NO_SURROGATE
     kind: Array  # int8: NUMERIC or NOMINAL
     threshold: Array  # float: values up to it go to `low_branch`
     low_branch: Array  # int32: 0, or 1 where the surrogate sends low values to branch 1
@@ -109,7 +115,7 @@ class Trees(NamedTuple):
     # (m,) branch of missing values, or ALL_BRANCHES; None: missing values are compared like others, the
     # missing bin as the largest bin, and NaN as the least number
     default_branch: Array = None
-    map_start: Array = None  # (m,) int32: where a nominal split begins in `category_branch`, -1 elsewhere
+    map_start: Array = None  # (m,) int32: where a nominal split begins in `category_branch`, or NO_MAP
     category_branch: Array = None  # (v,) integer: for nominal splits the branch of each category, or bin
     surrogates: Surrogates | None = None
 
@@ -145,18 +151,18 @@ class Trees(NamedTuple):
     @property
     def is_leaf(self) -> Array:
         """Whether each node (m,) is a leaf."""
-        return self.first_child < 0
+        return self.first_child == LEAF
 
     @property
     def kind(self) -> Array:
         """Kind of each node (m,), int8: NOTHING (a leaf), NUMERIC (a threshold) or NOMINAL (categories)."""
         xp = locate(self.feature).xp
-        kind = xp.astype(self.first_child >= 0, xp.int8)
-        return kind if self.map_start is None else kind + xp.astype(self.map_start >= 0, xp.int8)
+        kind = xp.astype(self.first_child != LEAF, xp.int8)
+        return kind if self.map_start is None else kind + xp.astype(self.map_start != NO_MAP, xp.int8)
 
     @property
     def parent(self) -> Array:
-        """The parent of each node (m,), int32: -1 for a root; no sync."""
+        """The parent of each node (m,), int32; NO_PARENT for a root; no sync."""
         place = locate(self.feature)
         xp, n_children = place.xp, self.n_nodes - self.n_trees
         if self.n_branches is None:
@@ -165,7 +171,8 @@ class Trees(NamedTuple):
             n_branches = xp.astype(self.n_branches, xp.int64)
         above, branch = number_copies(xp, n_branches, n_children)
         child = xp.astype(xp.take(self.first_child, above, axis=0), xp.int64) + branch
-        return xp.astype(scatter(xp, above + 1, child, self.n_nodes) - 1, xp.int32)
+        written = scatter(xp, above - NO_PARENT, child, self.n_nodes)  # 0 in the place of roots
+        return xp.astype(written + NO_PARENT, xp.int32)
 
     def to(self, backend: str) -> Trees:
         """Return the trees on another backend.
@@ -241,7 +248,7 @@ def best_first(
         if loss == math.inf or n_leaves > max_leaf_nodes:
             break
         chosen.add(node)
-        for child in range(first[node], first[node] + branches[node]) if first[node] >= 0 else ():
+        for child in range(first[node], first[node] + branches[node]) if first[node] != LEAF else ():
             heapq.heappush(heap, (-gains[child], next(numbers), child))
     return chosen
 
@@ -291,7 +298,7 @@ def join_trees(place: Place, parts: Sequence[Trees], n_numeric: int, n_bins: int
         default = from_host(default & ~trees.is_leaf, place, xp.int8)
     if trees.sets is not None:
         nominal = np.nonzero(~trees.is_leaf & (trees.feature >= n_numeric))[0]
-        starts = np.full(trees.n_nodes, -1)
+        starts = np.full(trees.n_nodes, NO_MAP)
         starts[nominal] = n_bins * np.arange(nominal.shape[0])
         map_start = from_host(starts, place, xp.int32)
         category_branch = from_host(np.reshape(trees.sets[nominal] > 0, (-1,)), place, xp.int8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from arraylearn.backend.cpu.jit import Host, Int, part
+from arraylearn.grow.trees import LEAF
 
 __all__ = ["number_nodes"]
 
@@ -19,7 +20,7 @@ def number_nodes(n_roots: int, first_child: Host, places: Host) -> Int:
     n_roots : int
         The first nodes are roots: a level holds the nodes of all their trees.
     first_child : int32 array (s,)
-        The left child of each node, -1 for a leaf; the right child follows it. There may be gaps: only roots
+        The left child of each node, or LEAF; the right child follows it. There may be gaps: only roots
         and nodes below them count.
     places : int32 array (5, s)
         Its first three rows receive the result; with the first of them as ``slot``, ``field[slot]`` is a
@@ -27,7 +28,7 @@ def number_nodes(n_roots: int, first_child: Host, places: Host) -> Int:
         next.
     """
     for i in range(n_roots):
-        places[_WHERE, i], places[_FIRST, i], places[_DEPTH, i], places[_LEVEL, i] = i, -1, 0, i
+        places[_WHERE, i], places[_FIRST, i], places[_DEPTH, i], places[_LEVEL, i] = i, LEAF, 0, i
     n_nodes, n_level, height = n_roots, n_roots, 0
     while n_level > 0:
         height += 1
@@ -35,12 +36,12 @@ def number_nodes(n_roots: int, first_child: Host, places: Host) -> Int:
         for i in range(n_level):
             node = places[_LEVEL, i]
             child = first_child[places[_WHERE, node]]
-            if child < 0:
+            if child == LEAF:
                 continue
             places[_FIRST, node] = n_nodes
             for side in range(2):
                 places[_WHERE, n_nodes + side] = child + side
-                places[_FIRST, n_nodes + side] = -1
+                places[_FIRST, n_nodes + side] = LEAF
                 places[_DEPTH, n_nodes + side] = height
             places[_BELOW, n_split] = n_nodes
             n_split += 1

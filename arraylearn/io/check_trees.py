@@ -12,7 +12,17 @@ from arraylearn.boosting.boosted import Boosted
 from arraylearn.estimator import ArrayClassifier
 from arraylearn.forest.grove import Forest, Grove
 from arraylearn.grow.histograms.clouds import CloudsReport
-from arraylearn.grow.trees import ALL_BRANCHES, NOMINAL, NOTHING, NUMERIC, Surrogates, Trees
+from arraylearn.grow.trees import (
+    ALL_BRANCHES,
+    LEAF,
+    NO_MAP,
+    NO_SURROGATE,
+    NOMINAL,
+    NOTHING,
+    NUMERIC,
+    Surrogates,
+    Trees,
+)
 from arraylearn.io.check_table import check_classifier
 from arraylearn.io.fields import Fields
 from arraylearn.table.binning import Binning
@@ -34,15 +44,15 @@ def _check_links(fields: Fields) -> tuple[HostArray, HostArray, HostArray]:
     Return the features, the depths and the numbers of branches.
     """
     fields.nothing("high sums rows bounds sets")
-    feature = fields.array("feature", "int32", "m", low=-1, high=fields.sizes["d"] - 1)
+    feature = fields.array("feature", "int32", "m", low=LEAF, high=fields.sizes["d"] - 1)
     n_nodes = feature.shape[0]
     roots = fields.array("roots", "int32", "t", low=0, high=n_nodes - 1).astype(np.int64)
     fields.refuse("there must be nodes", unless=n_nodes and roots.shape[0])
-    first = fields.array("first_child", "int32", "m", low=-1, high=n_nodes - 1).astype(np.int64)
-    is_leaf = first < 0
+    first = fields.array("first_child", "int32", "m", low=LEAF, high=n_nodes - 1).astype(np.int64)
+    is_leaf = first == LEAF
     given = fields.optional_array("n_branches", "int32", "m", low=0, high=n_nodes - 1)
     n_branches = np.where(is_leaf, 0, 2) if given is None else given.astype(np.int64)
-    fields.refuse("leaves must ask no column", unless=((feature < 0) == is_leaf).all())
+    fields.refuse("leaves must ask no column", unless=((feature == LEAF) == is_leaf).all())
     fields.refuse("leaves must have no branches", unless=(n_branches[is_leaf] == 0).all())
     inner = np.nonzero(~is_leaf)[0]
     fields.refuse("inner nodes must have two branches or more", unless=(n_branches[inner] >= 2).all())
@@ -107,8 +117,8 @@ def _check_one_tree(fields: Fields) -> None:
     default = fields.array("default_branch", "int32", "m", low=ALL_BRANCHES)
     fields.refuse("default branches must exist", unless=(default < np.maximum(n_branches, 1)).all())
     branches = fields.array("category_branch", "int32", "v", low=0)
-    start = fields.array("map_start", "int32", "m", low=-1)
-    is_nominal = start >= 0
+    start = fields.array("map_start", "int32", "m", low=NO_MAP)
+    is_nominal = start != NO_MAP
     kind = np.where(n_branches > 0, NUMERIC, NOTHING) + is_nominal
     _check_kinds(fields, kind, feature)
     fields.refuse("thresholds must have two branches", unless=(n_branches[kind == NUMERIC] == 2).all())
@@ -124,7 +134,7 @@ def _check_kinds(fields: Fields, kind: HostArray, feature: HostArray) -> None:
     """Check that numeric splits are on numeric columns, nominal ones on nominal columns, leaves on none."""
     column_kind = np.full(fields.sizes["d"] + 1, NUMERIC)
     column_kind[list(fields.schema.nominal_idx)] = NOMINAL
-    column_kind[-1] = NOTHING  # that of column -1
+    column_kind[-1] = NOTHING  # that of LEAF, the last position
     fields.refuse("splits must fit their columns", unless=(column_kind[feature] == kind).all())
 
 
@@ -151,7 +161,7 @@ def _check_maps(
 
 
 def _check_surrogates(fields: Fields) -> None:
-    fields.array("feature", "int32", "m s", low=-1, high=fields.sizes["d"] - 1)
+    fields.array("feature", "int32", "m s", low=NO_SURROGATE, high=fields.sizes["d"] - 1)
     fields.array("kind", "int8", "m s", low=NOTHING, high=NOMINAL)
     fields.array("threshold agreement", "float", "m s")
     fields.array("low_branch", "int32", "m s", low=0, high=1)
@@ -162,7 +172,7 @@ def _check_surrogate_maps(
     fields: Fields, branches: HostArray, surrogates: Surrogates, n_branches: HostArray
 ) -> None:
     feature: HostArray = surrogates.feature
-    node, rank = np.nonzero(feature >= 0)
+    node, rank = np.nonzero(feature != NO_SURROGATE)
     used, kind = feature[node, rank], np.asarray(surrogates.kind)[node, rank]
     _check_kinds(fields, kind, used)
     fields.refuse("surrogates must stand for splits in two", unless=(n_branches[node] == 2).all())

@@ -18,10 +18,11 @@ from arraylearn.table.read import (
     open_frame,
     read_table,
 )
-from arraylearn.table.schema import Column, Schema, Table
+from arraylearn.table.schema import MISSING_CODE, Column, Schema, Table
 
 __all__ = [
     "DISCRETIZERS",
+    "MISSING_CODE",
     "Bins",
     "Column",
     "DeclaredLabels",

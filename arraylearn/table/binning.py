@@ -16,7 +16,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.namespace import HOST, Place, from_host, is_on_host, locate, to_host
 from arraylearn.backend.threads import parallel_map
-from arraylearn.table.schema import Table
+from arraylearn.table.schema import MISSING_CODE, Table
 from arraylearn.weights import grid_weights
 
 __all__ = [
@@ -259,7 +259,7 @@ def order_categories(
         binning.category_bin.shape, capacity, dtype=np.int32
     )  # the last bin: missing
     for bins_of, column, size in zip(of_columns, to_host(table.codes), table.schema.n_values, strict=True):
-        known = column >= 0
+        known = column != MISSING_CODE
         held = None if weights is None else weights[known]
         number = histogram(HOST.xp, column[known], size, held)
         score = np.astype(codes[known], np.float64)

@@ -12,6 +12,7 @@ import numpy as np
 from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.backend.threads import parallel_map
+from arraylearn.table.schema import MISSING_CODE
 
 __all__ = [
     "distinct_numbers",
@@ -169,7 +170,7 @@ def _sorted_distinct(column: HostArray) -> HostArray:
 
 
 def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any, ...]]) -> HostArray:
-    """Return the codes (d, n) of the d columns `idx` of a table of numbers; -1 where not in the domain."""
+    """Return the codes (d, n) of the d columns `idx` of a table of numbers, or MISSING_CODE."""
     codes = np.empty((len(idx), x.shape[0]), dtype=np.int32)
     dtype = np.float64 if x.dtype.kind == "f" else np.int64
     arrays = [np.asarray(domain if domain else (0,)) for domain in domains]
@@ -180,7 +181,7 @@ def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any
         for array in arrays
     ]
     dense = _Dense.make(ranges, dtype)
-    table = np.full(dense.n_cells, -1, dtype=np.int32)
+    table = np.full(dense.n_cells, MISSING_CODE, dtype=np.int32)
     is_complete = True  # whether codes are positions
     for position, i in enumerate(dense.idx):
         if domains[i]:
@@ -195,7 +196,7 @@ def encode_numbers(x: HostArray, idx: Sequence[int], domains: Sequence[tuple[Any
             found = block - dense.low if dense.low.any() else block
             is_outside = folded(np.greater_equal, found.view(np.uint64), dense.size.view(np.uint64))
             if is_outside.any():
-                found = np.where(is_outside, -1, found)
+                found = np.where(is_outside, MISSING_CODE, found)
         else:
             found = table.take(dense.positions(block) + dense.offset)
         codes[slice(None) if len(dense.idx) == len(idx) else dense.idx, rows] = found.T
@@ -214,7 +215,7 @@ def _search(column: HostArray, domain: HostArray) -> HostArray:
     order = np.argsort(domain, kind="stable")
     position = np.minimum(np.searchsorted(domain, column, sorter=order), domain.shape[0] - 1)
     code = order.take(position)
-    return np.where(domain.take(code) == column, code, -1)
+    return np.where(domain.take(code) == column, code, MISSING_CODE)
 
 
 def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Dtype) -> list[Any]:
@@ -252,16 +253,16 @@ def encode_on_device(place: Place, columns: Array, domains: Sequence[tuple[Any, 
 
 
 def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) -> Array:
-    """Find the int32 code of each value of columns (d, n) by binary search; -1 where it is no category.
+    """Find the int32 code of each value of columns (d, n) by binary search; MISSING_CODE: it is no category.
 
     `ordered` holds the sorted categories (d, k) of each column in the dtype of the values, padded at the end;
-    `codes` their codes, int32, -1 for the padding. NaN is no category.
+    `codes` their codes, int32, MISSING_CODE for the padding. NaN is no category.
     """
     position = xp.astype(xpx.searchsorted(ordered, columns, side="left", xp=xp), xp.int64)
     # not clip: that of array-api-compat 1.16 syncs on CuPy
     position = xp.where(position < ordered.shape[1], position, ordered.shape[1] - 1)
     is_found = xp.take_along_axis(ordered, position, axis=1) == columns
-    return xp.where(is_found, xp.take_along_axis(codes, position, axis=1), -1)
+    return xp.where(is_found, xp.take_along_axis(codes, position, axis=1), MISSING_CODE)
 
 
 def _search_tables(arrays: list[HostArray], *, is_float: bool) -> tuple[HostArray, HostArray]:
@@ -269,7 +270,7 @@ def _search_tables(arrays: list[HostArray], *, is_float: bool) -> tuple[HostArra
     width = max(1, *(array.shape[0] for array in arrays))
     pad: float = np.inf if is_float else np.iinfo(np.int64).max
     ordered = np.full((len(arrays), width), pad, dtype=np.float64 if is_float else np.int64)
-    codes = np.full(ordered.shape, -1, dtype=np.int32)
+    codes = np.full(ordered.shape, MISSING_CODE, dtype=np.int32)
     for i, array in enumerate(arrays):
         order = np.argsort(array, kind="stable")
         ordered[i, : order.shape[0]] = array[order]
@@ -281,10 +282,10 @@ def _search_tables(arrays: list[HostArray], *, is_float: bool) -> tuple[HostArra
 
 
 class _CodeOf(dict[Any, int]):
-    """Codes by category; -1 for what is not there, so that missing values need no test of their own."""
+    """Codes by category; MISSING_CODE for what is not there: missing values need no test of their own."""
 
     def __missing__(self, key: object) -> int:
-        return -1
+        return MISSING_CODE
 
 
 def is_missing_object(value: object) -> bool:
@@ -319,7 +320,7 @@ def refuse_objects(values: Iterable[Any], column: object) -> None:
 
 
 def encode_objects(values: Sequence[Any], domain: tuple[Any, ...], column: object) -> HostArray:
-    """Return the code of each value; -1 for what is not in the domain."""
+    """Return the code of each value; MISSING_CODE for what is not in the domain."""
     code_of = _CodeOf({value: code for code, value in enumerate(domain)})
     try:
         return np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=len(values))

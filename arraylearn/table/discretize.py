@@ -26,6 +26,7 @@ from arraylearn.table.binning import (
 )
 from arraylearn.table.labels import encode_labels
 from arraylearn.table.read import learn_schema, read_table
+from arraylearn.table.schema import MISSING_CODE
 
 __all__ = [
     "DISCRETIZERS",
@@ -145,7 +146,7 @@ def _interval_codes(x: Array, edges: Array) -> Array:
     xp = locate(x).xp
     bins = bin_table(xp, x, edges)
     codes = xp.astype(bins.codes, xp.int32)
-    return xp.permute_dims(xp.where(codes == bins.missing_bin, -1, codes), (1, 0))
+    return xp.permute_dims(xp.where(codes == bins.missing_bin, MISSING_CODE, codes), (1, 0))
 
 
 # ---- edges: the same signature for each method

@@ -13,7 +13,7 @@ from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.threads import parallel_map
 from arraylearn.table.categories import distinct_numbers, encode_numbers, encode_objects
-from arraylearn.table.schema import Column, Schema, numeric_schema
+from arraylearn.table.schema import MISSING_CODE, Column, Schema, numeric_schema
 from arraylearn.table.sources import Source, learn_object_column, objects_to_numbers
 
 __all__ = ["FrameSource", "as_frame", "declared_series", "declared_values", "series_to_host"]
@@ -22,7 +22,7 @@ __all__ = ["FrameSource", "as_frame", "declared_series", "declared_values", "ser
 class Dictionary(NamedTuple):
     """A text column as integers."""
 
-    codes: HostArray  # (n,) -1 is missing
+    codes: HostArray  # (n,), or MISSING_CODE
     values: list[Any]  # what they stand for
     is_declared: bool  # whether the column's type states the values, present or not
 
@@ -117,7 +117,7 @@ class FrameSource(Source):
         if values == list(domain):
             out[:] = codes
         else:
-            table = np.append(encode_objects(values, domain, repr(self.labels[j])), np.int32(-1))
+            table = np.append(encode_objects(values, domain, repr(self.labels[j])), np.int32(MISSING_CODE))
             table.take(codes, mode="wrap", out=out)
 
 
@@ -158,7 +158,7 @@ def _text_domain(text: Dictionary) -> tuple[Any, ...]:
     if text.is_declared:
         return tuple(text.values)
     is_present = np.zeros(len(text.values) + 1, dtype=bool)
-    is_present[text.codes] = True  # -1 marks the spare cell at the end
+    is_present[text.codes] = True  # MISSING_CODE marks the spare cell at the end
     return tuple(sorted(value for value, found in zip(text.values, is_present, strict=False) if found))
 
 
@@ -176,27 +176,29 @@ def _read_dictionary(series: Any, dtype: Any) -> Dictionary:
         if dtype == nw.Enum:
             return Dictionary(_physical(native), list(dtype.categories), is_declared=True)
         distinct = native.unique().drop_nulls()
-        positions = np.full(int(_physical(distinct).max(initial=-1)) + 2, -1, dtype=np.int64)
+        positions = np.full(
+            int(_physical(distinct).max(initial=MISSING_CODE)) + 2, MISSING_CODE, dtype=np.int64
+        )
         positions[_physical(distinct)] = np.arange(len(distinct))
         codes = positions.take(_physical(native), mode="wrap")
         return Dictionary(codes, distinct.to_list(), is_declared=False)
     if library.is_pyarrow():
         array = native.unify_dictionaries().combine_chunks()
-        indices = array.indices.cast("int64").fill_null(-1)
+        indices = array.indices.cast("int64").fill_null(MISSING_CODE)
         codes = indices.to_numpy(zero_copy_only=False)
         return Dictionary(codes, array.dictionary.to_pylist(), is_declared=array.type.ordered)
     raise TypeError(f"text columns of {library} cannot be read. Convert the data frame to pandas or polars.")
 
 
 def _physical(native: Any) -> HostArray:
-    """Return the integers behind a polars categorical, -1 for null."""
-    return np.asarray(native.to_physical().cast(int).fill_null(-1))
+    """Return the integers behind a polars categorical, MISSING_CODE for null."""
+    return np.asarray(native.to_physical().cast(int).fill_null(MISSING_CODE))
 
 
 def _encode_column(series: Any, domain: tuple[Any, ...]) -> HostArray:
     dtype, name = series.dtype, series.name
     if series.null_count() == len(series):
-        return np.full(len(series), -1, dtype=np.int32)
+        return np.full(len(series), MISSING_CODE, dtype=np.int32)
     if dtype == nw.Object or any(isinstance(value, str) for value in domain):
         if dtype != nw.Object:
             raise ValueError(

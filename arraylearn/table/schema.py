@@ -12,7 +12,19 @@ import numpy as np
 
 from arraylearn._typing import Array
 
-__all__ = ["Column", "ExtendedSchema", "Schema", "Table", "choose_nominal", "extend_schema", "numeric_schema"]
+__all__ = [
+    "MISSING_CODE",
+    "Column",
+    "ExtendedSchema",
+    "Schema",
+    "Table",
+    "choose_nominal",
+    "extend_schema",
+    "numeric_schema",
+]
+
+# The code of a missing value of a nominal column; a category that `fit` has not met counts as missing.
+MISSING_CODE = -1
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ class Table(NamedTuple):
     """A table at the place where computations run."""
 
     numeric: Array  # (n, d_numeric) float32 or float64; NaN is missing
-    codes: Array  # (d_nominal, n) int32, column-major; -1 is missing
+    codes: Array  # (d_nominal, n) int32, column-major, or MISSING_CODE
     schema: Schema
 
     @property

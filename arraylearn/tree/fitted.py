@@ -16,7 +16,7 @@ from arraylearn.backend.namespace import (
     to_host,
 )
 from arraylearn.estimator import ArrayClassifier, Batch, Correction
-from arraylearn.grow.trees import Trees, tree_on_host
+from arraylearn.grow.trees import NO_PARENT, Trees, tree_on_host
 from arraylearn.tree.predict import Walker, leaves_of, make_walker, shares_of
 from arraylearn.walk.spread import find_missing, has_missing
 
@@ -179,12 +179,11 @@ class FittedTree(ArrayClassifier):
         entry, node, share = shares_of(place, walker, batch.table, rows)
         parts = xp.take(walker.probability, node, axis=0) * share[:, None]
         summed = segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
-        back = np.full(batch.table.n_rows, -1, dtype=np.int64)
-        back[rows] = np.arange(rows.shape[0])
-        back_on = from_host(back, place)
-        spread = xp.take(summed, xp.maximum(back_on, 0), axis=0)
+        number, is_spread = (np.zeros(batch.table.n_rows, dtype=kind) for kind in (np.int64, np.bool))
+        number[rows], is_spread[rows] = np.arange(rows.shape[0]), True
+        spread = xp.take(summed, from_host(number, place), axis=0)
         shares = xp.take(walker.probability, leaves, axis=0)
-        return xp.where((back_on >= 0)[:, None], spread, xp.astype(shares, spread.dtype))
+        return xp.where(from_host(is_spread, place)[:, None], spread, xp.astype(shares, spread.dtype))
 
 
 def path_to(tree: Trees, leaf: HostArray) -> Any:
@@ -197,7 +196,8 @@ def path_to(tree: Trees, leaf: HostArray) -> Any:
         rows.append(row)
         nodes.append(node)
         above = parents[node]
-        row, node = row[above >= 0], above[above >= 0]
+        goes_on = above != NO_PARENT
+        row, node = row[goes_on], above[goes_on]
     row, node = np.concat(rows), np.concat(nodes)
     shape = (leaf.shape[0], tree.n_nodes)
     path = csr_array((np.ones(row.shape[0], dtype=np.bool), (row, node)), shape=shape)

@@ -12,7 +12,7 @@ from arraylearn.backend.namespace import HOST, Place, to_host
 from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.split import SplitRule
-from arraylearn.grow.trees import LEAF, Limits, Trees, tree_at
+from arraylearn.grow.trees import LEAF, NO_MAP, Limits, Trees, tree_at
 from arraylearn.table import Schema, Table
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
 
@@ -92,10 +92,10 @@ def take_tree(trees: Trees, start: int, end: int) -> Trees:
         roots=np.zeros(1, dtype=np.int32),
         feature=trees.feature[nodes],
         threshold=trees.threshold[nodes],
-        first_child=np.where(child < 0, np.int32(LEAF), np.astype(child - start, np.int32)),
+        first_child=np.where(child == LEAF, np.int32(LEAF), np.astype(child - start, np.int32)),
         depth=np.astype(trees.depth[nodes], np.int32),
         height=int(np.max(trees.depth[nodes])),
-        n_branches=np.where(child < 0, np.int32(0), np.int32(2)),
+        n_branches=np.where(child == LEAF, np.int32(0), np.int32(2)),
         counts=trees.counts[nodes],
         impurity=trees.impurity[nodes],
     )
@@ -112,7 +112,7 @@ def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees
     threshold[is_numeric] = np.inf  # a cut after the last bin of numbers parts them from missing values
     known = is_numeric & (cut < binning.edges.shape[1])
     threshold[known] = binning.edges[column[known], cut[known]]
-    maps, starts, size = [np.zeros(0, dtype=np.int32)], np.full(tree.n_nodes, -1, dtype=np.int32), 0
+    maps, starts, size = [np.zeros(0, dtype=np.int32)], np.full(tree.n_nodes, NO_MAP, dtype=np.int32), 0
     for node in np.nonzero(is_inner & ~is_numeric)[0].tolist():
         at = int(column[node]) - n_numeric
         bins = binning.category_bin[at, 1 : schema.n_values[at] + 1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.namespace import HOST, Place, from_host
-from arraylearn.grow.trees import ALL_BRANCHES, NOTHING, NUMERIC, Trees
+from arraylearn.grow.trees import ALL_BRANCHES, LEAF, NO_MAP, NOTHING, NUMERIC, Trees
 from arraylearn.table import Schema, Table
 from arraylearn.walk.leaves import find_leaves
 from arraylearn.walk.packed import PackedTrees, pack_trees, packed_at
@@ -30,7 +30,7 @@ class Walker(NamedTuple):
 def make_walker(place: Place, tree: Trees, schema: Schema) -> Walker:
     """Prepare a tree that is on the host, and bring it to the place."""
     spreads = tree.surrogates is not None or bool(np.any(tree.default_branch == ALL_BRANCHES))
-    is_numeric = not bool(np.any(tree.map_start >= 0))
+    is_numeric = not bool(np.any(tree.map_start != NO_MAP))
     return Walker(
         _pack(place, tree, schema) if is_numeric else None,
         make_branching(place, tree, schema) if spreads or not is_numeric else None,
@@ -79,7 +79,7 @@ def make_branching(place: Place, tree: Trees, schema: Schema) -> BranchingTree:
     position = _positions(schema)
 
     def questions(kind: Array, feature: Array, cut: Array, map_start: Array) -> Questions:
-        asks = np.where(feature < 0, NOTHING, kind), position[np.clip(feature, min=0)], cut, map_start
+        asks = np.where(feature == LEAF, NOTHING, kind), position[np.clip(feature, min=0)], cut, map_start
         return Questions(*(from_host(part, place) for part in asks))
 
     assert tree.height is not None

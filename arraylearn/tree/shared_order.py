@@ -18,14 +18,14 @@ from sklearn.base import clone
 
 from arraylearn._typing import Array, Dtype, HostArray
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import split_lists
+from arraylearn.backend.arrays.segments import LEFT_OUT, split_lists
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.folds import LabelledRows
 from arraylearn.grow.rows import Rows, prepare_rows
 
 __all__ = ["SharedOrder", "sort_sample"]
 
-_LEFT_OUT, _KEPT = -1, 0  # branches of a row, as `split_lists` reads them
+_KEPT = 0  # the branch of the training rows; the others are LEFT_OUT
 
 
 class SharedOrder(NamedTuple):
@@ -44,7 +44,7 @@ class SharedOrder(NamedTuple):
         is_same = rows.columns.shape[0] == self.lists.shape[0] and rows.columns.dtype == self.dtype
         if not is_same or not (number[1:] > number[:-1]).all():
             return None
-        branch = np.full(self.number.shape[0], _LEFT_OUT, dtype="int32")
+        branch = np.full(self.number.shape[0], LEFT_OUT, dtype="int32")
         branch[number] = _KEPT
         new_number = np.cumulative_sum((branch == _KEPT).astype("int64")) - 1
         kept = split_lists(xp, self.lists, from_host(branch, self.place), [number.shape[0]])

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn.grow.trees import Trees, tree_on_host
+from arraylearn.grow.trees import LEAF, NO_MAP, Trees, tree_on_host
 from arraylearn.table import Schema
 
 __all__ = ["branch_condition", "graphviz_source", "leaf_rules", "tree_text"]
@@ -38,7 +38,7 @@ class _View(NamedTuple):
         return self.weight(node) - float(self.tree.counts[node].max())
 
     def is_leaf(self, node: int) -> bool:
-        return bool(self.tree.first_child[node] < 0)
+        return bool(self.tree.first_child[node] == LEAF)
 
     def children(self, node: int) -> range:
         first = int(self.tree.first_child[node])
@@ -49,7 +49,7 @@ def branch_condition(tree: Trees, schema: Schema, node: int, branch: int) -> str
     """Write the condition of a branch of a node of a host tree, such as ``"age <= 41"``."""
     column = schema.columns[int(tree.feature[node])]
     start = int(tree.map_start[node])
-    if start < 0:
+    if start == NO_MAP:
         return f"{column.name} {'<=' if branch == 0 else '>'} {float(tree.threshold[node]):.6g}"
     domain = column.domain or ()
     branches = tree.category_branch[start : start + len(domain)]

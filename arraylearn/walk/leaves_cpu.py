@@ -19,7 +19,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, parallel_map
-from arraylearn.walk.packed import PackedTrees
+from arraylearn.walk.packed import NO_BIN, PackedTrees
 
 __all__ = ["walk_trees"]
 
@@ -36,7 +36,7 @@ class NodeFields(NamedTuple):
     feature_bits: int
     cut_shift: int
     child_shift: int
-    missing_bin: int  # -1: none
+    missing_bin: int  # or NO_BIN
 
 
 def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: int) -> Host:
@@ -56,7 +56,7 @@ def walk_trees(rows: Host, trees: PackedTrees, table: Host | None, n_outputs: in
         trees.feature_bits,
         trees.cut_shift,
         trees.child_shift,
-        -1 if trees.missing_bin is None else trees.missing_bin,
+        NO_BIN if trees.missing_bin is None else trees.missing_bin,
     )
 
     def walk(block: tuple[int, int]) -> None:

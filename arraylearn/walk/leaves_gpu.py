@@ -6,7 +6,7 @@ import numpy as np
 
 from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.gpu.launch import CudaKernel, Launch
-from arraylearn.walk.packed import PackedTrees
+from arraylearn.walk.packed import NO_BIN, PackedTrees
 
 __all__ = ["walk_trees"]
 
@@ -80,7 +80,11 @@ def walk_trees(
         cut: Array = trees.record if over_bins else trees.cut
         numbers = (
             *(n, *((1, n) if over_bins else (rows.shape[1], 1)), n_trees, n_parts, width),
-            *(trees.feature_bits, trees.child_shift, -1 if trees.missing_bin is None else trees.missing_bin),
+            *(
+                trees.feature_bits,
+                trees.child_shift,
+                NO_BIN if trees.missing_bin is None else trees.missing_bin,
+            ),
             *(1 if subsets is None else subsets.shape[1], over_bins),
         )
         arrays = (

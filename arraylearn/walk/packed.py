@@ -8,9 +8,12 @@ import array_api_compat
 
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, move
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.trees import NO_MAP, Trees
 
-__all__ = ["PackedTrees", "pack_trees", "packed_at"]
+__all__ = ["NO_BIN", "PackedTrees", "pack_trees", "packed_at"]
+
+# In place of `PackedTrees.missing_bin` in compiled bodies and on GPUs: there is none.
+NO_BIN = -1
 
 
 class PackedTrees(NamedTuple):
@@ -75,7 +78,7 @@ def pack_trees(xp: Namespace, trees: Trees, n_features: int, n_bins: int | None 
     child = xp.where(is_leaf, own, xp.astype(trees.first_child, xp.int64))
     by_subset, goes_right = None, None
     if n_bins is not None and trees.category_branch is not None and trees.category_branch.shape[0]:
-        by_subset = trees.map_start >= 0
+        by_subset = trees.map_start != NO_MAP
         goes_right = xp.reshape(trees.category_branch > 0, (-1, n_bins))
     n_subsets = 0 if goes_right is None else int(goes_right.shape[0])
     feature_bits = max(1, (n_features - 1).bit_length())

@@ -35,12 +35,14 @@ _TREES = 4
 _DEEPEST = 8
 _LEAST_ROWS = 512
 _MOST_BINS = 256
+# In place of the subset of a plane: it compares bins with a cut.
+_BY_CUT = -1
 
 
 class Planes(NamedTuple):
     """The trees as complete binary trees of planes."""
 
-    condition: Host  # (4, u) int64 of each plane: feature, cut, whether missing goes left, subset or -1
+    condition: Host  # (4, u) int64 of each plane: feature, cut, whether missing goes left, subset or _BY_CUT
     goes_right: Host  # (s, n_bins) bool
     of_node: Host  # (t, 2**depth - 1) int64: the plane of each node
     value: Host  # (t, 2**depth) int32 of each leaf
@@ -107,7 +109,7 @@ def _compile(trees: PackedTrees, table: Host, has_missing: Host) -> Planes:
     inner = np.concatenate(levels, axis=1)
     _, node, of_node = np.unique(code[inner], return_index=True, return_inverse=True)
     node = inner.reshape(-1)[node]
-    subset = np.where(by_subset, field, -1)
+    subset = np.where(by_subset, field, _BY_CUT)
     goes_right = np.zeros((0, n_bins), dtype=np.bool_) if trees.goes_right is None else trees.goes_right
     return Planes(
         np.stack((feature[node], cut[node], flips[node], subset[node])).astype(np.int64),
@@ -158,7 +160,7 @@ def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: PlaneSc
         # so far `above[b]` are the rows whose bin is b
         while stop < n_conditions and condition[0, stop] == feature:
             subset = condition[3, stop]
-            if subset >= 0:
+            if subset != _BY_CUT:
                 for w in range(words):
                     planes[stop, w] = 0
                 for b in range(n_bins):
@@ -172,7 +174,7 @@ def _fill_planes(bins: Host, condition: Host, goes_right: Host, scratch: PlaneSc
         # and now the rows whose bin is b or higher, without missing values
         for v in range(start, stop):
             after = condition[1, v] + 1
-            if condition[3, v] < 0:
+            if condition[3, v] == _BY_CUT:
                 for w in range(words):
                     known = above[after, w] if after < missing else np.uint64(0)
                     planes[v, w] = known if condition[2, v] else known | above[missing, w]

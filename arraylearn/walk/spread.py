@@ -17,7 +17,7 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.rows import number_copies
 from arraylearn.grow.trees import ALL_BRANCHES, NOMINAL, NOTHING, NUMERIC
-from arraylearn.table import Table
+from arraylearn.table import MISSING_CODE, Table
 
 __all__ = [
     "BranchingTree",
@@ -141,13 +141,13 @@ def _answer(
         place = xp.where(is_nominal, xp.astype(map_start, xp.int64) + xp.maximum(code, 0), 0)
         found = xp.astype(xp.take(category_branch, place, axis=0), xp.int64)
         branch = xp.where(is_nominal, found, branch)
-        is_missing = is_missing | (is_nominal & (code < 0))
+        is_missing = is_missing | (is_nominal & (code == MISSING_CODE))
     return xp.where(is_missing, 0, branch), is_missing
 
 
 def has_missing(xp: Namespace, table: Table) -> Array:
     """Whether any value is missing, as a 0-d bool array."""
-    found = xp.any(table.codes < 0)
+    found = xp.any(table.codes == MISSING_CODE)
     if table.n_rows and table.numeric.shape[1]:
         found = found | xp.isnan(xp.max(table.numeric))  # NaN if any of them is
     return found
@@ -155,4 +155,4 @@ def has_missing(xp: Namespace, table: Table) -> Array:
 
 def find_missing(xp: Namespace, table: Table) -> Array:
     """Mask (n,) of the rows with a missing value."""
-    return xp.any(xp.isnan(table.numeric), axis=1) | xp.any(table.codes < 0, axis=0)
+    return xp.any(xp.isnan(table.numeric), axis=1) | xp.any(table.codes == MISSING_CODE, axis=0)

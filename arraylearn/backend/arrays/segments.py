@@ -21,6 +21,8 @@ from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.backend.threads import parallel_map
 
 __all__ = [
+    "LEFT_OUT",
+    "NO_HIT",
     "block_index",
     "block_max",
     "first_in_block",
@@ -33,7 +35,10 @@ __all__ = [
     "steps",
 ]
 
-
+# In place of a branch in `split_lists`: the row leaves the lists.
+LEFT_OUT = -1
+# In place of a position in `first_in_block`: nothing is hit.
+NO_HIT = -1
 # Below this many elements a thread costs more than it saves.
 _WORTH_A_THREAD = 50_000
 
@@ -161,9 +166,9 @@ def scatter(xp: Namespace, values: Array, positions: Array, n: int) -> Array:
 def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]) -> Array:
     """Sort every list (d, m) of row ids, int32, by the branch its rows take.
 
-    Rows of one branch keep their order. `branch` is that of each row (n,) in ``range(len(sizes))``; negative:
-    the row leaves the lists. `sizes` holds how many rows take each branch. Return lists (d, sum(sizes)): all
-    rows of branch 0, then those of branch 1 ...
+    Rows of one branch keep their order. `branch` (n,) is that of each row, in ``range(len(sizes))``, or
+    LEFT_OUT. `sizes` holds how many rows take each branch. Return lists (d, sum(sizes)): all rows of branch
+    0, then those of branch 1 ...
     """
     if fast := native(xp, "split_lists", lists):
         return fast(lists, branch, sizes)
@@ -171,18 +176,18 @@ def split_lists(xp: Namespace, lists: Array, branch: Array, sizes: Sequence[int]
     # small integers are sorted by counting
     kind = xp.int8 if k < 127 else xp.int16 if k < 32_767 else xp.int64
     branch = xp.astype(branch, kind)
-    branch = xp.where(branch < 0, k, branch)
+    branch = xp.where(branch == LEFT_OUT, k, branch)
     key = xp.reshape(xp.take(branch, xp.reshape(lists, (-1,)), axis=0), lists.shape)
     order = xp.argsort(key, axis=-1, stable=True)
     return xp.take_along_axis(lists, order[:, : sum(sizes)], axis=-1)
 
 
 def first_in_block(xp: Namespace, is_hit: Array, starts: Array, block_at: Array) -> Array:
-    """Return the first position (d, k) of each block where `is_hit` (d, m) holds; -1 where there is none."""
+    """Return the first position (d, k) of each block where `is_hit` (d, m) holds, or NO_HIT."""
     m = is_hit.shape[1]
     countdown = m - xp.arange(m, dtype=xp.int64, device=array_api_compat.device(is_hit))
     largest = block_max(xp, xp.where(is_hit, countdown, 0), starts, block_at)
-    return xp.where(largest > 0, m - largest, -1)
+    return xp.where(largest > 0, m - largest, NO_HIT)
 
 
 def steps(xp: Namespace, values: Array, gap: float = 0.0) -> Array:

@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.builder import NextLevel, Splits
-from arraylearn.grow.rows import Entries, Level, number_copies, rows_at
+from arraylearn.grow.rows import UNKNOWN_BRANCH, Entries, Level, number_copies, rows_at
 
 __all__ = ["spread_missing"]
 
@@ -30,17 +30,21 @@ def spread_missing(
     xp = place.xp
     copies_of_node = np.where(step.is_split, splits.n_branches, 1)
     total = int(np.sum(level.sizes) + np.sum(splits.missing_sizes * (copies_of_node - 1)))
-    copies_at = xp.where(branch_at < 0, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1)
+    copies_at = xp.where(
+        branch_at == UNKNOWN_BRANCH, xp.take(from_host(copies_of_node, place), level.block_at, axis=0), 1
+    )
     origin, copy = number_copies(xp, copies_at, total)  # the position of the old entry
     old_branch = xp.take(branch_at, origin, axis=0)
     # rows of a node that does not split are not copied; they leave the lists with the node
-    branch = xp.astype(xp.where(old_branch < 0, copy, xp.astype(old_branch, xp.int64)), xp.int32)
+    branch = xp.astype(
+        xp.where(old_branch == UNKNOWN_BRANCH, copy, xp.astype(old_branch, xp.int64)), xp.int32
+    )
     block_at = xp.take(level.block_at, origin, axis=0)
     old = xp.take(level.members, origin, axis=0)
     child = xp.take(from_host(splits.offset, place), block_at, axis=0) + xp.astype(branch, xp.int64)
     dtype = accumulator_dtype(place)
     share = xp.take(from_host(step.share, place, dtype), child, axis=0)
-    share = xp.where(old_branch < 0, share, xp.ones_like(share))
+    share = xp.where(old_branch == UNKNOWN_BRANCH, share, xp.ones_like(share))
     held = level.entries.rows
     weight, rows = (
         None if part is None else xp.astype(xp.take(part, old, axis=0), dtype) * share

@@ -10,8 +10,9 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
-from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
+from arraylearn.grow.rows import UNKNOWN_BRANCH, Level, Rows, rows_at, take_flat
 from arraylearn.grow.split import SplitCandidates, SplitRule, judge
+from arraylearn.table import MISSING_CODE
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
 
@@ -48,7 +49,7 @@ def scan_nominal(place: Place, rows: Rows, level: Level, rule: SplitRule) -> Spl
 
 
 def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner: Array) -> Array:
-    """Return the branch of each category of the chosen columns: (k, v + 1) int32, -1 if not in the node.
+    """Return the branch of each category of the chosen columns: (k, v + 1) int32, or UNKNOWN_BRANCH.
 
     `winner` (k,) is the best of the nominal columns; for nodes that chose a numeric one the result is not
     used. The last entry is the branch of the missing values, where the rule learns it.
@@ -139,7 +140,7 @@ def _count_codes(
     keys = node * rows.n_classes + label
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
     n_nodes = nodes.stop - nodes.start
-    values = xp.where(codes < 0, width, codes)
+    values = xp.where(codes == MISSING_CODE, width, codes)
     if level.entries.rows is not None:
         parts = xp.take(level.entries.rows, entries, axis=0)
         held = paired_histogram(xp, values, node, width + 1, n_nodes, parts)
@@ -196,7 +197,7 @@ def _best_subsets(
         number = xp.where(best < n_ordered, 0, best - n_ordered)
         chosen = xp.reshape(xp.take(subsets, xp.reshape(number, (-1,)), axis=0), weight.shape)
         goes_right = xp.where((best < n_ordered)[..., None], goes_right, ~chosen)
-    branches = xp.where(is_present, xp.astype(goes_right, xp.int32), -1)
+    branches = xp.where(is_present, xp.astype(goes_right, xp.int32), UNKNOWN_BRANCH)
     kept = xp.where((is_present & ~goes_right)[..., None], counts, 0.0)
     sides = xp.stack((xp.sum(kept, axis=2), xp.sum(counts, axis=2) - xp.sum(kept, axis=2)), axis=-2)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, weight.shape[:2]))

@@ -17,6 +17,7 @@ from arraylearn.backend.arrays.segments import (
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.grow.rows import (
+    UNKNOWN_BRANCH,
     Level,
     Rows,
     is_missing_number,
@@ -27,14 +28,19 @@ from arraylearn.grow.rows import (
 )
 from arraylearn.grow.sorted_lists.thresholds import at_positions, running_weights, sort_values
 from arraylearn.grow.split import midpoint
+from arraylearn.grow.trees import NO_SURROGATE
+from arraylearn.table import MISSING_CODE
 
 __all__ = ["SurrogateChoice", "find_surrogates", "follow_surrogates"]
+
+# In place of the weight of the rows on which a surrogate agrees with the split: it is not admitted.
+_DISAGREES = -1.0
 
 
 class SurrogateChoice(NamedTuple):
     """The surrogates of each node of a level, best first: arrays (k, s) at the place."""
 
-    column: Array  # int64: among the numeric, then the nominal columns; -1: none
+    column: Array  # int64: among the numeric, then the nominal columns; or NO_SURROGATE
     threshold: Array  # values up to it go to `low_branch`
     low_branch: Array  # int32
     agreement: Array  # share of the rows known in both that go the same way
@@ -51,7 +57,7 @@ def find_surrogates(
     column : int64 array (k,)
         The chosen columns; they are not their own surrogates.
     entries, branch_at : arrays (m,)
-        Rows node after node, and the branch (0 or 1) they take; -1 where the value is missing.
+        Rows node after node, and the branch they take: 0, 1 or UNKNOWN_BRANCH.
     n_surrogates : int
         How many to keep. A surrogate must agree on more rows than sending all rows with a known value of the
         chosen column to their larger branch would (rpart's rule).
@@ -65,9 +71,9 @@ def find_surrogates(
         parts.append(_nominal_agreement(place, rows, level, entries, branch_at))
     agree, known, threshold, reverse, maps = _join(place, rows, parts)
     d, k = agree.shape
-    agree = xp.where(agree > _larger_branch(place, level, entries, branch_at), agree, -1.0)
+    agree = xp.where(agree > _larger_branch(place, level, entries, branch_at), agree, _DISAGREES)
     columns = xp.arange(d, dtype=xp.int64, device=place.device)
-    agree = xp.where(columns[:, None] == column[None, :], -1.0, agree)
+    agree = xp.where(columns[:, None] == column[None, :], _DISAGREES, agree)
     n_kept = min(n_surrogates, d)
     largest, chosen = top_k(xp, xp.permute_dims(agree, (1, 0)), n_kept)  # (k, s)
     nodes = xp.broadcast_to(xp.arange(k, dtype=xp.int64, device=place.device)[:, None], chosen.shape)
@@ -77,7 +83,7 @@ def find_surrogates(
     column_idx = xp.reshape(chosen * k + nodes, (-1,))
     picked = xp.take(xp.reshape(maps, (d * k, width)), column_idx, axis=0)
     return SurrogateChoice(
-        xp.where(largest > 0, chosen, -1),
+        xp.where(largest > 0, chosen, NO_SURROGATE),
         xp.astype(take_flat(xp, threshold, chosen, nodes), dtype),
         xp.astype(take_flat(xp, reverse, chosen, nodes), xp.int32),
         share,
@@ -98,7 +104,7 @@ def _larger_branch(place: Place, level: Level, entries: Array, branch_at: Array)
     """Weight (k,) of the larger branch of each node, counting the rows whose value is known."""
     xp, k = place.xp, level.n_nodes
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
-    keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
+    keys = level.block_at * 3 + xp.where(branch_at == UNKNOWN_BRANCH, 2, xp.astype(branch_at, xp.int64))
     counts = xp.reshape(histogram(xp, keys, 3 * k, weights), (k, 3))
     return xp.astype(xp.max(counts[:, :2], axis=1), accumulator_dtype(place))
 
@@ -130,7 +136,7 @@ def _scan_some(
     straight = left[0, ...] + (total_at - left)[1, ...]
     crossed = xp.sum(total_at, axis=0) - straight
     is_step = steps(xp, values)
-    best = xp.where(is_step, xp.maximum(straight, crossed), -1.0)
+    best = xp.where(is_step, xp.maximum(straight, crossed), _DISAGREES)
     agree = block_max(xp, best, level.starts, level.block_at)
     is_hit = is_step & (best == xp.take(agree, level.block_at, axis=1))
     position = xp.maximum(first_in_block(xp, is_hit, level.starts, level.block_at), 0)
@@ -149,8 +155,8 @@ def _nominal_agreement(
     width, k = _map_width(rows), level.n_nodes
     codes = xp.take(rows.codes, rows_at(xp, level, entries), axis=1)
     weights = None if level.weights is None else xp.take(level.weights, entries, axis=0)
-    keys = level.block_at * 3 + xp.where(branch_at < 0, 2, xp.astype(branch_at, xp.int64))
-    values = xp.where(codes < 0, width, codes)
+    keys = level.block_at * 3 + xp.where(branch_at == UNKNOWN_BRANCH, 2, xp.astype(branch_at, xp.int64))
+    values = xp.where(codes == MISSING_CODE, width, codes)
     counts = paired_histogram(xp, values, keys, width + 1, 3 * k, weights)
     counts = xp.reshape(xp.astype(counts, dtype), (rows.codes.shape[0], k, 3, width + 1))
     both = xp.permute_dims(counts[:, :, :2, :width], (2, 0, 1, 3))  # (2, d, k, v)
@@ -170,7 +176,7 @@ def follow_surrogates(
     d = rows.columns.shape[0]
     for rank in range(found.column.shape[1]):
         column = xp.take(found.column[:, rank], level.block_at, axis=0)
-        usable = column >= 0
+        usable = column != NO_SURROGATE
         column = xp.where(usable, column, 0)
         branch = xp.zeros_like(branch_at)
         is_known = xp.zeros(branch_at.shape, dtype=xp.bool, device=place.device)
@@ -182,9 +188,11 @@ def follow_surrogates(
             is_known = (column < d) & ~is_missing_number(xp, rows, value)
         if rows.n_values:
             code = take_flat(xp, rows.codes, nominal_column(xp, rows, column), here)
-            by_code = take_flat(xp, found.maps[:, rank, :], level.block_at, xp.where(code < 0, 0, code))
+            by_code = take_flat(
+                xp, found.maps[:, rank, :], level.block_at, xp.where(code == MISSING_CODE, 0, code)
+            )
             is_nominal = column >= d
             branch = xp.where(is_nominal, xp.astype(by_code, branch_at.dtype), branch)
-            is_known = xp.where(is_nominal, code >= 0, is_known)
-        branch_at = xp.where((branch_at < 0) & usable & is_known, branch, branch_at)
+            is_known = xp.where(is_nominal, code != MISSING_CODE, is_known)
+        branch_at = xp.where((branch_at == UNKNOWN_BRANCH) & usable & is_known, branch, branch_at)
     return branch_at

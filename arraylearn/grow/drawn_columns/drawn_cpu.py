@@ -13,7 +13,15 @@ from arraylearn.grow.drawn_columns.drawn_cut_cpu import DIGITS, HEAVIEST, LANES,
 from arraylearn.grow.formulas import GINI, MOST_GROUPS
 from arraylearn.grow.histograms.buffers_cpu import make_nodes, make_rows, make_scratch
 from arraylearn.grow.histograms.grow_cpu import grow_tree
-from arraylearn.grow.histograms.records_cpu import LOW, LOWER, Buffers, CutSearch, DrawnColumns, GrowthPlan
+from arraylearn.grow.histograms.records_cpu import (
+    LOW,
+    LOWER,
+    UNLIMITED,
+    Buffers,
+    CutSearch,
+    DrawnColumns,
+    GrowthPlan,
+)
 from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["grow_trees"]
@@ -59,7 +67,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         criterion=GINI,
         n_bins=plan.n_bins,
         n_numeric=d,
-        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_depth=UNLIMITED if limits.max_depth is None else limits.max_depth,
         max_leaves=0,
         small=_ANY_SIZE,
         keeps_rows=False,

@@ -7,7 +7,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, inlined, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_two_by_chi2
-from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
+from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR, NO_SPLIT
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     FIRST,
@@ -16,6 +16,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NEWTON_BOUNDED,
     NODE,
     NONE,
+    REFUSED,
     STOP,
     TABLE,
     ColumnSums,
@@ -71,7 +72,7 @@ def may_split(
 
 @part
 def _score_gini(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Host) -> None:
-    """Score the running sums of a column by Gini; -1 where a side is too light."""
+    """Score the running sums of a column by Gini; NO_SPLIT where a side is too light."""
     start, total, lightest, missing = index(column.first), column.total, plan.least_side, column.missing
     n_all, held = np.float64(total >> 32), np.float64(total & LOWER)
     for i in range(column.n):
@@ -79,12 +80,12 @@ def _score_gini(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Hos
         n_left, inside = np.float64(np.int32(packed >> 32)), np.float64(np.int32(packed))
         n_right = n_all - n_left
         score = _gini_pair(n_left, n_right, inside, held - inside)
-        scores[i] = score if (n_left >= lightest) & (n_right >= lightest) else -1.0
+        scores[i] = score if (n_left >= lightest) & (n_right >= lightest) else NO_SPLIT
 
 
 @part
 def _score_two(plan: GrowthPlan, logs: Host, column: ColumnSums, running: Host, scores: Host) -> None:
-    """Score the running sums of a column by another criterion; -1 where a side is too light."""
+    """Score the running sums of a column by another criterion; NO_SPLIT where a side is too light."""
     criterion, lightest, start = plan.criterion, plan.least_side, index(column.first)
     n_all, ones = column.total >> 32, column.total & LOWER
     zeros = n_all - ones
@@ -98,7 +99,7 @@ def _score_two(plan: GrowthPlan, logs: Host, column: ColumnSums, running: Host, 
         packed = running[start + index(i)] + column.missing
         n_left, one = packed >> 32, packed & LOWER
         n_right, zero = n_all - n_left, n_left - one
-        score = -1.0
+        score = NO_SPLIT
         if n_left >= lightest and n_right >= lightest:
             one_right, zero_right = ones - one, zeros - zero
             if criterion >= ENTROPY:
@@ -395,9 +396,9 @@ def _newton_side(
 def judge(
     plan: GrowthPlan, nodes: NodeSlots, newton: Newton | None, job: Host, feature: Int, left: Int, gain: Float
 ) -> Float:
-    """Return the gain of a cut if it is accepted, else a negative number."""
+    """Return the gain of a cut, or REFUSED."""
     if newton is None:
-        return np.float64(gain) if gain >= plan.min_gain else -1.0
+        return np.float64(gain) if gain >= plan.min_gain else REFUSED
     else:
         node, low, high = job[NODE], 0.0, 0.0
         if plan.criterion == NEWTON_BOUNDED:
@@ -415,7 +416,7 @@ def judge(
         is_good = is_good and gained > 1e-6 + 1e-6 * abs(gradient) and gained > 0
         if plan.criterion == NEWTON_BOUNDED:
             is_good = is_good and plan.trend[feature] * (right_value - left_value) >= 0
-        return gained if is_good else -1.0
+        return gained if is_good else REFUSED
 
 
 @part

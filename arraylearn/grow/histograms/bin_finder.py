@@ -11,9 +11,10 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
-from arraylearn.grow.builder import NextLevel
+from arraylearn.grow.builder import NO_SIBLING, NextLevel
 from arraylearn.grow.criteria import gini_gains
 from arraylearn.grow.finder import Finder, choose_body, values_at
+from arraylearn.grow.formulas import NO_SPLIT
 from arraylearn.grow.histograms.gini_bins import gini_bins
 from arraylearn.grow.rows import Level, Rows, numeric_column, prepare_rows, rows_at, take_flat
 from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge, midpoint
@@ -196,7 +197,7 @@ class BinnedFinder(Finder):
             # fractional weights do not subtract to exactly 0
             return self._count(new, new.members, new.block_at, k)
         sibling = step.sibling
-        is_derived = (sibling >= 0) & (
+        is_derived = (sibling != NO_SIBLING) & (
             (new.sizes > new.sizes[sibling]) | ((new.sizes == new.sizes[sibling]) & (np.arange(k) > sibling))
         )
         if not bool(np.any(is_derived)):
@@ -300,10 +301,10 @@ def _judge_bins(
     total = level.counts_on[None, :, :] if holds_all else xp.sum(known, axis=-1)  # (d, k, c)
     if is_gini(rule):
         by_class = xp.permute_dims(total, (2, 0, 1))
-        gain = gini_gains(xp, xp.where(best < 0, 0.0, best), by_class)
+        gain = gini_gains(xp, xp.where(best == NO_SPLIT, 0.0, best), by_class)
         if not holds_all:
             gain = gain * (xp.astype(xp.sum(by_class, axis=0), dtype) / weight)
-        score, has_split = gain, best >= 0
+        score, has_split = gain, best != NO_SPLIT
     else:
         left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
         at = xp.broadcast_to(cut[..., None, None], (*left.shape[:-1], 1))

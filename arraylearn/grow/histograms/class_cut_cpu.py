@@ -7,7 +7,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
-from arraylearn.grow.formulas import ENTROPY
+from arraylearn.grow.formulas import ENTROPY, NO_SPLIT
 from arraylearn.grow.histograms.records_cpu import (
     FIRST,
     LOWER,
@@ -61,7 +61,7 @@ def find_class_cut(
     if logs is not None:
         terms = describe_node(criterion, logs, plan.log_unit, sums)
         classes = terms.classes
-    best, gain, goes_left, is_learned = -1.0, np.float32(-np.inf), False, False
+    best, gain, goes_left, is_learned = NO_SPLIT, np.float32(-np.inf), False, False
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
     for j in range(n_features):
         if is_small:

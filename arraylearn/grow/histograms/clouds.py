@@ -13,6 +13,7 @@ from arraylearn.backend.arrays.segments import segment_max
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.finder import Finder
+from arraylearn.grow.formulas import NO_SPLIT
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
 from arraylearn.grow.sorted_lists.thresholds import sort_values
@@ -120,10 +121,10 @@ class CloudsFinder(BinnedFinder):
             rows = level.entries._replace(labels=xp.zeros_like(level.labels), weights=level.entries.rows)
             below, above, _ = self._sides(level._replace(entries=rows, sums=held), cell, entry, 1)
             is_large = (below >= self.rule.enough_rows) & (above >= self.rule.enough_rows)
-            scores = xp.where(is_large[0, :], scores, -1.0)
+            scores = xp.where(is_large[0, :], scores, NO_SPLIT)
         n_groups = shape[0] * shape[1]
         best = segment_max(xp, scores, group, n_groups)
-        is_hit = (scores >= 0) & (scores == xp.take(best, group, axis=0))
+        is_hit = (scores != NO_SPLIT) & (scores == xp.take(best, group, axis=0))
         n = cell.shape[0]
         countdown = n - xp.arange(n, dtype=xp.int64, device=self.place.device)
         latest = segment_max(xp, xp.where(is_hit, countdown, 0), group, n_groups)
@@ -162,20 +163,20 @@ class CloudsFinder(BinnedFinder):
         return left, xp.take(totals, cell // n_known, axis=1) - left, totals
 
     def _scores(self, cell: Array, value: Array, left: Array, right: Array) -> Array:
-        """Score each surviving row as the last one on the left; -1 where that does not split its interval."""
+        """Score each surviving row as the last one on the left; NO_SPLIT if its interval is not split."""
         xp, dtype = self.place.xp, accumulator_dtype(self.place)
         n_left, n_right = (xp.astype(xp.sum(part, axis=0), dtype) for part in (left, right))
         is_inside = (cell[1:] == cell[:-1]) & (value[1:] > value[:-1])
         is_inside = xp.concat((is_inside, xp.zeros_like(cell[:1], dtype=xp.bool)))
         least = self.rule.enough
         is_allowed = is_inside & (n_left >= least) & (n_right >= least)
-        return xp.where(is_allowed, gini_scores(xp, left, right), -1.0)
+        return xp.where(is_allowed, gini_scores(xp, left, right), NO_SPLIT)
 
     def _gains(self, level: Level, scores: Array, totals: Array) -> Array:
         xp, dtype = self.place.xp, accumulator_dtype(self.place)
         weight = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
         fraction = xp.astype(xp.sum(totals, axis=0), dtype) / weight
-        return gini_gains(xp, xp.where(scores < 0, 0.0, scores), totals) * fraction
+        return gini_gains(xp, xp.where(scores == NO_SPLIT, 0.0, scores), totals) * fraction
 
     def _count_up(self, n_intervals: int, n_survived: int, n_searched: int, n_rows: int) -> None:
         before = self.report
@@ -229,7 +230,7 @@ def _estimate(place: Place, histogram: Array) -> tuple[Array, Array]:
     divisor = xp.sum(total, axis=0)
     divisor = xp.where(divisor > 0, divisor, 1.0)
     gains = (best - xp.sum(total * total, axis=0) / divisor) / divisor
-    return xp.where(best < 0, -xp.inf, xp.maximum(gains, xp.zeros_like(gains))), weight
+    return xp.where(best == NO_SPLIT, -xp.inf, xp.maximum(gains, xp.zeros_like(gains))), weight
 
 
 def _scores_of_moves(xp: Namespace, moved: Array, before: Array, after: Array) -> Array:
@@ -237,8 +238,8 @@ def _scores_of_moves(xp: Namespace, moved: Array, before: Array, after: Array) -
 
     .. math:: \sum_c l_c^2 / m + \sum_c r_c^2 / (M - m)
 
-    where class c moves its rows from the right side `after` (c, ...) to the left one `before`; -1 where a
-    side is empty. The sums over classes are cumulative sums over the moves, so that the number of array
+    where class c moves its rows from the right side `after` (c, ...) to the left one `before`; NO_SPLIT where
+    a side is empty. The sums over classes are cumulative sums over the moves, so that the number of array
     operations does not depend on the number of classes.
     """
     n_left = xp.sum(before, axis=0) + xp.cumulative_sum(moved, axis=0)[:-1, ...]
@@ -250,4 +251,4 @@ def _scores_of_moves(xp: Namespace, moved: Array, before: Array, after: Array) -
     scores = left[:-1, ...] / xp.where(is_split, n_left, 1.0) + right[:-1, ...] / xp.where(
         is_split, n_right, 1.0
     )
-    return xp.where(is_split, scores, -1.0)
+    return xp.where(is_split, scores, NO_SPLIT)

@@ -8,6 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
 from arraylearn.grow.criteria import MOST_IN_ORDER, gini_scores
+from arraylearn.grow.formulas import NO_SPLIT
 
 __all__ = ["gini_bins"]
 
@@ -32,7 +33,7 @@ def gini_bins(
     Returns
     -------
     best : float array (d, k)
-        The score; -1 where no cut is allowed.
+        The score; `formulas.NO_SPLIT` where no cut is allowed.
     cut : int64 array (d, k)
         The last bin of the left side; the first one among equals. Scores of float weights are compared in
         float32 (with many classes, after subtracting the score without a split), so that the order of
@@ -54,7 +55,7 @@ def gini_bins(
         is_allowed = (n_left >= least) & (n_right >= least)
         if is_large is not None:
             is_allowed = is_allowed & is_large[:, nodes, :]
-        scores = xp.where(is_allowed, scores, -1.0)
+        scores = xp.where(is_allowed, scores, NO_SPLIT)
         keys = scores
         if is_float:
             base = 0.0

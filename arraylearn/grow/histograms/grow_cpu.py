@@ -41,6 +41,7 @@ from arraylearn.grow.histograms.records_cpu import (
     NODE,
     NONE,
     NUMBER,
+    REFUSED,
     SEED,
     SIZE,
     START,
@@ -48,6 +49,7 @@ from arraylearn.grow.histograms.records_cpu import (
     TABLE,
     TASK,
     TREE,
+    UNLIMITED,
     Buffers,
     CutSearch,
     DrawnColumns,
@@ -134,7 +136,7 @@ def grow_class_tree(
         criterion=criterion.number,
         n_bins=n_bins,
         n_numeric=d,
-        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_depth=UNLIMITED if limits.max_depth is None else limits.max_depth,
         max_leaves=0,
         small=small,
         keeps_rows=False,
@@ -191,7 +193,7 @@ def grow_newton_tree(
         criterion=NEWTON if rule.trend is None else NEWTON_BOUNDED,
         n_bins=columns.n_bins,
         n_numeric=columns.n_numeric,
-        max_depth=-1 if limits.max_depth is None else limits.max_depth,
+        max_depth=UNLIMITED if limits.max_depth is None else limits.max_depth,
         max_leaves=limits.max_leaf_nodes or 0,
         small=0,
         keeps_rows=True,
@@ -273,12 +275,12 @@ def _grow(
             if vectors is not None:
                 found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors)
                 feature, low, high, gain, goes_right = found
-            gained = -1.0
+            gained = REFUSED
             if low != NONE:
                 gained = judge(plan, nodes, newton, job, feature, side[1, 0], gain)
-            if task == CUT and gained < 0:
+            if task == CUT and gained == REFUSED:
                 return np.int64(0)
-            if gained < 0:
+            if gained == REFUSED:
                 free_table(free, n_free, job[TABLE])
                 continue
             node = job[NODE]

@@ -28,6 +28,7 @@ from arraylearn.table.binning import Binning
 
 __all__ = [
     "CATEGORY_PRICE",
+    "NOT_DIVIDED",
     "Columns",
     "KeptBuffers",
     "NewtonRule",
@@ -42,6 +43,9 @@ __all__ = [
 # What the best set gains on average for each category of a column that has no part in the classes: the square
 # of the mean of abs(z) for a normal z.
 CATEGORY_PRICE = 2.0 / math.pi
+
+# `Trees.rows` of the children of the last level, whose rows stay in the order of the parent.
+NOT_DIVIDED = -1
 
 
 class KeptBuffers:
@@ -105,7 +109,7 @@ class NewtonTree(NamedTuple):
 
     nodes: Trees
     # (m,) row ids in the order of the leaves, which ``nodes.rows`` maps to nodes. Children of the last
-    # level have the start -1 there, because their rows are not divided. None: the order is not known
+    # level have the start NOT_DIVIDED there. None: the order is not known
     order: Array | None
     unit: float  # of the packed sums
 

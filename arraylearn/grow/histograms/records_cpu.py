@@ -25,6 +25,7 @@ __all__ = [
     "NODE",
     "NONE",
     "NUMBER",
+    "REFUSED",
     "SEED",
     "SIZE",
     "START",
@@ -32,6 +33,7 @@ __all__ = [
     "TABLE",
     "TASK",
     "TREE",
+    "UNLIMITED",
     "Buffers",
     "ColumnSums",
     "CutSearch",
@@ -48,6 +50,8 @@ FEATURE, LOW, HIGH, CHILD, MISSING_RIGHT, START, SIZE = range(7)
 # Columns of `GrowthScratch.stack`, `jobs` and `cuts`; LEFT is used in cuts only, TASK in `GrowthScratch.job`.
 NODE, FIRST, STOP, DEPTH, TABLE, SEED, LEFT, TASK = range(8)
 NONE = -1
+# In place of a gain: the cut is not accepted. In place of a greatest depth: no node has it.
+REFUSED, UNLIMITED = -1.0, -1
 # Tasks: search the cut of a node; grow the subtree below it; the same, then number all nodes; only number.
 CUT, GROW, TREE, NUMBER = range(4)
 
@@ -86,7 +90,7 @@ class GrowthPlan(NamedTuple):
     n_numeric: (
         int  # columns from there on are nominal: their bins are tried in the order of G / (H + smoothing)
     )
-    max_depth: int
+    max_depth: int  # or UNLIMITED
     max_leaves: int  # the largest gain is split first until there are so many; 0: no limit
     small: int  # nodes of up to so many rows are sorted, not counted
     keeps_rows: bool  # whether the rows end in the order of the leaves (but for those at the greatest depth)

@@ -41,7 +41,7 @@ class ListSplits(NamedTuple):
     """The best split of each block: arrays of k entries."""
 
     feature: Array  # int64: the list with the largest gain, compared in float32; the first one among equals
-    score: Array  # float: its best `gini_scores`; -1 where no list has a split
+    score: Array  # float: its best `gini_scores`, or `formulas.NO_SPLIT`
     position: Array  # int64: the last one on the left, the first among equals; the start without a split
     left: Array  # (k, c) int64: class weights of the left side; 0 where there is no split
 
@@ -94,7 +94,7 @@ def search_lists(
     scores = _score_lists(xp, data, blocks, rows[None, :], values[None, :], least)
     is_hit = scores == xp.take(score, block_at, axis=0)[None, :]
     position = first_in_block(xp, is_hit, starts, block_at)[0, :]
-    has_split = score >= 0
+    has_split = score != formulas.NO_SPLIT
     position = xp.where(has_split, position, starts)
     left = _left_weights(xp, data, rows, counts, position)
     return ListSplits(feature, score, position, xp.where(has_split[:, None], left, 0))
@@ -173,7 +173,7 @@ def _describe_blocks(xp: Namespace, starts: Array, block_at: Array, counts: Arra
 def _score_lists(
     xp: Namespace, data: SortedRows, blocks: _ListBlocks, lists: Array, values: Array, least: int
 ) -> Array:
-    """Score every position (d, m) of some lists; -1 between equal values and where a side is too small."""
+    """Score every position (d, m) of some lists; NO_SPLIT between equal values and if a side is too small."""
     dtype, m = blocks.total.dtype, lists.shape[1]
     amounts = None
     if data.weights is None:
@@ -190,7 +190,7 @@ def _score_lists(
         scores = formulas.gini_squares(xp.astype(left, dtype), n_left, xp.astype(right, dtype), n_right)
     else:
         scores = _surplus_scores(xp, data, blocks, lists, amounts, (n_left, n_right))
-    return xp.where(is_open, scores, -1.0)
+    return xp.where(is_open, scores, formulas.NO_SPLIT)
 
 
 def _surplus_scores(

@@ -25,11 +25,12 @@ from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER, PLAIN_GINI, Criterion
 from arraylearn.grow.criteria_cpu import describe_node
-from arraylearn.grow.formulas import GINI
+from arraylearn.grow.formulas import GINI, NO_SPLIT
 from arraylearn.grow.sorted_lists.lists import SortedRows
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     BORDERS,
+    NOWHERE,
     SIDE,
     STRIDE,
     ListData,
@@ -53,6 +54,8 @@ _MOST_TOGETHER = 64
 _SEARCH, _SPLIT, _DIVIDE, _GROW, _NUMBER = range(5)
 # Columns of a job.
 _NODE, _START, _STOP, _LEVELS = range(4)
+# In place of the number of levels below a node.
+_UNLIMITED = -1
 # Columns of `_Slots.ints`.
 _FEATURE, _LOW, _HIGH, _CHILD, _RIGHT = range(5)
 # Columns of `_ListFound.ints`: list, last position of the known rows on the left, whether missing rows go
@@ -80,7 +83,7 @@ class _ListFound(NamedTuple):
     jobs: Host  # (k, 4) int64: see `_NODE`
     ints: Host  # (k, 5) int64: see `_LIST`
     gain: Host  # (k,) float32
-    score: Host  # (k,) float64, -1: there is none
+    score: Host  # (k,) float64, or NO_SPLIT
     left: Host  # (k, c) int64
 
 
@@ -123,14 +126,14 @@ def _search(
     size = float(total)
     if logs is not None:
         terms = describe_node(data.criterion, logs, data.unit, counts)
-    feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), -1.0
+    feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), NO_SPLIT
     for f in range(data.first, data.end):
         if data.allowed.shape[0] > 0 and not data.allowed[f, job]:
             continue
         rows, values = data.lists[f], data.columns[f]
         known = _count_known(rows, values, start, stop) if data.has_missing else stop
         # lists after the first must exceed the best score so far
-        top, place, side = score, -1, 0
+        top, place, side = score, NOWHERE, 0
         for turn in range(2 if known < stop else 1):  # with missing rows on the right, then on the left
             if turn == 1:
                 for i in range(index(known), index(stop)):
@@ -147,12 +150,12 @@ def _search(
                 reached, at = scan_scores(rows, values, data, span, counts, terms, buffers)
             if borders is not None:
                 reached, at = scan_borders(rows, values, borders, data.weights, span, counts, buffers)
-            if at >= 0:
+            if at != NOWHERE:
                 top, place, side = reached, at, turn
         if known < stop:
             for k in range(n_classes):
                 sums[BEFORE, k] = 0
-        if place < 0:
+        if place == NOWHERE:
             continue
         reached = top
         if borders is not None:
@@ -302,7 +305,7 @@ def _run(
             at = height if is_growing else b
             if is_growing or task == _SEARCH:
                 _search(data, at, slots, found, buffers, logs, borders)
-                if found.score[at] < 0 or found.gain[at] < data.min_gain or not is_growing:
+                if found.score[at] == NO_SPLIT or found.gain[at] < data.min_gain or not is_growing:
                     continue
             if task != _DIVIDE:
                 _split(data, at, free, slots, found, buffers)
@@ -398,7 +401,7 @@ def grow_lists(rows: SortedRows, starts: Host, counts: Host, limits: Limits, cri
         np.empty((5, n_top + 2 * m), dtype=np.int32),
     )
     slots.ints[:, :k], slots.sums[:k] = LEAF, counts
-    jobs = _jobs(starts, m, -1 if limits.max_depth is None else limits.max_depth)
+    jobs = _jobs(starts, m, _UNLIMITED if limits.max_depth is None else limits.max_depth)
     jobs = _split_large(data, jobs, slots, n_top)
 
     def grow(some: Host) -> None:
@@ -428,11 +431,11 @@ def search_lists(
 ) -> tuple[Host, Host, Host, Host]:
     """Find the best split of each node: the fields of `ListSplits`."""
     data = _as_arrays(rows, PLAIN_GINI, Limits(min_samples_leaf=least), allowed)
-    counts, jobs = np.ascontiguousarray(counts), _jobs(starts, rows.lists.shape[1], -1)
+    counts, jobs = np.ascontiguousarray(counts), _jobs(starts, rows.lists.shape[1], _UNLIMITED)
     none = np.empty((_RIGHT + 1, 0), np.int32)
     slots = _Slots(none, np.empty(0, np.float32), counts, none)
     found = _search_together(data, jobs, slots)
-    if allowed is not None and (is_none := found.score < 0).any():
+    if allowed is not None and (is_none := found.score == NO_SPLIT).any():
         # nodes without a split in the allowed lists may use all
         found = _search_together(data._replace(allowed=data.allowed | is_none), jobs, slots)
     return found.ints[:, _LIST], found.score, found.ints[:, _POSITION], found.left
@@ -500,7 +503,7 @@ def _split_large(data: ListData, jobs: Host, slots: _Slots, n_top: int) -> Host:
             break
         job, jobs = jobs[largest : largest + 1], np.delete(jobs, largest, axis=0)
         found = _search_together(data, job, slots)
-        if found.score[0] < 0 or found.gain[0] < data.min_gain:
+        if found.score[0] == NO_SPLIT or found.gain[0] < data.min_gain:
             continue
         buffers = _make_buffers(data, slots.sums.shape[1], int(sizes[largest]))
         n_open = _do(_SPLIT, child, data, slots, found, buffers)

@@ -16,11 +16,13 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER
+from arraylearn.grow.formulas import NO_SPLIT
 
 __all__ = [
     "BEFORE",
     "BORDERS",
     "HERE",
+    "NOWHERE",
     "SIDE",
     "STEP",
     "STRIDE",
@@ -38,6 +40,8 @@ STRIDE = 64
 _ENOUGH = 1.0 - 1e-12
 # Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one.
 BEFORE, HERE, SIDE, STEP = range(4)
+# In place of a position: no cut scores above the best so far.
+NOWHERE = -1
 
 _gini_pair = part(formulas.gini_pair)
 _gini_surplus = part(formulas.gini_surplus)
@@ -93,14 +97,14 @@ class Span(NamedTuple):
 def scan_borders(
     rows: Host, values: Host, borders: Host, weights: Host, span: Span, counts: Host, buffers: ScanBuffers
 ) -> tuple[Float, Int]:
-    """Return the best score above ``span.top`` of up to four classes, and its position; -1 if there is none.
+    """Return the best score above ``span.top`` of up to four classes, and its position, or NOWHERE.
 
     With l of the first m rows in a class, and L of all M, the surplus of the class is M l - m L.
     """
     n_classes, running, held = counts.shape[0], buffers.running, buffers.sums[HERE]
     before, side, amounts = buffers.sums[BEFORE], buffers.sums[SIDE], buffers.amounts
     is_weighted, n_borders = weights.shape[0] > 0, n_classes - 1
-    total, least, best, at, top = float(span.total), span.least, -1.0, -1, span.top
+    total, least, best, at, top = float(span.total), span.least, NO_SPLIT, NOWHERE, span.top
     weight = np.int64(0)
     for k in range(n_classes):
         weight += before[k]

@@ -11,10 +11,11 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
-from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, SYMMETRIC
+from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, NO_SPLIT, SYMMETRIC
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     HERE,
+    NOWHERE,
     SIDE,
     STEP,
     STRIDE,
@@ -217,11 +218,11 @@ def _score_at(
 def scan_scores(
     rows: Host, values: Host, data: ListData, span: Span, counts: Host, terms: NodeTerms, buffers: ScanBuffers
 ) -> tuple[Float, Int]:
-    """Return the best score above ``span.top`` and its position, -1 if there is none."""
+    """Return the best score above ``span.top`` and its position, or NOWHERE."""
     criterion, logs, ints, top = data.criterion, data.logs, buffers.ints, span.top
     before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]
     step, shares = buffers.sums[STEP], buffers.running[_SHARES]
-    n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, -1.0, -1
+    n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, NO_SPLIT, NOWHERE
     weight, total, right, share = np.int64(0), np.int64(0), np.int64(0), 0.0
     for c in range(n_classes):
         here[c] = before[c]

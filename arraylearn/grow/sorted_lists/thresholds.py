@@ -9,7 +9,7 @@ import numpy as np
 
 from arraylearn._typing import Array, Dtype, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import block_max, first_in_block, steps
+from arraylearn.backend.arrays.segments import NO_HIT, block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.criteria import gini_gains, gini_scores
@@ -237,7 +237,7 @@ class _Positions(NamedTuple):
     ends: tuple[Array, Array]  # the values on both sides
     left_counts: Array  # (c, d, k) class weights up to it
     best: Array  # its score
-    position: Array  # -1: there is none
+    position: Array  # or NO_HIT
     known: Array  # (c, d, k) class weights of the node
     n_thresholds: Array | None  # how many were tried, if the rule needs it
 
@@ -254,7 +254,7 @@ def _finish(
         threshold = xp.where(is_inside, midpoint(xp, low, xp.where(is_inside, high, low)), low)
     known_counts = xp.astype(known, dtype)
     # without a split put all rows on the left: the position may belong to another node
-    left_counts = xp.where((position >= 0)[None, ...], left_counts, known_counts)
+    left_counts = xp.where((position != NO_HIT)[None, ...], left_counts, known_counts)
     right_counts = known_counts - left_counts
     sides = xp.permute_dims(xp.stack((left_counts, right_counts)), (2, 3, 0, 1))  # (d, k, 2, c)
     total = xp.astype(xp.sum(level.counts_on, axis=1), dtype)[None, :]
@@ -263,7 +263,7 @@ def _finish(
         # the exact form, so that integer weights give the same tree as repeated rows
         fraction = xp.astype(xp.sum(known, axis=0), dtype) / total
         gain = score = gini_gains(xp, xp.where(best < 0, 0.0, best), known) * fraction
-    has_split = position >= 0
+    has_split = position != NO_HIT
     return SplitCandidates(xp.where(has_split, gain, -xp.inf), xp.where(has_split, score, -xp.inf), threshold)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
 from arraylearn.grow.cut import count_errors
-from arraylearn.grow.trees import NOMINAL, NUMERIC, Trees
+from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Trees
 from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
 
 __all__ = ["DescriptionLength", "leaf_bits", "mdl_cuts", "split_bits"]
@@ -60,7 +60,7 @@ def split_bits(place: Place, tree: Trees, n_values: Sequence[int]) -> Array:
     total = xp.astype(xp.sum(tree.counts, axis=-1), dtype)
     threshold = xp.log2(xp.maximum(total - 1, xp.ones_like(total)))
     widths = from_host([float(max(n - 1, 0)) for n in n_values], place, dtype)
-    column = xp.where(tree.feature < 0, 0, tree.feature)
+    column = xp.where(tree.feature == LEAF, 0, tree.feature)
     subset = xp.take(widths, xp.astype(column, xp.int64), axis=0)
     # one branch per category needs no set
     kind = tree.kind

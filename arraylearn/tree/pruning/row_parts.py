@@ -14,7 +14,7 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import compress
-from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.arrays.segments import LEFT_OUT, histogram
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
 from arraylearn.table import Table
 from arraylearn.tree.pruning.held_out import Sample
@@ -46,10 +46,10 @@ def start_at_root(sample: Sample) -> RowParts:
 def keep_at(place: Place, parts: RowParts, nodes: HostArray, goes_to: HostArray, n_nodes: int) -> RowParts:
     """Keep the parts at some nodes (k,), and move them to other nodes (k,); one sync."""
     xp = place.xp
-    target = np.full(n_nodes, -1, dtype=np.int32)
+    target = np.full(n_nodes, LEFT_OUT, dtype=np.int32)
     target[nodes] = goes_to
     node = xp.take(from_host(target, place), parts.node, axis=0)
-    stays = node >= 0
+    stays = node != LEFT_OUT
     size = int(to_host(xp.sum(xp.astype(stays, xp.int64))))
     moved = parts._replace(node=node)
     return RowParts(*(compress(xp, field, stays, size) for field in moved))

@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.grow.trees import LEAF, Trees
+from arraylearn.grow.trees import LEAF, NO_MAP, Trees
 from arraylearn.measures.count_measures import Measure
 
 __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "sum_children_of"]
@@ -107,7 +107,7 @@ def make_tree(tree: Trees, shape: TreeShape, counts: HostArray, impurity: Measur
         gain=only_inner(tree.gain[split], 0.0),
         n_branches=as_int32(n_branches),
         default_branch=only_inner(tree.default_branch[split], 0),
-        map_start=only_inner(tree.map_start[split], -1),
+        map_start=only_inner(tree.map_start[split], NO_MAP),
         counts=counts[nodes],
         probability=probability,
         impurity=impurity(HOST.xp, counts[nodes]),

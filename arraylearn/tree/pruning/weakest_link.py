@@ -8,7 +8,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.order import compress
 from arraylearn.backend.arrays.segments import segment_max, segment_sum
 from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
-from arraylearn.grow.trees import Trees
+from arraylearn.grow.trees import NO_PARENT, Trees
 
 __all__ = ["Links", "weakest_links"]
 
@@ -50,7 +50,7 @@ def weakest_links(place: Place, tree: Trees, n_levels: int, risk: Array) -> Link
     xp, dtype, t = place.xp, accumulator_dtype(place), tree.n_nodes
     node = xp.arange(t, dtype=xp.int64, device=place.device)
     parent = xp.astype(tree.parent, xp.int64)
-    parent = xp.where(parent < 0, t, parent)
+    parent = xp.where(parent == NO_PARENT, t, parent)
     rest = _Rest(node, parent, xp.astype(risk, dtype), ~tree.is_leaf)
     found: list[tuple[Array, Array]] = []  # per round: nodes cut, and their rows of `steps`
     while rest.node.shape[0] > 1:
