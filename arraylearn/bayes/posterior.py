@@ -6,15 +6,18 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import as_float, bring, move, read_flags
+from arraylearn.backend.namespace import as_float, bring, library_name, move, read_flags
 from arraylearn.backend.selector import find_places
+from arraylearn.backend.threads import parallel_map
 from arraylearn.bayes.naive import log_or_never
 from arraylearn.checks import refuse
 
-__all__ = ["SUM_TOLERANCE", "bayes_rule", "log_posterior", "settle"]
+__all__ = ["SUM_TOLERANCE", "bayes_rule", "log_posterior", "most_probable", "settle"]
 
 # How far given probabilities may be from a sum of 1.
 SUM_TOLERANCE = 1e-6
+# Rows whose best classes one thread finds at a time.
+_ROWS = 1 << 15
 
 
 def bayes_rule(prior: Any, likelihood: Any) -> Array:
@@ -88,3 +91,11 @@ def log_posterior(xp: Namespace, joint: Array, log_prior: Array) -> Array:
     relative = joint - xp.where(is_possible, best, 0.0)
     total = xp.sum(xp.exp(relative), axis=-1, keepdims=True)
     return xp.where(is_possible, relative - xp.log(xp.where(is_possible, total, 1.0)), log_prior)
+
+
+def most_probable(xp: Namespace, joint: Array) -> Array:
+    """Return the best class of each row of joint log probabilities (n, k), the first of equals."""
+    if joint.shape[0] <= _ROWS or library_name(xp) != "numpy":
+        return xp.argmax(joint, axis=1)
+    parts = [joint[start : start + _ROWS, :] for start in range(0, joint.shape[0], _ROWS)]
+    return xp.concat(parallel_map(lambda some: xp.argmax(some, axis=1), parts))

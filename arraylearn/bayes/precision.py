@@ -19,6 +19,7 @@ from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
 from arraylearn.backend.threads import parallel_map
+from arraylearn.table.categories import folded
 
 __all__ = [
     "MOST_VALUES",
@@ -33,9 +34,10 @@ __all__ = [
 # Distinct values of a column are counted up to here: the gaps between more are too small to matter.
 MOST_VALUES = 1024
 # Rows that are read first; rows and columns that are processed at a time, so that they stay in the cache.
-_FIRST, _BLOCK, _GROUP = 2 * MOST_VALUES, 8192, 8
+_FIRST, _BLOCK, _GROUP = MOST_VALUES * 5 // 4, 8192, 8
+_EXTREMES = 1 << 18  # values whose smallest and largest are found at a time
 # Fibonacci hashing: the upper bits of a product with 2**64 over the golden ratio.
-_MULTIPLIER, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 14
+_MULTIPLIER, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 13
 
 
 class DistinctValues(NamedTuple):
@@ -88,39 +90,49 @@ def _distinct_values(x: HostArray, weights: HostArray | None) -> DistinctValues:
         x = x[weights > 0]
     if not x.shape[0]:
         x = np.full((1, x.shape[1]), np.nan, dtype=x.dtype)
-    low, high = x.min(axis=0).astype(dtype), x.max(axis=0).astype(dtype)
-    if np.isnan(low).any():  # some are missing, and these functions are slower
-        low, high = np.fmin.reduce(x, axis=0).astype(dtype), np.fmax.reduce(x, axis=0).astype(dtype)
-    is_known = ~np.isnan(low)
-    low, high = np.where(is_known, low, math.inf), np.where(is_known, high, -math.inf)
-    start = x[:_FIRST].astype(dtype)
-    first = _of_lists(np, low, high, np.where(np.isnan(start), math.inf, start).T)
+    low, high = _extremes(x)
     # columns of continuous numbers show in the first rows that they have more values than are counted
-    idx = (first.number < MOST_VALUES).nonzero()[0]
-    if x.shape[0] <= _FIRST or not idx.size:
-        return first
-    groups = [idx[j : j + _GROUP] for j in range(0, idx.size, _GROUP)]
-    lists = parallel_map(lambda group: _list_values(x, group, first), groups)
-    kept = {j: values for found in lists for j, values in found.items() if values.size < MOST_VALUES}
+    n_first = x.shape[0] if x.shape[0] <= 2 * _FIRST else _FIRST
+    ordered = np.sort(x[:n_first].T.astype(dtype, order="C"), axis=1)
+    is_distinct = ordered == ordered
+    is_distinct[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    idx = np.flatnonzero(is_distinct.sum(axis=1) < MOST_VALUES)
+    found = {j: ordered[j][is_distinct[j]] for j in idx.tolist()}
+    if n_first < x.shape[0]:
+        groups = [idx[j : j + _GROUP].tolist() for j in range(0, idx.size, _GROUP)]
+        lists = parallel_map(lambda group: _list_values(x[n_first:], {j: found[j] for j in group}), groups)
+        found = {j: values for group in lists for j, values in group.items() if values.size < MOST_VALUES}
     number = np.full(x.shape[1], MOST_VALUES, dtype=np.int64)
-    values = np.full((x.shape[1], max(map(len, kept.values()), default=0)), math.inf, dtype=dtype)
-    for j, some in kept.items():
+    values = np.full((x.shape[1], max(map(len, found.values()), default=0)), math.inf, dtype=dtype)
+    for j, some in found.items():
         number[j] = some.size
         values[j, : some.size] = some
-    return DistinctValues(low, high, number, values)
+    return DistinctValues(low.astype(dtype), high.astype(dtype), number, values)
 
 
-def _list_values(x: HostArray, idx: HostArray, first: DistinctValues) -> dict[int, HostArray]:
-    """Return the sorted distinct values of some columns; a column is left as soon as it has MOST_VALUES.
+def _extremes(x: HostArray) -> tuple[HostArray, HostArray]:
+    """Return the smallest and the largest known value of each column; inf and -inf where none is known."""
+    size = max(16, _EXTREMES // max(1, x.shape[1]) // 16 * 16)
+    blocks = [x[start : start + size] for start in range(0, x.shape[0], size)]
+    parts = parallel_map(lambda rows: (folded(np.minimum, rows), folded(np.maximum, rows)), blocks)
+    low = np.minimum.reduce([part[0] for part in parts])
+    high = np.maximum.reduce([part[1] for part in parts])
+    if np.isnan(low).any():  # some are missing, and these functions are slower
+        low, high = np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)
+    is_known = ~np.isnan(low)
+    return np.where(is_known, low, math.inf), np.where(is_known, high, -math.inf)
+
+
+def _list_values(x: HostArray, found: dict[int, HostArray]) -> dict[int, HostArray]:
+    """Add the values of more rows to the sorted ones of some columns; one is left that has MOST_VALUES.
 
     Known values are in a table by a hash of their bits. Values that are not found there, because they are new
     or share a cell with another one, are sorted.
     """
-    found = {j: first.values[j, : first.number[j]] for j in idx.tolist()}
     tables = {j: np.full(1 << _HASH_BITS, np.nan) for j in found}
     for j, known in found.items():
         tables[j][_hashes(known)] = known
-    for start in range(_FIRST, x.shape[0], _BLOCK):
+    for start in range(0, x.shape[0], _BLOCK):
         some = [j for j, known in found.items() if known.size < MOST_VALUES]
         block = x[start : start + _BLOCK, some].T.astype(np.float64, order="C")
         for j, column, key in zip(some, block, _hashes(block), strict=True):

@@ -21,7 +21,7 @@ from arraylearn.backend.namespace import (
 )
 from arraylearn.bayes.fitted_tables import FittedTables
 from arraylearn.bayes.naive import log_or_never
-from arraylearn.bayes.posterior import SUM_TOLERANCE, log_posterior, settle
+from arraylearn.bayes.posterior import SUM_TOLERANCE, log_posterior, most_probable, settle
 from arraylearn.estimator import ArrayClassifier, Batch, check_same_length, move_model
 from arraylearn.table import Schema, encode_labels, encode_with, learn_schema_and_labels
 from arraylearn.weights import flag_weights
@@ -222,7 +222,7 @@ class BayesClassifier(ArrayClassifier):
         joint = self._joint(batch, model)
         if self._may_vanish():
             joint = settle(xp, joint, model.log_prior)
-        return self._deliver_labels(xp.argmax(joint, axis=1), batch)
+        return self._deliver_labels(most_probable(xp, joint), batch)
 
     def predict_joint_log_proba(self, X: Any) -> Array:
         r"""Return the joint log likelihood :math:`\log P(c) + \log P(x \mid c)`.

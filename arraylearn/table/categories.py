@@ -76,11 +76,13 @@ class _Dense(NamedTuple):
 def folded(function: np.ufunc, block: HostArray, values: HostArray | None = None) -> Array:
     """Combine a block (m, d) with a row of values, or reduce it to one, several rows at a time."""
     m, d = block.shape
-    if m % _FOLD or not block.flags.c_contiguous:
+    rest = m % _FOLD
+    if m < _FOLD or not block.flags.c_contiguous or (values is not None and rest):
         return function.reduce(block, axis=0) if values is None else function(block, values)
-    wide = block.reshape(m // _FOLD, _FOLD * d)
+    wide = block[: m - rest].reshape(m // _FOLD, _FOLD * d)
     if values is None:
-        return function.reduce(function.reduce(wide, axis=0).reshape(_FOLD, d), axis=0)
+        parts = (function.reduce(wide, axis=0).reshape(_FOLD, d), block[m - rest :])
+        return function.reduce(np.concatenate(parts) if rest else parts[0], axis=0)
     return function(wide, np.tile(values, _FOLD)).reshape(m, d)
 
 

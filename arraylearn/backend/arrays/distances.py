@@ -13,13 +13,14 @@ import numpy as np
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
-from arraylearn.backend.threads import parallel_blocks
+from arraylearn.backend.threads import one_thread_per_product, parallel_blocks
 
 __all__ = ["diagonal_squares", "whitened_exponents"]
 
 
-# Bytes of the largest buffer of a chunk: together with its neighbours it stays in the second-level cache.
-_CACHE = 1 << 19
+# Bytes of the largest buffer of a chunk. Smaller chunks are no faster on one thread, and two threads would
+# wait for the interpreter lock, which they need between the calls of NumPy.
+_CACHE = 1 << 21
 # Rows per piece of work for a thread: at most, and at least.
 _PIECE, _LEAST_PIECE = 1 << 16, 1 << 12
 
@@ -28,22 +29,22 @@ def whitened_exponents(xp: Namespace, x: Array, whitening: Array, mean: Array, c
     r"""Return :math:`c_k - \tfrac12 \lVert W_k (x_i - \mu_k) \rVert^2` (..., n, k) for all rows and classes.
 
     All arguments are floats of one dtype, leading axes broadcast: rows `x` (..., n, d), a linear map per
-    class in `whitening` (..., k, r, d), centres `mean` (..., k, d), constants `constant` (..., k). All rows
-    are multiplied by all maps in one matrix product; they are first centred at the mean of the centres, so
-    that a common offset costs no digits.
+    class in `whitening` (..., k, d, d), a lower triangle, centres `mean` (..., k, d), constants `constant`
+    (..., k). All rows are multiplied by all maps in one matrix product; they are first centred at the mean of
+    the centres, so that a common offset costs no digits.
     """
     center = xp.mean(mean, axis=-2, keepdims=True)
-    k, r, d = whitening.shape[-3:]
+    k, d = mean.shape[-2:]
     maps = whitening * math.sqrt(0.5)
-    shift = (maps @ (mean - center)[..., None])[..., 0]  # (..., k, r)
-    maps = xp.reshape(maps, (*maps.shape[:-3], k * r, d))
+    shift = (maps @ (mean - center)[..., None])[..., 0]  # (..., k, d)
+    maps = xp.reshape(maps, (*maps.shape[:-3], k * d, d))
     if fast := native(xp, "whitened_exponents"):
         return fast(x, maps, shift, center, constant)
-    maps, shift = xp.matrix_transpose(maps), xp.reshape(shift, (*shift.shape[:-2], 1, k * r))
+    maps, shift = xp.matrix_transpose(maps), xp.reshape(shift, (*shift.shape[:-2], 1, k * d))
     parts = []
-    for rows in row_chunks(x.shape[-2], 3 * 8 * k * r * math.prod(x.shape[:-2])):
+    for rows in row_chunks(x.shape[-2], 3 * 8 * k * d * math.prod(x.shape[:-2])):
         z = (x[..., rows, :] - center) @ maps - shift
-        z = xp.reshape(z, (*z.shape[:-1], k, r))
+        z = xp.reshape(z, (*z.shape[:-1], k, d))
         parts.append(constant[..., None, :] - xp.vecdot(z, z))
     return _joined(xp, parts, x, k)
 
@@ -115,21 +116,15 @@ def _joined(xp: Namespace, parts: list[Array], x: Array, k: int) -> Array:
 def _whitened_exponents(
     x: HostArray, maps: HostArray, shift: HostArray, center: HostArray, constant: HostArray
 ) -> HostArray:
-    k, r = shift.shape[-2:]
-    d = x.shape[-1]
+    k, d = shift.shape[-2:]
     # a column of ones takes the shift into the product
     wide = np.concatenate([-shift[..., None], maps.reshape(*shift.shape, d)], axis=-1)
-    is_lower = r == d and not np.triu(wide[..., 1:], 1).any()
-    bounds = _bands(r) if is_lower else [(0, r)]
 
     def fill(out: HostArray, x: HostArray, wide: HostArray, center: HostArray, constant: HostArray) -> None:
-        # a lower triangle is cut into bands, whose rows end where the triangle does
-        bands = [
-            np.ascontiguousarray(wide.reshape(k, r, d + 1)[:, start:stop, : (stop if is_lower else d) + 1])
-            for start, stop in bounds
-        ]
-        bands = [band.reshape(-1, band.shape[-1]) for band in bands]
-        size = _chunk_rows(x, k * r)
+        # the triangle is cut into bands, whose rows end where the triangle does
+        triangles = wide.reshape(k, d, d + 1)
+        bands = [triangles[:, start:stop, : stop + 1].reshape(-1, stop + 1) for start, stop in _bands(d)]
+        size = _chunk_rows(x, k * d)
         columns = np.ones((d + 1, size), dtype=x.dtype)
         buffer = np.empty((max(band.shape[0] for band in bands), size), dtype=x.dtype)
         for start in range(0, x.shape[0], size):
@@ -145,7 +140,7 @@ def _whitened_exponents(
                 exponents -= np.einsum("krm,krm->km", z, z)
             out[start : start + m] = exponents.T
 
-    flat = wide.reshape(*wide.shape[:-3], k * r, d + 1)
+    flat = wide.reshape(*wide.shape[:-3], k * d, d + 1)
     return _in_pieces(fill, x, k, (flat, center, constant[..., None, :]))
 
 
@@ -166,7 +161,8 @@ def _diagonal_squares(
 ) -> HostArray:
     center = mean.mean(axis=-2, keepdims=True)
     fill = partial(_fill_by_product if by_product else _fill_directly, skip_missing=skip_missing)
-    return _in_pieces(fill, x, mean.shape[-2], (mean, precision, offset, center))
+    with one_thread_per_product():
+        return _in_pieces(fill, x, mean.shape[-2], (mean, precision, offset, center))
 
 
 def _fill_by_product(
@@ -254,9 +250,11 @@ def _in_pieces(
     fill: Callable[..., None], x: HostArray, k: int, parameters: tuple[HostArray, ...]
 ) -> HostArray:
     """Call ``fill(out, rows, *parameters)`` for pieces of rows of every leading axis, on threads."""
-    batch = np.broadcast_shapes(x.shape[:-2], *(p.shape[:-2] for p in parameters))
+    batch = np.broadcast_shapes(*(part.shape[:-2] for part in (x, *parameters)))
     n = x.shape[-2]
-    rows, *others = (np.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (x, *parameters))
+    rows, *others = (x, *parameters)
+    if batch:
+        rows, *others = (np.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (x, *parameters))
     out = np.empty((*batch, n, k), dtype=x.dtype)
     size = max(_LEAST_PIECE, min(_PIECE, -(-n // 8)))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial, reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import array_api_compat
@@ -12,19 +14,17 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype
-from arraylearn.backend.threads import parallel_blocks
+from arraylearn.backend.threads import one_thread_per_product, parallel_blocks
 
 __all__ = ["Moments", "grouped_moments", "merge_moments"]
 
 
-# Bytes of a chunk of rows, of which a few copies stay in the second-level cache.
-_CACHE = 1 << 19
+# Bytes of a chunk of rows. Smaller chunks are no faster on one thread, and two threads would wait for the
+# interpreter lock, which they need between the calls of NumPy.
+_CACHE = 1 << 21
 # Rows per piece of work for a thread. Pieces depend on the data alone, so that threads do not change a bit.
 _PIECE, _LEAST_PIECE = 1 << 17, 1 << 12
-# Share of a sum of squares that must be left after that of the mean is subtracted: at most 3 digits cancel.
-_ENOUGH = 1e-3
-# With more groups than this, sorting the rows of a chunk beats multiplying by a table of memberships.
-_MOST_MULTIPLIED = 16
+_TINY = np.finfo(np.float64).smallest_normal
 
 
 class Moments(NamedTuple):
@@ -131,88 +131,51 @@ def _grouped_moments(
     x: HostArray, groups: HostArray, n: int, weights: HostArray | None, full: bool, skip_missing: bool
 ) -> Moments:
     m, d = x.shape
-    is_sorted = full or (n > _MOST_MULTIPLIED and not skip_missing)
-    size = max(256, _CACHE // (8 * max(1, d)))
-    if is_sorted:
-        # so many rows per group that joining its moments (d x d numbers if full) costs little in comparison
-        size = max(size, (256 if full else 32) * n)
-
-    piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)), size)
+    piece = max(_LEAST_PIECE, min(_PIECE, -(-m // 8)))
+    # so many rows per group that joining its moments (d x d numbers if full) costs little in comparison
+    size = max(min(piece, _CACHE // (8 * max(1, d))), 256 * n if full else 64 * n)
+    piece = max(piece, size)
+    join = partial(merge_moments, HOST.xp)
 
     def take(start: int) -> Moments:
-        total = _no_moments(HOST.xp, x, n, full, skip_missing)
-        stop = min(start + piece, m)
+        parts, stop = [], min(start + piece, m)
         for first in range(start, stop, size):
             rows = slice(first, min(first + size, stop))
-            chunk = x[rows].astype(np.float64, copy=False)
-            weight = None if weights is None else weights[rows].astype(np.float64, copy=False)
-            if is_sorted:
-                part = _by_sorting(chunk, groups[rows], n, weight, full)
-            else:
-                part = _by_membership(chunk, groups[rows], n, weight, skip_missing)
-            total = merge_moments(HOST.xp, total, part)
-        return total
+            weight = None if weights is None else weights[rows]
+            parts.append(_by_sorting(x[rows], groups[rows], n, weight, full, skip_missing))
+        return reduce(join, parts)
 
-    parts = parallel_blocks(take, range(0, m, piece)) or [take(0)]
-    return reduce(partial(merge_moments, HOST.xp), parts)
+    with nullcontext() if full else one_thread_per_product():
+        parts = parallel_blocks(take, range(0, m, piece))
+    return reduce(join, parts or [_no_moments(HOST.xp, x, n, full, skip_missing)])
 
 
-def _by_membership(
-    x: HostArray, groups: HostArray, n: int, weights: HostArray | None, skip_missing: bool
+def _by_sorting(
+    x: HostArray, groups: HostArray, n: int, weights: HostArray | None, full: bool, skip_missing: bool
 ) -> Moments:
-    """Sum by products with the table (n, m) of which row belongs to which group."""
-    member = np.equal(groups, np.arange(n)[:, None]).astype(np.float64)
-    weighing = member if weights is None else member * weights
-    weight = divisor = weighing.sum(axis=1)[:, None]
-    mean = weighing @ x
-    # a missing value anywhere in a column makes its sums NaN: if no sum is NaN, nothing is to be skipped
-    has_gaps = skip_missing and bool(np.isnan(np.add.reduce(mean, axis=None)))
-    if has_gaps:
-        is_present = np.equal(x, x)
-        x = np.where(is_present, x, 0.0)
-        weight = divisor = weighing @ is_present.astype(np.float64)
-        mean = weighing @ x
-    sums = mean
-    mean = sums / np.where(divisor > 0, divisor, 1.0)
-    buffer = np.multiply(x, x)
-    squares = weighing @ buffer
-    scatter = squares - sums * mean
-    if not np.all(scatter >= _ENOUGH * squares):
-        # too much of the sums of squares cancelled: take deviations first
-        deviation = np.matmul(member.T, mean, out=buffer)
-        np.subtract(x, deviation, out=deviation)
-        np.multiply(deviation, deviation, out=deviation)
-        if has_gaps:
-            deviation *= is_present
-        scatter = weighing @ deviation
-    if not skip_missing:
-        return Moments(weight[:, 0], mean, scatter)
-    return Moments(np.broadcast_to(weight, mean.shape), mean, scatter)
-
-
-def _by_sorting(x: HostArray, groups: HostArray, n: int, weights: HostArray | None, full: bool) -> Moments:
-    """Bring the rows of each group together; every group is then one product, or one sum of rows."""
+    """Bring the rows of each group together; its sums are products with the weights of its rows."""
     order = np.argsort(groups.astype(np.uint16) if n <= 65_536 else groups, kind="stable")
-    sizes = np.bincount(groups, minlength=n)
-    present = np.flatnonzero(sizes)
-    starts = (np.cumsum(sizes) - sizes)[present]
-    x = x.take(order, axis=0)
-    weighted, weight = x, sizes.astype(np.float64)
-    if weights is not None:
-        weights = weights.take(order)[:, None]
-        weighted = x * weights
-        weight[present] = np.add.reduceat(weights[:, 0], starts)
-    mean = np.zeros((n, x.shape[1]))
-    mean[present] = np.add.reduceat(weighted, starts, axis=0)
-    mean /= np.where(weight > 0, weight, 1.0)[:, None]
-    x -= np.repeat(mean[present], sizes[present], axis=0)
-    weighted = x if weights is None else x * weights
-    if not full:
-        scatter = np.zeros_like(mean)
-        scatter[present] = np.add.reduceat(weighted * x, starts, axis=0)
-        return Moments(weight, mean, scatter)
-    scatter = np.zeros((n, x.shape[1], x.shape[1]))
-    for group, start in zip(present, starts, strict=True):
-        rows = slice(start, start + sizes[group])
-        np.matmul(weighted[rows].T, x[rows], out=scatter[group])
+    x = x.take(order, axis=0).astype(np.float64, copy=False)
+    by_row = np.ones(x.shape[0]) if weights is None else weights.take(order).astype(np.float64, copy=False)
+    weight, mean, scatter = (np.array(part) for part in _no_moments(HOST.xp, x, n, full, skip_missing))
+    stops = np.cumsum(np.bincount(groups, minlength=n)).tolist()
+    for group, (start, stop) in enumerate(pairwise((0, *stops))):
+        if start == stop:
+            continue
+        rows, w = x[start:stop], by_row[start:stop]
+        divisor, sums, is_present = w.sum(), w @ rows, None
+        # a missing value anywhere in a column makes its sum NaN
+        if skip_missing and np.isnan(sums).any():
+            is_present = np.equal(rows, rows)
+            np.copyto(rows, 0.0, where=~is_present)
+            divisor, sums = w @ is_present, w @ rows
+        weight[group] = divisor
+        mean[group] = sums / np.maximum(divisor, _TINY)
+        rows -= mean[group]
+        if is_present is not None:
+            rows *= is_present
+        if full:
+            scatter[group] = (rows if weights is None else rows * w[:, None]).T @ rows
+        else:
+            scatter[group] = w @ np.square(rows, out=rows)
     return Moments(weight, mean, scatter)
