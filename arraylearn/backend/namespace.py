@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import suppress
 from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import array_api_compat
@@ -24,6 +26,7 @@ __all__ = [
     "is_on_gpu",
     "is_on_host",
     "library_name",
+    "load_namespace",
     "locate",
     "move",
     "native_float",
@@ -62,11 +65,26 @@ def is_array(x: object) -> bool:
     return bool(array_api_compat.is_array_api_obj(x))
 
 
+@cache
+def load_namespace(library: str) -> Namespace:
+    """Import the namespace of torch or CuPy; torch gets bodies of ours for what it does in many launches."""
+    namespace = importlib.import_module(f"array_api_compat.{library}")
+    if library != "torch":
+        return namespace
+    ours = ModuleType(namespace.__name__, namespace.__doc__)
+    ours.__dict__.update(vars(namespace))
+    ours.__dict__.update(importlib.import_module("arraylearn.backend.native.torch").STANDARD)
+    return ours
+
+
 def locate(x: object) -> Place:
     """Find the place of an input; lists, data frames and scalars live on the host."""
     if isinstance(x, np.ndarray) or not is_array(x):
         return HOST
-    return Place(array_api_compat.array_namespace(x), array_api_compat.device(x))
+    namespace = array_api_compat.array_namespace(x)
+    if library_name(namespace) == "torch":
+        namespace = load_namespace("torch")
+    return Place(namespace, array_api_compat.device(x))
 
 
 def same_place(a: Place, b: Place) -> bool:

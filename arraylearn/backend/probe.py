@@ -10,7 +10,7 @@ import threading
 import warnings
 from typing import NamedTuple
 
-from arraylearn.backend.namespace import Place, to_host
+from arraylearn.backend.namespace import HOST, Place, load_namespace, to_host
 
 __all__ = ["BACKENDS", "Availability", "BackendName", "backend_info", "forget_probes", "parse", "probe"]
 
@@ -110,14 +110,14 @@ def _place(name: BackendName) -> Place:
     if name.library == "array_api_strict":
         strict = importlib.import_module("array_api_strict")
         return Place(strict, strict.Device(name.device or "CPU_DEVICE"))
-    library = importlib.import_module(f"array_api_compat.{name.library}")
+    if name.library == "numpy":
+        return HOST
+    library = load_namespace(name.library)
     if name.library == "cupy":
         index = int(name.device.removeprefix("cuda:")) if name.device else 0
         return Place(library, library.cuda.Device(index))
-    if name.library == "torch":
-        # torch itself turns "cuda" into "cuda:0"
-        return Place(library, library.empty((0,), device=name.device or "cpu").device)
-    return Place(library, "cpu")
+    # torch itself turns "cuda" into "cuda:0"
+    return Place(library, library.empty((0,), device=name.device or "cpu").device)
 
 
 def _explain(name: BackendName, error: Exception) -> tuple[str, str]:

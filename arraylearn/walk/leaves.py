@@ -29,7 +29,7 @@ def choose_body(xp: Namespace, rows: Array, trees: PackedTrees, n_columns: int) 
 
     `n_columns` is the width of the table of leaves, 0 where the leaves themselves are asked for.
     """
-    if launch := cuda_launcher(xp):
+    if launch := cuda_launcher(locate(rows)):
         from arraylearn.walk import leaves_gpu
 
         return partial(leaves_gpu.walk_trees, launch, xp)

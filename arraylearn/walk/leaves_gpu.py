@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arraylearn._typing import Array, Dtype, Namespace
-from arraylearn.backend.gpu.launch import CudaKernel, Launch
+from arraylearn.backend.gpu.launch import CudaKernel, Launch, c_type
 from arraylearn.walk.packed import NO_BIN, PackedTrees
 
 __all__ = ["walk_trees"]
@@ -13,14 +13,6 @@ __all__ = ["walk_trees"]
 _THREADS = 128
 # Threads that fill a GPU: with fewer rows, several threads share the trees of a row.
 _ENOUGH = 1 << 16
-_C_TYPES = {
-    "uint8": "unsigned char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "float32": "float",
-    "float64": "double",
-}
 
 # A thread takes one row and some trees of one output. `width` is that of the table, 0 where `found` receives
 # the leaves themselves; otherwise it receives sums. See `PackedTrees` for the fields of a record.
@@ -99,5 +91,5 @@ def walk_trees(
 
 
 def _kernel(value: Dtype, cut: Dtype) -> CudaKernel:
-    types = {"value": _C_TYPES[str(value)], "cut": _C_TYPES[str(cut)]}
+    types = {"value": c_type(value), "cut": c_type(cut)}
     return CudaKernel(_WALK_TREES % {"threads": _THREADS, **types}, "arraylearn_walk_trees", _THREADS)

@@ -7,6 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from arraylearn.backend.namespace import locate
 from tests.backends import rungs
 from tests.backends.rungs import Rung
 
@@ -54,7 +55,7 @@ def assert_close(
 
 def _check_library(actual: Any, rung: Rung) -> None:
     assert array_api_compat.is_array_api_obj(actual), f"{type(actual)} is not an array"
-    namespace = array_api_compat.array_namespace(actual)
+    namespace = locate(actual).xp
     assert namespace is rung.load(), f"an array of {namespace.__name__}, expected {rung.load().__name__}"
     device = array_api_compat.device(actual)
     assert device == rung.device, f"on device {device}, expected {rung.device}"

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -267,7 +268,9 @@ class TorchRung(Rung):
         return _not_installed("torch")
 
     def load(self) -> Any:
-        return importlib.import_module("array_api_compat.torch")
+        from arraylearn.backend.namespace import load_namespace
+
+        return load_namespace("torch")
 
     @property
     def device(self) -> Any:
@@ -280,6 +283,24 @@ class TorchRung(Rung):
         from arraylearn.backend.selector import compute_at_home
 
         return compute_at_home()  # torch, not NumPy on the memory of the tensors
+
+
+@contextlib.contextmanager
+def _kernels_on_cpu() -> Iterator[None]:
+    """Run kernels of CUDA C on the CPU, blocks and threads in a shuffled order; the host stays with NumPy."""
+    from arraylearn.backend.dispatch import tuned, use_compiled
+    from arraylearn.backend.gpu import driver as cuda
+    from tests.backends.cuda_on_cpu import driver
+    from tests.backends.cuda_on_cpu.compiler import compile_for_torch
+
+    driver.load()
+    with (
+        use_compiled("auto"),
+        tuned(compiled_values=1 << 62),
+        driver.shuffled(seed=1),
+        mock.patch.object(cuda, "compile_cuda", compile_for_torch),
+    ):
+        yield
 
 
 @dataclass(frozen=True)
@@ -304,7 +325,7 @@ class FakeCudaRung(TorchRung):
     def _switched_on(self) -> Iterator[Any]:
         from tests.backends.torch_fake_cuda import FakeCuda
 
-        with FakeCuda(shuffle=True) as gpu:
+        with _kernels_on_cpu(), FakeCuda(shuffle=True) as gpu:
             self._gpus.append(gpu)
             try:
                 yield gpu
@@ -322,7 +343,9 @@ class FakeCudaRung(TorchRung):
         return self.gpu.no_sync()
 
     def counts(self) -> dict[str, int]:
-        return {"syncs": len(self.gpu.sync_log), "launches": self.gpu.launches}
+        from tests.backends.cuda_on_cpu import driver
+
+        return {"syncs": len(self.gpu.sync_log), "launches": self.gpu.launches + driver.count_launches()}
 
 
 @dataclass(frozen=True)
@@ -361,7 +384,7 @@ class CupyRung(Rung):
         return importlib.import_module("cupy").asnumpy(array)
 
     def _switched_on(self) -> AbstractContextManager[Any]:
-        return self._emulator.shuffled_blocks(seed=1)
+        return _kernels_on_cpu()
 
     def forbid_syncs(self) -> AbstractContextManager[Any]:
         return self._emulator.no_sync()

@@ -11,6 +11,7 @@ import cupyx
 from cupyx.scipy import linalg
 
 from arraylearn._typing import Dtype
+from arraylearn.backend.gpu.driver import OPTIONS
 from arraylearn.backend.gpu.launch import CudaKernel
 
 Gpu = Any
@@ -29,14 +30,15 @@ def put(x: Gpu, idx: Gpu, values: Gpu) -> Gpu:
     return result
 
 
-def launch(kernel: CudaKernel, n_blocks: int, arguments: Sequence[Any]) -> None:
+def launch(kernel: CudaKernel, n_blocks: int | tuple[int, int], arguments: Sequence[Any]) -> None:
     contiguous = (cupy.ascontiguousarray(v) if isinstance(v, cupy.ndarray) else v for v in arguments)
-    _compile(kernel.source, kernel.name)((n_blocks,), (kernel.n_threads,), tuple(contiguous))
+    blocks = n_blocks if isinstance(n_blocks, tuple) else (n_blocks,)
+    _compile(kernel.source, kernel.name)(blocks, (kernel.n_threads,), tuple(contiguous))
 
 
 @cache
 def _compile(source: str, name: str) -> Any:
-    return cupy.RawKernel(source, name)
+    return cupy.RawKernel(source, name, OPTIONS)
 
 
 def segment_sum(values: Gpu, segments: Gpu, n: int) -> Gpu:

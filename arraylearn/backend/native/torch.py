@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
 from arraylearn._typing import Dtype
+from arraylearn.backend.gpu import driver
+from arraylearn.backend.gpu.launch import CudaKernel
 
 Tensor = Any
 
@@ -20,6 +24,25 @@ def _accumulating(values: Tensor) -> Tensor:
 
 def put(x: Tensor, idx: Tensor, values: Tensor) -> Tensor:
     return x.index_copy(0, idx, values)
+
+
+def launch(kernel: CudaKernel, n_blocks: int | tuple[int, int], arguments: Sequence[Any]) -> None:
+    given = [v.contiguous() if isinstance(v, torch.Tensor) else v for v in arguments]
+    device = next(v.device for v in given if isinstance(v, torch.Tensor))
+    blocks = n_blocks if isinstance(n_blocks, tuple) else (n_blocks, 1)
+    compiled = _compile(kernel.source, kernel.name, device.index)
+    stream = torch.cuda.current_stream(device).cuda_stream
+    values = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in given]
+    with torch.cuda.device(device):
+        driver.launch_kernel(compiled, blocks, kernel.n_threads, stream, values)
+
+
+@cache
+def _compile(source: str, name: str, device: int) -> driver.CompiledKernel:
+    major, minor = torch.cuda.get_device_capability(device)
+    image, _ = driver.compile_cuda(source, name, f"sm_{major}{minor}")
+    with torch.cuda.device(device):
+        return driver.load_kernel(image, name)
 
 
 def segment_sum(values: Tensor, segments: Tensor, n: int) -> Tensor:
@@ -85,3 +108,18 @@ def polynomial_gram(x: Tensor, z: Tensor | None, gamma: float | Tensor, coef0: f
     if degree < 2:
         return base if degree else torch.ones_like(base)
     return base.pow_(degree)
+
+
+# ---- functions of the standard
+
+
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
+    return torch.index_select(x, axis or 0, indices)
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    return torch.take_along_dim(x, indices, dim=axis)
+
+
+# In place of array_api_compat's: our indices are not negative, so that three launches a call are saved.
+STANDARD = {"take": take, "take_along_axis": take_along_axis}

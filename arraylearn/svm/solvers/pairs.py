@@ -20,7 +20,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.linear import cholesky, solve_triangular
 from arraylearn.backend.dispatch import is_worth_compiling
 from arraylearn.backend.gpu.launch import cuda_launcher
-from arraylearn.backend.namespace import library_name
+from arraylearn.backend.namespace import library_name, locate
 
 __all__ = [
     "Block",
@@ -164,7 +164,7 @@ def pair_steps(
     n_steps : int64 array (b,)
         Steps taken until no pair violates the optimum by more than `tol`.
     """
-    if launch := cuda_launcher(xp):
+    if launch := cuda_launcher(locate(point)):
         from arraylearn.svm.solvers import pairs_gpu
 
         return pairs_gpu.pair_steps(launch, xp, block, gradient, point, tol, n_steps)
@@ -257,7 +257,7 @@ def project(xp: Namespace, move: Array, point: Array, lower: Array, upper: Array
     array (..., m)
         The projection, exactly on a bound where it touches one.
     """
-    if launch := cuda_launcher(xp):
+    if launch := cuda_launcher(locate(point)):
         from arraylearn.svm.solvers import pairs_gpu
 
         return pairs_gpu.project(launch, xp, (move, point, lower, upper, is_free), _BISECTIONS)

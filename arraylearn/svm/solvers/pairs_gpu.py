@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.gpu.launch import CudaKernel, Launch
+from arraylearn.backend.gpu.launch import CudaKernel, Launch, c_type
 from arraylearn.svm.solvers.pairs import Block
 
 __all__ = ["pair_steps", "project"]
@@ -154,8 +154,7 @@ extern "C" __global__ void arraylearn_project(
 
 
 def _kernel(source: str, name: str, dtype: object) -> CudaKernel:
-    scalar = "float" if np.dtype(str(dtype)) == np.float32 else "double"
-    return CudaKernel(_HEAD % {"threads": _THREADS, "scalar": scalar} + source, name, _THREADS)
+    return CudaKernel(_HEAD % {"threads": _THREADS, "scalar": c_type(dtype)} + source, name, _THREADS)
 
 
 def pair_steps(
@@ -169,7 +168,7 @@ def pair_steps(
         new[:, :] = old
     if b and m:
         kernel = _kernel(_PAIR_STEPS, "arraylearn_pair_steps", point.dtype)
-        number = np.dtype(str(point.dtype)).type
+        number = np.float32 if c_type(point.dtype) == "float" else np.float64
         numbers = number(tol), number(math.inf), np.int32(n_steps), np.int32(m)
         launch(kernel, b, (block.matrix, block.roots, block.lower, block.upper, *numbers, *moved, taken))
     return moved[1], moved[0], taken

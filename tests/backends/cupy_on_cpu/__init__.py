@@ -19,12 +19,14 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
+from tests.backends.cuda_on_cpu import driver
+
 from .build import BuildError
 from .loader import load
 
-__all__ = ["BuildError", "HostSync", "counters", "no_sync", "shuffled_blocks"]
+__all__ = ["BuildError", "HostSync", "counters", "no_sync"]
 
-_runtime, _driver = load()
+_runtime = load()
 _no_sync_depth = 0
 
 
@@ -38,7 +40,7 @@ def counters() -> dict[str, int]:
         "d2h": _read(_runtime.cpu_device_to_host_copies),
         "h2d": _read(_runtime.cpu_host_to_device_copies),
         "sync": _read(_runtime.cpu_synchronisations),
-        "launches": _read(_driver.cpu_launches),
+        "launches": driver.count_launches(),
     }
 
 
@@ -72,15 +74,3 @@ def no_sync() -> Iterator[None]:
 def _waits() -> int:
     totals = counters()
     return totals["d2h"] + totals["sync"]
-
-
-@contextlib.contextmanager
-def shuffled_blocks(seed: int) -> Iterator[None]:
-    """Inside, the blocks of every kernel run in a random order, which results must not depend on."""
-    if seed == 0:
-        raise ValueError("seed must not be 0")
-    _driver.cpu_shuffle_blocks(seed)
-    try:
-        yield
-    finally:
-        _driver.cpu_shuffle_blocks(0)

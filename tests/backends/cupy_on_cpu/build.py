@@ -136,7 +136,6 @@ def _build_into(target: Path) -> None:
         cuda_version = _cuda_version_of_cupy()
         includes = cuda_include_dirs(cuda_version // 1000)
         _build_runtime(scratch, result, cuda_version, includes)
-        _build_driver(result, includes)
         libraries = _build_math_libraries(scratch, result, cuda_version)
         description = {"cuda_version": cuda_version, "libraries": libraries}
         (result / "build.json").write_text(json.dumps(description, indent=1))
@@ -261,19 +260,7 @@ def _symbols(nm_options: list[str], binary: Path) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in lines if line.strip()}
 
 
-# ---- libcuda and the mathematical libraries
-
-
-def _build_driver(result: Path, includes: list[Path]) -> None:
-    flags = [
-        "-O2",
-        "-fPIC",
-        "-shared",
-        "-w",
-        "-Wl,-soname,libcuda.so.1",
-        *(f"-I{include}" for include in includes),
-    ]
-    _run(["g++", *flags, NATIVE / "cuda_driver.cpp", "-o", result / "libcuda.so.1", "-ldl"])
+# ---- the mathematical libraries
 
 
 def _build_math_libraries(scratch: Path, result: Path, cuda_version: int) -> list[str]:

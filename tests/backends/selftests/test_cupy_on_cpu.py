@@ -16,6 +16,7 @@ import cupy as cp
 import cupyx
 
 from tests.backends import cupy_on_cpu
+from tests.backends.cuda_on_cpu import driver
 
 REPOSITORY = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
@@ -187,7 +188,7 @@ def results_under_shuffle(source, name):
     kernel = cp.RawKernel(source, name)
     results = set()
     for seed in range(1, 6):
-        with cupy_on_cpu.shuffled_blocks(seed):
+        with driver.shuffled(seed):
             x = cp.zeros(1, dtype=cp.int32)
             kernel((64,), (1,), (x,))
             results.add(int(x[0]))
@@ -204,7 +205,7 @@ def test_float_atomics_depend_on_order_only_within_tolerance():
     values = cp.asarray(RNG.random(20000).astype("float32"))
     sums = []
     for seed in (1, 2):
-        with cupy_on_cpu.shuffled_blocks(seed):
+        with driver.shuffled(seed):
             total = cp.zeros(10, dtype=cp.float32)
             cp.add.at(total, keys, values)
             sums.append(cp.asnumpy(total))
@@ -237,6 +238,7 @@ def test_undefined_name_in_a_kernel():
 
 HOST_CALL = r"""
 from tests.backends import cupy_on_cpu
+from tests.backends.cuda_on_cpu import driver
 import cupy as cp
 print(cp.asnumpy(cp.arange(3) + 1))
 x = cp.zeros(1, dtype=cp.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -77,6 +78,10 @@ class CudaTensor(torch.Tensor):
     def __repr__(self):
         return f"CudaTensor({self.on_cpu!r})"
 
+    def data_ptr(self):
+        """The address of the numbers, for kernels that run on the CPU."""
+        return self.on_cpu.data_ptr()
+
     def numpy(self, *args, **kwargs):
         raise TypeError(
             "can't convert cuda:0 device type tensor to numpy. "
@@ -145,6 +150,9 @@ class FakeCuda(TorchDispatchMode):
             "is_initialized": lambda: True,
             "device_count": lambda: 1,
             "current_device": lambda: 0,
+            "current_stream": lambda device=None: SimpleNamespace(cuda_stream=0),
+            "device": lambda device=None: contextlib.nullcontext(),
+            "get_device_capability": lambda device=None: (9, 0),
             "get_device_name": lambda device=None: "torch_fake_cuda",
             "mem_get_info": lambda device=None: (MEMORY // 2, MEMORY),
             "reset_peak_memory_stats": lambda device=None: None,
