@@ -82,6 +82,14 @@ class CudaTensor(torch.Tensor):
         """The address of the numbers, for kernels that run on the CPU."""
         return self.on_cpu.data_ptr()
 
+    # torch takes a tensor with an address for one with a storage, and would copy that
+
+    def __reduce_ex__(self, protocol):
+        return CudaTensor, (self.on_cpu,)
+
+    def __deepcopy__(self, memo):
+        return memo.setdefault(id(self), CudaTensor(self.on_cpu.clone()))
+
     def numpy(self, *args, **kwargs):
         raise TypeError(
             "can't convert cuda:0 device type tensor to numpy. "
