@@ -18,8 +18,9 @@ from arraylearn.estimator import all_or_nothing, forget_fit
 from arraylearn.folds import Answers, Candidate, open_sample, set_candidate
 from arraylearn.progress import show_progress
 from arraylearn.selection.scoring import needs_model, open_scoring
-from arraylearn.selection.splitting import make_folds
+from arraylearn.selection.splitting import are_pairs, make_folds, read_folds
 from arraylearn.selection.trials import Trial, TrialPlan, run_trials
+from arraylearn.table.subsets import count_rows
 
 __all__ = ["GridSearch"]
 
@@ -159,7 +160,7 @@ class GridSearch(GridSearchCV):
             scoring=self.scoring,
             n_jobs=self.n_jobs,
             refit=self.refit,
-            cv=self.cv,
+            cv=read_folds(self.cv, count_rows(X)) if are_pairs(self.cv) else self.cv,
             error_score=self.error_score,
             return_train_score=self.return_train_score,
         )

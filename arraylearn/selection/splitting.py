@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -14,7 +14,7 @@ from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.checks import refuse
 from arraylearn.folds import Fold, LabelledRows
 
-__all__ = ["make_folds"]
+__all__ = ["are_pairs", "make_folds", "read_folds"]
 
 
 def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None) -> list[Fold]:
@@ -31,9 +31,17 @@ def make_folds(sample: LabelledRows, estimator: Any, cv: Any, groups: Any = None
     groups : array-like (n,), optional
         For splitters that keep groups together.
     """
-    is_given = isinstance(cv, Iterable) and not hasattr(cv, "split")
-    pairs = cv if is_given else _split(sample, estimator, cv, groups)
-    folds = [_read_fold(pair, f, sample.n_rows) for f, pair in enumerate(pairs)]
+    return read_folds(cv if are_pairs(cv) else _split(sample, estimator, cv, groups), sample.n_rows)
+
+
+def are_pairs(cv: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether the folds are given one by one, not as a number or by a splitter."""
+    return isinstance(cv, Iterable) and not hasattr(cv, "split")
+
+
+def read_folds(pairs: Iterable[Any], n_rows: int) -> list[Fold]:
+    """Turn pairs of row numbers or masks into folds; raise if one is invalid."""
+    folds = [_read_fold(pair, f, n_rows) for f, pair in enumerate(pairs)]
     if not folds:
         raise ValueError("`cv` must make at least one fold; got none.")
     return folds

@@ -128,6 +128,13 @@ def test_folds_that_are_none(wrong, got, estimator):
         al.GridSearch(estimator, {}, cv=folds).fit(X, Y)
 
 
+@pytest.mark.parametrize(("wrong", "got"), WRONG_FOLDS)
+def test_folds_that_are_none_of_rows_without_labels(wrong, got):
+    search = al.GridSearch(al.OneClassSVM(), {}, cv=[(~IS_FIRST, IS_FIRST), wrong], scoring=lambda *_: 0.0)
+    with pytest.raises(ValueError, match=got):
+        search.fit(X)
+
+
 def test_folds_come_in_pairs():
     with pytest.raises(ValueError, match=r"`cv` must yield pairs .*; got 3 part\(s\) in fold 0"):
         al.evaluate(GaussianNB(), X, Y, cv=[([0, 1], [2], [3])])
