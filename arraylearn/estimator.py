@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array, Dtype, HostArray
+from arraylearn.backend.dispatch import call_of_learner
 from arraylearn.backend.memory import is_out_of_memory, with_smaller_chunks
 from arraylearn.backend.namespace import (
     HOST,
@@ -419,12 +420,14 @@ def _repeatable(method: FunctionType) -> Callable[..., Any]:
 
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
-        try:
-            return method(*arguments, **options)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        return repeat(*arguments, **options)  # outside of `except`: the traceback would keep arrays alive
+        with call_of_learner():
+            try:
+                return method(*arguments, **options)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+            # outside of `except`: the traceback would keep arrays alive
+            return repeat(*arguments, **options)
 
     return call
 

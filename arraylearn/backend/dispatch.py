@@ -5,7 +5,7 @@
 ...     get_tuning().compiled_values
 100
 >>> get_tuning().compiled_values
-20000
+200000
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "COMPILED",
     "CompiledMode",
     "Tuning",
+    "call_of_learner",
     "describe_compiled",
     "get_compiled",
     "get_tuning",
@@ -39,6 +40,7 @@ __all__ = [
     "numpy_body",
     "portable_only",
     "set_compiled",
+    "state_work",
     "tuned",
     "use_compiled",
     "why_not_compiled",
@@ -58,6 +60,8 @@ COMPILED = {
 # primitive -> its body for NumPy, which stands beside the portable one
 _NUMPY: dict[str, Callable[..., Any]] = {}
 _portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
+# of the running call of a learner: its work, and the least that is worth compiled bodies; empty: not stated
+_stated: ContextVar[list[tuple[int, int]] | None] = ContextVar("arraylearn_stated", default=None)
 _mode: CompiledMode | None = None
 _has_warned = False
 
@@ -120,9 +124,10 @@ def set_compiled(mode: CompiledMode | None) -> None:
     Parameters
     ----------
     mode : {"auto", "always", "never"} or None
-        "auto" uses Numba, where it is installed, for calls with many values (20,000 or more); "always" uses
-        it for every call, and raises where it is not installed; "never" leaves all to NumPy and warns of
-        nothing. None is the default: the environment variable ``ARRAYLEARN_COMPILED``, or "auto".
+        "auto" uses Numba, where it is installed, for calls with much work: a tree of 15,000 values, a forest
+        of 1,000,000 values x trees (the guide has the table); "always" uses it for every call, and raises
+        where it is not installed; "never" leaves all to NumPy and warns of nothing. None is the default: the
+        environment variable ``ARRAYLEARN_COMPILED``, or "auto".
 
     Examples
     --------
@@ -166,20 +171,50 @@ def _check(mode: str, name: str) -> CompiledMode:
     return cast(CompiledMode, mode)
 
 
-def is_worth_compiling(n_values: int, least: int | None = None) -> bool:
-    """Whether work on so many values runs compiled bodies; warn once where only Numba is missing.
+@contextmanager
+def call_of_learner() -> Iterator[None]:
+    """Let `state_work` hold until the block ends; an inner call begins with what the outer one has stated."""
+    token = _stated.set([*(_stated.get() or ())])
+    try:
+        yield
+    finally:
+        _stated.reset(token)
 
-    `least` is the number of values from which on "auto" chooses them; default: that of the tuning.
+
+def state_work(amount: int, least: int) -> None:
+    """Let "auto" choose all bodies of this call of a learner by the work of the call as a whole.
+
+    So the parts of a small fit or prediction run no compiled code, and all parts of a large one do. What an
+    outer call has stated stays; outside of `call_of_learner` nothing is stated.
+    """
+    stated = _stated.get()
+    if stated is not None and not stated:
+        stated.append((amount, least))
+
+
+def is_worth_compiling(amount: int, least: int | None = None) -> bool:
+    """Whether work of this amount runs compiled bodies; warn once where only Numba is missing.
+
+    `least` is the amount from which on "auto" chooses them, by default that of the tuning for primitives.
+    Where a learner has stated its work, that counts.
     """
     mode = get_compiled()
     if mode != "auto":
         return mode == "always"
-    if n_values < (get_tuning().compiled_values if least is None else least):
+    amount, least = _weighed(amount, least)
+    if amount < least:
         return False
     if not is_numba_installed():
         _warn_once()
         return False
     return True
+
+
+def _weighed(amount: int, least: int | None) -> tuple[int, int]:
+    """Return the amount that counts, and what it is compared with."""
+    if stated := _stated.get():
+        return stated[0]
+    return amount, get_tuning().compiled_values if least is None else least
 
 
 def _warn_once() -> None:
@@ -194,17 +229,17 @@ def _warn_once() -> None:
         )
 
 
-def why_not_compiled(place: Place, n_values: int, least: int | None = None) -> str | None:
-    """Return the reason why the array program does work on so many values at a place; None if it does not."""
+def why_not_compiled(place: Place, amount: int, least: int | None = None) -> str | None:
+    """Return the reason why the array program does work of this amount at a place; None if it does not."""
     if place.library != "numpy":
         return f"the rows are computed with by {place.library}"
-    if is_worth_compiling(n_values, least):
+    if is_worth_compiling(amount, least):
         return None
     if get_compiled() == "never":
         return "compiled bodies are switched off"
     if not is_numba_installed():
         return "Numba is not installed"
-    return f"less work than {get_tuning().compiled_values if least is None else least:,} values"
+    return f"less work than {_weighed(amount, least)[1]:,}"
 
 
 @cache
@@ -230,9 +265,18 @@ def describe_compiled() -> str:
 class Tuning:
     """Thresholds of the package, with their defaults."""
 
-    # values of a call from which on "auto" runs compiled bodies: Numba is imported (0.3 s), and the first run
-    # on a machine also compiles
-    compiled_values: int = 20_000
+    # Work from which on "auto" runs compiled bodies, and the time of the array program there. The first body
+    # of a process loads Numba, 0.35 s of CPU, and the first on a machine compiles, some seconds.
+    # values that a primitive sorts, bins or counts: 10 ms
+    compiled_values: int = 200_000
+    # rows x columns of a tree: 6 ms
+    compiled_tree: int = 15_000
+    # rows x columns x trees of a forest: 120 ms
+    compiled_forest: int = 1_000_000
+    # (rows x columns + 10,000) x trees of boosting: a tree takes calls that do not depend on the rows; 80 ms
+    compiled_boosting: int = 1_000_000
+    # rows x trees x levels of a prediction: 5 ms
+    compiled_walk: int = 1_000_000
     # factor on the least work that a thread gets, which each body states for itself; 0: whatever there is
     thread_share: float = 1.0
     # where there are more rows, quantiles are computed from so many of them, in constant time

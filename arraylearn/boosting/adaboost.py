@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -14,17 +15,28 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.namespace import HOST, from_host, is_array, locate, move, to_host
+from arraylearn.backend.dispatch import state_work
+from arraylearn.backend.memory import row_chunks
+from arraylearn.backend.namespace import HOST, Place, from_host, is_array, locate, move, read_flags, to_host
 from arraylearn.backend.random import RandomState, spawn
+from arraylearn.boosting.rounds import boosting_work
 from arraylearn.checks import check_integer, check_number
-from arraylearn.estimator import ArrayClassifier, Batch, Correction
+from arraylearn.estimator import ArrayClassifier, Batch, Correction, FitRows
 from arraylearn.grow.rows import Rows
 from arraylearn.progress import Advance
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import FittedTree
+from arraylearn.walk.leaves import find_leaves
+from arraylearn.walk.packed import PackedTrees, join_packed
+from arraylearn.walk.spread import has_missing
 from arraylearn.weights import repeat_weights
 
 __all__ = ["AdaBoostClassifier"]
+
+# Weights of classifiers are integers in units of 2**-32 where votes are counted.
+_VOTE_BITS = 32
+# Rows that walk down all trees at once, and bytes of a row and tree.
+_ROWS_TOGETHER, _VOTE_BYTES = 8192, 40
 
 
 class Rounds(NamedTuple):
@@ -32,6 +44,14 @@ class Rounds(NamedTuple):
 
     estimators: tuple[Any, ...]
     weights: tuple[float, ...]
+
+
+class _JoinedTrees(NamedTuple):
+    """The trees of all rounds, in the form of one walk."""
+
+    trees: PackedTrees
+    label: Array  # (m,) int64: the class at each node
+    spreads: bool  # whether missing values need more than a default branch
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,6 +152,9 @@ class AdaBoostClassifier(ArrayClassifier):
             )
         with self._fitting():
             rows = self._open_weighted(X, y, sample_weight)
+            if isinstance(base, FittedTree):
+                n_cells = rows.batch.table.n_rows * self.n_features_in_
+                state_work(*boosting_work(n_cells, self.n_estimators))
             codes, weights = rows.labels.codes, rows.weights
             weights = np.ones(codes.shape[0]) if weights is None else repeat_weights(weights)
             with self._progress("boosting", self.n_estimators, measure="error") as report:
@@ -146,13 +169,21 @@ class AdaBoostClassifier(ArrayClassifier):
         estimators: list[Any] = []
         alphas: list[float] = []
         errors: list[float] = []
-        order = _SortedOnce()
+        prototype, shared = self._prototype(), None
+        if type(prototype) is DecisionTreeClassifier:
+            shared = _SharedRows(X, codes)
         for generator in spawn(self.random_state, self.n_estimators):
             factors = np.round(factors * (total / np.sum(weights * factors)) / grid)
             factors = np.maximum(factors, 1.0) * grid  # no row vanishes
-            estimator = self._make(generator)
-            _fit_sorted(estimator, X, codes, weights * factors, order)
-            is_wrong = to_host(estimator.predict(X)) != codes
+            estimator = clone(prototype) if shared is None else copy(prototype)
+            if hasattr(estimator, "random_state"):
+                estimator.random_state = int(generator.integers(2**31 - 1))
+            if shared is None:
+                estimator.fit(X, codes, sample_weight=weights * factors)
+                is_wrong = to_host(estimator.predict(X)) != codes
+            else:
+                shared.fit(estimator, weights * factors)
+                is_wrong = shared.predict(estimator) != codes
             error = float(np.sum(weights * factors * is_wrong) / np.sum(weights * factors))
             report(error)
             if error >= 1 - 1 / max(n_classes, 2):
@@ -179,18 +210,15 @@ class AdaBoostClassifier(ArrayClassifier):
         self.estimator_weights_ = from_host(alphas, HOST)
         self.estimator_errors_ = from_host(errors, HOST)
 
-    def _make(self, generator: np.random.Generator) -> Any:
-        """Return a fresh classifier with our data settings and a seed of its own."""
-        base = DecisionTreeClassifier(max_depth=1) if self.estimator is None else self.estimator
-        made = clone(base)
+    def _prototype(self) -> Any:
+        """Return a classifier with our data settings, of which each round fits a copy."""
+        made = clone(DecisionTreeClassifier(max_depth=1) if self.estimator is None else self.estimator)
         known = made.get_params(deep=False)
         ours: dict[str, Any] = {}
         if "categorical_features" in known and not isinstance(self.categorical_features, str):
             ours["categorical_features"] = self.categorical_features
         if "backend" in known and self.backend is not None:
             ours["backend"] = self.backend
-        if "random_state" in known:
-            ours["random_state"] = int(generator.integers(2**31 - 1))
         return made.set_params(**ours)
 
     @property
@@ -209,44 +237,86 @@ class AdaBoostClassifier(ArrayClassifier):
         """Yield the sums of weights (n, c) after each round, divided by their total."""
         batch = self._open(X)
         place = batch.place
-        xp, n_classes = place.xp, len(self.classes_)
-        class_idx = xp.arange(n_classes, dtype=xp.int64, device=place.device)
-        votes = xp.zeros((batch.table.n_rows, n_classes), dtype=batch.float_dtype, device=place.device)
-        total = 0.0
-        for estimator, alpha in zip(*self.model_, strict=True):
-            predicted = estimator.predict(X)
-            codes = xp.astype(move(predicted, place), xp.int64)
-            is_class = codes[:, None] == class_idx[None, :]
-            votes = votes + alpha * xp.astype(is_class, batch.float_dtype)
-            total += alpha
-            yield votes / total, batch
+        votes, total = self._no_votes(batch), 0
+        for estimator, weight in zip(self.model_.estimators, self._vote_weights(), strict=True):
+            codes = place.xp.astype(move(estimator.predict(X), place), place.xp.int64)
+            votes, total = self._add_votes(votes, codes[None, :], [weight]), total + weight
+            yield self._shares(votes, total, batch), batch
 
     def _votes(self, X: Any) -> tuple[Array, Batch, Correction | None]:
         """Return the votes of all rounds; trees read the rows together, without a sync of their own."""
         check_is_fitted(self)
-        estimators = self.model_.estimators
+        estimators, weights = self.model_.estimators, self._vote_weights()
         if not all(isinstance(each, FittedTree) and each.backend == self.backend for each in estimators):
-            *_, (votes, batch) = self._staged_votes(X)
-            return votes, batch, None
+            *_, (shares, batch) = self._staged_votes(X)
+            return shares, batch, None
         batch = self._open(X)
-        place = batch.place
-        xp, n_classes = place.xp, len(self.classes_)
-        class_idx = xp.arange(n_classes, dtype=xp.int64, device=place.device)
-        votes = xp.zeros((batch.table.n_rows, n_classes), dtype=batch.float_dtype, device=place.device)
-        spread = None
-        for tree, alpha in zip(*self.model_, strict=True):
-            codes, needs_more = tree.classify(batch)
-            if len(tree.classes_) < n_classes:
-                codes = xp.take(from_host(tree.classes_, place, xp.int64), codes, axis=0)
-            votes = votes + alpha * xp.astype(codes[:, None] == class_idx[None, :], batch.float_dtype)
-            spread = spread or needs_more
+        place, spreads = batch.place, None
+        xp, joined = place.xp, self._joined_at(place)
+        if joined is not None:
+            parts = []
+            for rows in row_chunks(batch.table.n_rows, _VOTE_BYTES * len(weights), most=_ROWS_TOGETHER):
+                leaves = find_leaves(xp, batch.table.numeric[rows, :], joined.trees)
+                codes = xp.reshape(xp.take(joined.label, xp.reshape(leaves, (-1,))), leaves.shape)
+                parts.append(self._add_votes(0, codes, weights))
+            votes = parts[0] if len(parts) == 1 else xp.concat(parts)
+            spreads = has_missing(xp, batch.table) if joined.spreads else None
+        else:
+            votes = self._no_votes(batch)
+            for tree, weight in zip(estimators, weights, strict=True):
+                codes, needs_more = tree.classify(batch)
+                votes = self._add_votes(votes, self._codes_of(tree, codes, place)[None, :], [weight])
+                spreads = spreads if needs_more is None else needs_more.is_needed
 
         def vote_one_by_one() -> Array:
             *_, (shares, _) = self._staged_votes(X)
             return shares
 
-        total = sum(self.model_.weights, 0.0)
-        return votes / total, batch, spread and Correction(spread.is_needed, vote_one_by_one)
+        correction = None if spreads is None else Correction(spreads, vote_one_by_one)
+        return self._shares(votes, sum(weights), batch), batch, correction
+
+    def _vote_weights(self) -> list[int]:
+        """Return the weights as integers, so that no sum of votes depends on its order."""
+        return [round(weight * (1 << _VOTE_BITS)) for weight in self.model_.weights]
+
+    def _no_votes(self, batch: Batch) -> Array:
+        xp, shape = batch.place.xp, (batch.table.n_rows, len(self.classes_))
+        return xp.zeros(shape, dtype=xp.int64, device=batch.place.device)
+
+    def _add_votes(self, votes: Any, codes: Array, weights: list[int]) -> Array:
+        """Add to the votes (n, c) those of classifiers with these weights for the classes (t, n)."""
+        place = locate(codes)
+        xp, own = place.xp, from_host(np.asarray(weights, dtype=np.int64)[:, None], place)
+        of_class = [
+            xp.sum(xp.where(codes == c, own, 0), axis=0, dtype=xp.int64) for c in range(len(self.classes_))
+        ]
+        return votes + xp.stack(of_class, axis=1)
+
+    def _shares(self, votes: Array, total: int, batch: Batch) -> Array:
+        return batch.place.xp.astype(votes, batch.float_dtype) / total
+
+    def _codes_of(self, tree: FittedTree, codes: Array, place: Place) -> Array:
+        """Return classes that a tree numbers, which may not know all of them, by our numbers."""
+        if len(tree.classes_) == len(self.classes_):
+            return codes
+        return place.xp.take(from_host(tree.classes_, place, place.xp.int64), codes, axis=0)
+
+    def _joined_at(self, place: Place) -> _JoinedTrees | None:
+        """Return all trees in the form of one walk; None where they split by categories."""
+
+        def join() -> _JoinedTrees | None:
+            trees = self.model_.estimators
+            walkers = [tree._walker_at(place) for tree in trees]
+            packed = [walker.packed for walker in walkers if walker.packed is not None]
+            if len(packed) < len(walkers):
+                return None
+            pairs = zip(trees, walkers, strict=True)
+            label = place.xp.concat([self._codes_of(tree, walker.label, place) for tree, walker in pairs])
+            spreads = any(walker.spreads for walker in walkers)
+            return _JoinedTrees(join_packed(place.xp, packed), label, spreads)
+
+        joined: _JoinedTrees | None = self._prepared_at(place, "joined", join)
+        return joined
 
     def _deliver_from(self, X: Any, result: Callable[[Array], Array]) -> Array:
         """Compute a result from the votes and take it home."""
@@ -316,14 +386,44 @@ def _and_then(correction: Correction | None, result: Callable[[Array], Array]) -
     return Correction(correction.is_needed, lambda: result(correction.compute()))
 
 
-class _SortedOnce:
-    """The stable order of the columns, found in the first round and reused while the rows are the same."""
+class _SharedRows:
+    """What the decision trees of all rounds share: the rows as they were read, and their order by column."""
 
-    def __init__(self) -> None:
+    # what a tree learns of the rows it reads
+    _learned = ("n_features_in_", "feature_names_in_", "schema_", "classes_")
+
+    def __init__(self, X: Any, codes: HostArray) -> None:
+        self._X, self._codes = X, codes
+        self._read: FitRows | None = None
+        self._attributes: dict[str, Any] = {}
         self._rows: Rows | None = None
         self._order: Array | None = None
 
-    def __call__(self, rows: Rows) -> Array:
+    def fit(self, tree: DecisionTreeClassifier, weights: HostArray) -> None:
+        """Fit a tree to the rows with these weights, none of which is 0."""
+        tree._fit_to(
+            lambda: self._open(tree, weights), None, partial(tree._grow, find_order=self._find_order)
+        )
+
+    def predict(self, tree: DecisionTreeClassifier) -> Array:
+        """Predict the classes of the rows."""
+        assert self._read is not None
+        batch = self._read.batch
+        if not batch.table.schema.nominal_idx:  # otherwise a fit may have left out rare categories
+            codes, spread = tree.classify(batch)
+            if spread is None or not read_flags(batch.place, spread.is_needed)[0]:
+                return tree.classes_[to_host(codes)]
+        return to_host(tree.predict(self._X))
+
+    def _open(self, tree: DecisionTreeClassifier, weights: HostArray) -> FitRows:
+        if self._read is None or tree.class_weight is not None:
+            self._read = tree._open_weighted(self._X, self._codes, weights)
+            self._attributes = {name: vars(tree)[name] for name in self._learned if name in vars(tree)}
+            return self._read
+        vars(tree).update(self._attributes)
+        return self._read._replace(weights=weights)
+
+    def _find_order(self, rows: Rows) -> Array:
         """Return the order (d, n); sort again if rows have lost all their weight, or have some again."""
         before = self._rows
         if before is None or self._order is None or not _are_same(before, rows):
@@ -337,11 +437,3 @@ def _are_same(one: Rows, other: Rows) -> bool:
     assert one.order is not None
     assert other.order is not None
     return np.array_equal(one.order, other.order)
-
-
-def _fit_sorted(estimator: Any, X: Any, codes: HostArray, weights: HostArray, order: _SortedOnce) -> None:
-    """Fit a classifier; a decision tree takes the order of its columns from `order` instead of sorting."""
-    if type(estimator) is DecisionTreeClassifier:
-        estimator._fit(X, codes, weights, None, partial(estimator._grow, find_order=order))
-    else:
-        estimator.fit(X, codes, sample_weight=weights)

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from arraylearn._typing import HostArray
+from arraylearn.backend.dispatch import state_work
 from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import Boosted, append_trees, sum_scores
 from arraylearn.boosting.constraints import read_groups, read_trend
 from arraylearn.boosting.log_loss import start_scores
-from arraylearn.boosting.rounds import BoostingRows, BoostingRule, Plan, boost
+from arraylearn.boosting.rounds import BoostingRows, BoostingRule, Plan, boost, boosting_work
 from arraylearn.boosting.staged import StagedClassifier, fit_init, given_scores
 from arraylearn.boosting.validation import Held, Part, check_given, judge_rows, share_rows, take_part
 from arraylearn.checks import (
@@ -234,6 +235,8 @@ class GradientBoostingClassifier(StagedClassifier):
             batch, labels, weights = rows.batch, rows.labels, rows.weights
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
+            n_trees = self.n_estimators * (1 if n_classes <= 2 else n_classes)
+            state_work(*boosting_work(batch.table.n_rows * self.n_features_in_, n_trees))
             if not is_further:
                 batch = self._leave_out_rare(batch, labels)
                 if not (self.init is None or isinstance(self.init, str)):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.boosting.boosted import pack_grown, sum_scores
 from arraylearn.boosting.log_loss import (
@@ -31,10 +31,21 @@ from arraylearn.grow.histograms.newton_trees import (
 )
 from arraylearn.grow.trees import LEAF, Limits, Trees, best_first
 
-__all__ = ["Boosting", "BoostingRows", "BoostingRule", "Holdout", "Plan", "boost", "choose_body"]
+__all__ = [
+    "Boosting",
+    "BoostingRows",
+    "BoostingRule",
+    "Holdout",
+    "Plan",
+    "boost",
+    "boosting_work",
+    "choose_body",
+]
 
 # One step of a tree moves a score by no more than this, in units of the log odds.
 _LONGEST_STEP = 16.0
+# The calls of the array program for a tree take as long as so many cells.
+_CELLS_PER_TREE = 10_000
 
 
 class BoostingRule(NamedTuple):
@@ -94,11 +105,16 @@ class Boosting(NamedTuple):
     losses: list[float]  # of the held-out rows before the first and after each round
 
 
-def choose_body(place: Place, n_cells: int, rule: NewtonRule) -> RoundBody | str:
-    """Return the loops of a round for a table of so many bins, or the reason why the array program runs."""
+def boosting_work(n_cells: int, n_trees: int) -> tuple[int, int]:
+    """Return the work of growing trees on so many bins, and from how much on compiled bodies do it."""
+    return (n_cells + _CELLS_PER_TREE) * n_trees, get_tuning().compiled_boosting
+
+
+def choose_body(place: Place, work: tuple[int, int], rule: NewtonRule) -> RoundBody | str:
+    """Return the loops of a round for `boosting_work`, or the reason why the array program runs."""
     if rule.groups is not None:
         return "columns that may not stand on one path"
-    if (reason := why_not_compiled(place, n_cells)) is not None:
+    if (reason := why_not_compiled(place, *work)) is not None:
         return reason
     from arraylearn.boosting import rounds_cpu
 
@@ -126,8 +142,9 @@ def boost(
     else:
         held, losses = holdout.scores, [holdout.judge(holdout.scores)]
     trees: list[Trees] = []
+    work = boosting_work(math.prod(columns.bins.shape), len(generators) * n_outputs)
     tools = Tools(
-        choose_body(place, math.prod(columns.bins.shape), plan.rule.newton),
+        choose_body(place, work, plan.rule.newton),
         gradient_tables(xp, place.device, n_outputs),
         plan.rule.newton.in_units(place),
     )

@@ -20,6 +20,7 @@ from arraylearn.estimator import ArrayClassifier, Batch, check_same_length
 from arraylearn.folds import Answers
 from arraylearn.table import Labels, encode_with
 from arraylearn.table.binning import apply_binning
+from arraylearn.walk.leaves import state_walk
 from arraylearn.walk.packed import PackedTrees, pack_trees
 
 __all__ = ["StagedClassifier", "fit_init", "given_scores"]
@@ -72,6 +73,8 @@ class StagedClassifier(ArrayClassifier):
         """Read rows; return their bins (d, n) and their scores (k, 1) or (k, n) before the first round."""
         batch = self._open(X)
         model: Boosted = self._model_at(batch.place)
+        if model.trees is not None:
+            state_walk(batch.table.n_rows, self.n_features_in_, self._packed_at(batch.place))
         first = model.start[:, None]
         if "init_" in self.__dict__:
             first = first + from_host(given_scores(self.init_, X), batch.place)

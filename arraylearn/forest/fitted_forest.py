@@ -19,7 +19,7 @@ from arraylearn.measures.count_measures import Measure
 from arraylearn.table.binning import apply_binning
 from arraylearn.tree import DecisionTreeClassifier
 from arraylearn.tree.fitted import path_to
-from arraylearn.walk.leaves import find_leaves, sum_leaves
+from arraylearn.walk.leaves import find_leaves, state_walk, sum_leaves
 from arraylearn.walk.packed import PackedTrees
 
 __all__ = ["FittedForest"]
@@ -84,9 +84,11 @@ class FittedForest(ArrayClassifier):
     def _shares(self, X: Any) -> tuple[Array, Batch]:
         batch = self._open(X)
         model: Forest = self._model_at(batch.place)
+        packed, table = self._packed_at(batch.place)
+        state_walk(batch.table.n_rows, self.n_features_in_, packed)
         bins = apply_binning(batch.place.xp, model.binning, batch.table)
         with limited_threads(self.n_jobs):
-            sums = sum_leaves(batch.place.xp, bins, *self._packed_at(batch.place))
+            sums = sum_leaves(batch.place.xp, bins, packed, table)
         return batch.place.xp.permute_dims(sums, (1, 0)), batch
 
     def apply(self, X: Any) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.dispatch import get_tuning
+from arraylearn.backend.dispatch import get_tuning, state_work
 from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import Place, is_on_host, read_flags
 from arraylearn.backend.random import RandomState, as_generator, spawn
@@ -195,6 +195,8 @@ class RandomForestClassifier(FittedForest):
             )
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
+        n_cells = table.n_rows * self.n_features_in_
+        state_work(n_cells * self.n_estimators, get_tuning().compiled_forest)
         weights = None if rows.weights is None else _count_weights(rows.weights, len(self.classes_))
         if old is None:
             binning = learn_binning(place, table, self.max_bins, weights)

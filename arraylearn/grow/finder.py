@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
 from arraylearn.grow.builder import Builder, NextLevel, Splits
@@ -199,8 +199,7 @@ def choose_body(
         return "sums beyond 64 bits"
     if level.depth and not by_lists:
         return "below the root"
-    n_values += math.prod(level.lists.shape) if by_lists else 0
-    if (reason := why_not_compiled(place, n_values)) is not None:
+    if (reason := why_not_compiled(place, n_values, get_tuning().compiled_tree)) is not None:
         return reason
     if by_lists:
         from arraylearn.grow.sorted_lists.lists_cpu import grow_lists

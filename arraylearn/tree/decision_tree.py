@@ -14,9 +14,11 @@ from sklearn.base import clone
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
+from arraylearn.backend.dispatch import get_tuning, state_work
 from arraylearn.backend.namespace import HOST, read_flags
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import count_features, share_of
+from arraylearn.estimator import FitRows
 from arraylearn.grow.cut import collapse, cut_weak
 from arraylearn.grow.histograms.bin_finder import bin_rows
 from arraylearn.grow.loop import grow_binned, grow_clouds, grow_exact
@@ -211,11 +213,16 @@ class DecisionTreeClassifier(FittedTree):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, grow: Grow) -> Self:
         """Do the work of `fit`; `grow` may reuse work done for other fits on the same rows."""
+        return self._fit_to(lambda: self._open_weighted(X, y, sample_weight), validation, grow)
+
+    def _fit_to(self, open_rows: Callable[[], FitRows], validation: Any, grow: Grow) -> Self:
+        """Do the same on rows that have been read; `open_rows` also sets what the door learns of them."""
         pruning = check_settings(self, validation)
         with self._fitting(), self._progress("growing", _count_grown(pruning)) as report:
-            batch, labels, weights, _, _ = self._open_weighted(X, y, sample_weight)
+            batch, labels, weights, _, _ = open_rows()
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
+            state_work(batch.table.n_rows * self.n_features_in_, get_tuning().compiled_tree)
             if not self.require_average_gain:
                 batch = self._leave_out_rare(batch, labels)
             generator = as_generator(self.random_state)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.dispatch import get_tuning, state_work, why_not_compiled
 from arraylearn.backend.gpu.launch import cuda_launcher
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import is_on_host, locate
 from arraylearn.walk.packed import PackedTrees
 
-__all__ = ["choose_body", "find_leaves", "sum_leaves"]
+__all__ = ["choose_body", "find_leaves", "state_walk", "sum_leaves"]
 
 # Rows, trees, table (or None) and number of outputs -> leaves (t, n) without a table, else sums (outputs, n).
 Body = Callable[[Array, PackedTrees, Array, int], Array]
 
 # Steps side by side on the host: what they read and write stays in the second-level cache.
 _STEPS_IN_CACHE = 32_768
+# The array program bins a value in the time of so many steps.
+_STEPS_PER_VALUE = 10
 
 
 def choose_body(xp: Namespace, rows: Array, trees: PackedTrees, n_columns: int) -> Body | str:
@@ -33,14 +34,24 @@ def choose_body(xp: Namespace, rows: Array, trees: PackedTrees, n_columns: int) 
         from arraylearn.walk import leaves_gpu
 
         return partial(leaves_gpu.walk_trees, launch, xp)
-    n_values = math.prod((*rows.shape, *trees.roots.shape))
-    if (reason := why_not_compiled(locate(rows), n_values)) is not None:
+    n_rows, least = _count_rows(rows, trees), get_tuning().compiled_walk
+    if (reason := why_not_compiled(locate(rows), n_rows * _steps_per_row(trees), least)) is not None:
         return reason
     from arraylearn.walk import leaves_cpu, planes_cpu
 
-    if planes_cpu.pays_for(trees, _count_rows(rows, trees), n_columns):
+    if planes_cpu.pays_for(trees, n_rows, n_columns):
         return planes_cpu.walk_trees
     return leaves_cpu.walk_trees
+
+
+def state_walk(n_rows: int, n_columns: int, trees: PackedTrees) -> None:
+    """State the work of a prediction that bins rows and sends them down trees."""
+    per_row = _steps_per_row(trees) + _STEPS_PER_VALUE * n_columns
+    state_work(n_rows * per_row, get_tuning().compiled_walk)
+
+
+def _steps_per_row(trees: PackedTrees) -> int:
+    return int(trees.roots.shape[0]) * max(1, trees.height)
 
 
 def find_leaves(xp: Namespace, rows: Array, trees: PackedTrees) -> Array:

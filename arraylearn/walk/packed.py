@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import array_api_compat
@@ -10,7 +11,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.namespace import Place, move
 from arraylearn.grow.trees import NO_MAP, Trees
 
-__all__ = ["NO_BIN", "PackedTrees", "pack_trees", "packed_at"]
+__all__ = ["NO_BIN", "PackedTrees", "join_packed", "pack_trees", "packed_at"]
 
 # In place of `PackedTrees.missing_bin` in compiled bodies and on GPUs: there is none.
 NO_BIN = -1
@@ -112,6 +113,22 @@ def pack_trees(xp: Namespace, trees: Trees, n_features: int, n_bins: int | None 
         cut_bits,
         None if n_bins is None or trees.default_branch is None else n_bins - 1,
         trees.default_branch is not None,
+    )
+
+
+def join_packed(xp: Namespace, parts: Sequence[PackedTrees]) -> PackedTrees:
+    """Put packed trees over values of the same columns behind one another."""
+    records, roots, n_nodes = [], [], 0
+    for part in parts:
+        records.append(part.record + (n_nodes << part.child_shift))
+        roots.append(part.roots + n_nodes)
+        n_nodes += int(part.record.shape[0])
+    return parts[0]._replace(
+        record=xp.concat(records),
+        cut=xp.concat([part.cut for part in parts]),
+        roots=xp.concat(roots),
+        height=max(part.height for part in parts),
+        flips=any(part.flips for part in parts),
     )
 
 

@@ -28,8 +28,8 @@ GENERIC = {
     "cpu.intrinsics": "choose_words mark_rows prefetch WORDS",
     "cpu.jit": "compiled compiled_loosely entry Host index inlined Int loops_for part signed",
     "dispatch": (
-        "CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling native "
-        "numpy_body use_compiled why_not_compiled"
+        "call_of_learner CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling "
+        "native numpy_body state_work use_compiled why_not_compiled"
     ),
     "errors": "MemoryBudgetError warn_caller",
     "gpu.launch": "cuda_launcher CudaKernel Launch",

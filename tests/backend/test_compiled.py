@@ -14,7 +14,15 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend import dispatch
-from arraylearn.backend.dispatch import Tuning, is_worth_compiling, native, tuned, use_compiled
+from arraylearn.backend.dispatch import (
+    Tuning,
+    call_of_learner,
+    is_worth_compiling,
+    native,
+    state_work,
+    tuned,
+    use_compiled,
+)
 from tests.backends.rungs import RUNGS
 
 ENOUGH = Tuning().compiled_values
@@ -72,13 +80,13 @@ def test_without_numba_all_is_left_to_numpy_and_a_warning_says_so_once(invented,
     monkeypatch.setattr(dispatch, "is_numba_installed", lambda: False)
     monkeypatch.setattr(dispatch, "_has_warned", False)
     with use_compiled("never"):
-        assert body_for(20_000) == "plain"
+        assert body_for(ENOUGH) == "plain"
     with use_compiled("auto"):
         assert body_for(10) == "plain"
         with pytest.warns(al.BackendFallbackWarning, match="slower. Remedy: pip install numba") as found:
-            assert body_for(20_000) == "plain"
+            assert body_for(ENOUGH) == "plain"
         assert found[0].filename == __file__
-        assert body_for(20_000) == "plain"  # a second warning would be an error
+        assert body_for(ENOUGH) == "plain"  # a second warning would be an error
     with pytest.raises(ImportError, match="pip install numba"):
         al.set_compiled("always")
     monkeypatch.setenv("ARRAYLEARN_COMPILED", "always")
@@ -116,25 +124,49 @@ _LOADS = """
 import sys, warnings
 import numpy as np
 import arraylearn as al
-mode, n = sys.argv[1], int(sys.argv[2])
+mode, n_few = sys.argv[1], int(sys.argv[2])
 al.set_compiled(mode)
 warnings.simplefilter("ignore")  # Numba may be missing, few rounds do not converge
-X = np.random.default_rng(0).normal(size=(n, 4))
+X = np.random.default_rng(0).normal(size=(3_740, 4))  # 40 values short of a tree that is worth it
 y = (X[:, 0] + X[:, 1] > 0).astype(int)
-few = {"n_estimators": 5, "random_state": 0}
-for learner in (al.DecisionTreeClassifier(), al.RandomForestClassifier(**few), al.ExtraTreesClassifier(**few),
-                al.GradientBoostingClassifier(**few), al.AdaBoostClassifier(**few), al.NaiveBayesClassifier(),
-                al.SVC(), al.SVC(kernel="linear"), al.RipperClassifier(random_state=0)):
-    learner.fit(X, y).predict(X)
+of_trees = {"n_estimators": 40, "random_state": 0}
+for learner in (al.DecisionTreeClassifier(), al.DecisionTreeClassifier(splitter="hist"),
+                al.RandomForestClassifier(**of_trees), al.ExtraTreesClassifier(**of_trees),
+                al.GradientBoostingClassifier(**of_trees), al.AdaBoostClassifier(**of_trees),
+                al.NaiveBayesClassifier()):
+    learner.fit(X, y).predict(X[:500])
+for learner in al.SVC(), al.SVC(kernel="linear"), al.RipperClassifier(random_state=0):
+    learner.fit(X[:n_few], y[:n_few]).predict(X[:n_few])
+assert "numba" not in sys.modules
+al.set_compiled("auto")
+learner = al.DecisionTreeClassifier().fit(X[:-1].repeat(2, axis=0), y[:-1].repeat(2))
 print("numba" in sys.modules)
 """
 
 
-@pytest.mark.parametrize(("mode", "n"), [("never", 3000), ("auto", 150)])
-def test_numba_is_not_loaded_where_it_is_switched_off_or_there_is_little_work(mode, n):
-    run = [sys.executable, "-c", _LOADS, mode, str(n)]
+@needs_numba
+@pytest.mark.parametrize(("mode", "n_few"), [("never", 3000), ("auto", 150)])
+def test_numba_is_not_loaded_where_it_is_switched_off_or_there_is_little_work(mode, n_few):
+    run = [sys.executable, "-c", _LOADS, mode, str(n_few)]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
+    assert done.stdout.split() == ["True"]  # for the last of them, which is large
+
+
+def test_the_first_that_a_call_of_a_learner_states_decides_for_all_its_parts(invented):
+    with use_compiled("auto"):
+        state_work(1, 1)  # outside of a call nothing is stated
+        with call_of_learner():
+            assert (body_for(10), body_for(ENOUGH)) == ("plain", "compiled")
+            state_work(100, 100)
+            assert body_for(10) == "compiled"
+            with call_of_learner():
+                state_work(99, 100)
+                assert body_for(10) == "compiled"
+        with call_of_learner():
+            with call_of_learner():
+                state_work(99, 100)
+                assert body_for(ENOUGH) == "plain"
+            assert body_for(ENOUGH) == "compiled"
 
 
 def test_size_and_mode_decide_what_is_worth_compiling(monkeypatch):

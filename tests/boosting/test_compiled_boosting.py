@@ -13,7 +13,7 @@ from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.boosting.log_loss import gradient_tables, log_loss_gradients
-from arraylearn.boosting.rounds import choose_body
+from arraylearn.boosting.rounds import boosting_work, choose_body
 from arraylearn.grow.histograms.newton_trees import NewtonRule
 from tests.backends.assertions import assert_close
 from tests.boosting.data import holes, slopes, stripes
@@ -39,17 +39,18 @@ def n_threads(request):
 def test_which_body_derives_and_steps():
     free = NewtonRule(0.0, 0.0, 0.0)
     with use_compiled("auto"):
-        assert choose_body(HOST, 19_999, free) == "less work than 20,000 values"
-        assert choose_body(HOST, 20_000, free).derive is rounds_cpu.log_loss_gradients
-        assert choose_body(HOST._replace(xp=array_api_strict), 10**6, free) == (
+        small, large = boosting_work(0, 99), boosting_work(10_000, 50)  # a tree counts as 10,000 cells more
+        assert choose_body(HOST, small, free) == "less work than 1,000,000"
+        assert choose_body(HOST, large, free).derive is rounds_cpu.log_loss_gradients
+        assert choose_body(HOST._replace(xp=array_api_strict), large, free) == (
             "the rows are computed with by array_api_strict"
         )
     with use_compiled("never"):
-        assert choose_body(HOST, 10**6, free) == "compiled bodies are switched off"
+        assert choose_body(HOST, large, free) == "compiled bodies are switched off"
     with use_compiled("always"):
-        assert choose_body(HOST, 1, free).step is rounds_cpu.add_steps
+        assert choose_body(HOST, small, free).step is rounds_cpu.add_steps
         grouped = free._replace(groups=((0,), (1,)))
-        assert choose_body(HOST, 1, grouped) == "columns that may not stand on one path"
+        assert choose_body(HOST, large, grouped) == "columns that may not stand on one path"
 
 
 def assert_equals_portable(function):

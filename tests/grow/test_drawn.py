@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arraylearn.backend.dispatch import is_numba_installed, use_compiled
+from arraylearn.backend.dispatch import Tuning, is_numba_installed, use_compiled
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.grow.drawn_columns import drawn
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.formulas import splitmix
 from arraylearn.grow.trees import LEAF, Limits
 
+ENOUGH = Tuning().compiled_forest
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
 
 
@@ -236,7 +237,7 @@ def test_a_tree_of_one_leaf_and_one_of_a_single_split():
 @pytest.mark.parametrize(
     ("mode", "work", "changes", "weight", "reason"),
     [
-        ("auto", drawn.LEAST_WORK - 1, {}, 9, "less work than"),
+        ("auto", ENOUGH - 1, {}, 9, "less work than"),
         ("never", 10**9, {}, 9, "switched off"),
         ("always", 1, {"n_bins": 5000}, 9, "more than 4,096 bins"),
         ("always", 1, {"n_classes": 70_000}, 9, "65,536 classes"),
@@ -256,7 +257,7 @@ def test_from_how_much_work_on_the_body_is_chosen():
 
     plan = drawn.DrawnPlan(9, 2, Limits(), np.array([[0]]))
     with use_compiled("auto"):
-        assert drawn.choose_body(HOST, drawn.LEAST_WORK, plan, 9) is drawn_cpu.grow_trees
+        assert drawn.choose_body(HOST, ENOUGH, plan, 9) is drawn_cpu.grow_trees
 
 
 def test_other_libraries_run_the_array_program(rung):

@@ -63,12 +63,9 @@ def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> A
         return xp.where(xp.isnan(xp.permute_dims(x, (1, 0))), missing_bin, zeros)
     # +inf lies above every edge, the padding included
     n_edges = xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1)
-    bins = []
-    for j in range(d):
-        column = x[:, j] + 0.0  # a contiguous copy
-        found = xp.minimum(xp.searchsorted(edges[j, :] + 0.0, column), n_edges[j])
-        bins.append(xp.astype(xp.where(xp.isnan(column), missing_bin, found), dtype))
-    return xp.stack(bins)
+    below = xp.stack([xp.searchsorted(edges[j, :], x[:, j] + 0.0) for j in range(d)])  # contiguous copies
+    is_missing = xp.permute_dims(xp.isnan(x), (1, 0))
+    return xp.astype(xp.where(is_missing, missing_bin, xp.minimum(below, n_edges[:, None])), dtype)
 
 
 def number_values(xp: Namespace, columns: Array, most: int) -> tuple[Array, Array] | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host
 from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.divide import keep_nodes
@@ -37,9 +37,6 @@ __all__ = [
 
 # Rows per class from which on a node scores cuts between groups of bins.
 _LARGE_PER_CLASS = 512
-# From so many rows x columns x trees on, the compiled body is chosen: Numba is imported (0.3 s), and the
-# first run on a machine also compiles.
-LEAST_WORK = 200_000
 # Limits of the compiled body: of a digit, of a field, and of half an integer.
 _MOST_BINS, _MOST_CLASSES, _MOST_WEIGHT = 1 << 12, 1 << 16, 1 << 31
 
@@ -81,7 +78,7 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
     weight : int
         Greatest weight of all rows of a tree.
     """
-    if (reason := why_not_compiled(place, work, LEAST_WORK)) is not None:
+    if (reason := why_not_compiled(place, work, get_tuning().compiled_forest)) is not None:
         return reason
     if plan.n_bins > _MOST_BINS or plan.n_classes > _MOST_CLASSES:
         return f"more than {_MOST_BINS:,} bins or {_MOST_CLASSES:,} classes"

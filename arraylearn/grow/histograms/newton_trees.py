@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.dispatch import why_not_compiled
+from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import Place, from_host, to_host
 from arraylearn.grow.builder import Builder, Splits
 from arraylearn.grow.finder import NodeChoice
@@ -135,7 +135,8 @@ def grow_newton_tree(
 
     `is_used` (d,) marks the columns that may be split. `min_samples_leaf` counts rows of average hessian.
     """
-    if rule.groups is None and why_not_compiled(place, math.prod(columns.bins.shape)) is None:
+    work = math.prod(columns.bins.shape), get_tuning().compiled_tree
+    if rule.groups is None and why_not_compiled(place, *work) is None:
         from arraylearn.grow.histograms import grow_cpu
 
         return grow_cpu.grow_newton_tree(columns, gradients, rows, limits, rule, is_used)
