@@ -1,4 +1,4 @@
-"""The only room that names an array library: choose a backend, move data, and what the standard lacks."""
+"""The only room that names torch and CuPy: choose a backend, move data, and what the standard lacks."""
 
 from arraylearn.backend.dispatch import get_compiled, set_compiled
 from arraylearn.backend.errors import BackendFallbackWarning, BackendUnavailableError, MemoryBudgetError

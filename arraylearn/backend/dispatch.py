@@ -151,7 +151,7 @@ def get_compiled() -> CompiledMode:
 
 @contextmanager
 def use_compiled(mode: CompiledMode) -> Iterator[None]:
-    """Choose the same for a block of code; like `set_compiled`, for all threads of this process."""
+    """Choose when compiled bodies run in a block of code: `set_compiled`, for all threads of the process."""
     before = _mode
     set_compiled(mode)
     try:

@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     fallback: str | None
 
 
-_UNSET = Choice(None, None)  # nothing chosen; known by its identity
+_UNSET = Choice(None, None)  # nothing chosen; compared by identity
 _context: ContextVar[Choice] = ContextVar("arraylearn_backend", default=_UNSET)
 _process: Choice = _UNSET
 _is_at_home = False

@@ -168,7 +168,7 @@ def run_to_the_end(work: Callable[[], Result]) -> Result:
             is_running.release()
 
     is_running.acquire()
-    # `threading` has locks of its own, which an interruption may leave closed
+    # `threading` has locks of its own, which an interruption may leave locked
     _thread.start_new_thread(run, ())
     while not is_running.acquire(timeout=_PATIENCE):  # a signal just before the wait would not end it
         pass

@@ -40,7 +40,7 @@ _ROWS_TOGETHER, _VOTE_BYTES = 8192, 40
 
 
 class Rounds(NamedTuple):
-    """The classifiers of all rounds, with weights and errors."""
+    """The classifiers of all rounds, and their weights."""
 
     estimators: tuple[Any, ...]
     weights: tuple[float, ...]

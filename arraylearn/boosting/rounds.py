@@ -91,7 +91,7 @@ class Tools(NamedTuple):
 
 
 class Holdout(NamedTuple):
-    """Rows that decide when to stop."""
+    """Rows that decide when to stop, and how they are judged."""
 
     bins: Array  # (d, m)
     scores: Array  # (k, m) int32: before the first round

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows that decide when to stop."""
+    """Rows that decide when to stop, and how a scorer gets them."""
 
     part: Part
     rows: Any  # the same rows in the user's kind of table, for a scorer
@@ -63,7 +63,7 @@ def share_rows(
     codes: HostArray, n_classes: int, share: float, generator: np.random.Generator
 ) -> tuple[HostArray, HostArray]:
     """Draw the rows to hold out, class by class; return the kept rows and the held-out ones."""
-    is_held = codes < 0
+    is_held = np.zeros(codes.shape[0], dtype=np.bool)
     for code in range(n_classes):
         rows = generator.permutation((codes == code).nonzero()[0])
         n_held = round(share * rows.shape[0])

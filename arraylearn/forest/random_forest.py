@@ -69,7 +69,7 @@ class RandomForestClassifier(FittedForest):
         Least number of rows on each side of a cut, which count as for `min_samples_split`; a float is a share
         of all rows, up to 1.0.
     min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha
-        As for `DecisionTreeClassifier`, in each tree. Trees grow out, and are cut back to the last three.
+        As for `DecisionTreeClassifier`, in each tree. The last three cut trees back after they have grown.
     bootstrap : bool
         Whether each tree has a sample of the rows drawn with replacement; otherwise all rows.
     max_samples : int or float, optional

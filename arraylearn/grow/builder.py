@@ -360,7 +360,7 @@ class Builder:
         return np.concat(parts)
 
     def finish_trees(self) -> Trees:
-        """Return trees with two branches per split, one after the other, whichever grew together."""
+        """Return trees with two branches per split: all nodes of the first tree, then those of the next."""
         names = ("feature", "first_child", "depth", "gain")
         nodes: dict[str, Array] = {name: self.join(name) for name in names}
         if (sets := self._join_some("sets")) is not None:

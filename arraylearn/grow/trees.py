@@ -110,7 +110,7 @@ class Trees(NamedTuple):
     height: int | None = None  # the depth of the deepest leaf; None in growth
     gain: Array = None  # (m,) float: of the split, 0 for a leaf; None in models of many trees
 
-    # the branches of rows, where there is more than one threshold per node
+    # how rows branch, where it is not by a threshold alone
     n_branches: Array = None  # (m,) int32: 0 for a leaf; None: two at each split
     # (m,) branch of missing values, or ALL_BRANCHES; None: missing values are compared like others, the
     # missing bin as the largest bin, and NaN as the least number

@@ -59,7 +59,7 @@ class _Dense(NamedTuple):
         return cls(idx, low, size, end - size - 1, int(end[-1]) if idx else 0)
 
     def positions(self, block: HostArray) -> HostArray:
-        """Return the position in its range of each value (m, d) of int64 or float64; the size if in none."""
+        """Return the position of each value (m, d), int64 or float64, in its range, or the size of that."""
         shifted = block - self.low if self.low.any() else block
         if block.dtype.kind == "i":
             # as an unsigned integer, a value below the range becomes huge
@@ -221,7 +221,7 @@ def _search(column: HostArray, domain: HostArray) -> HostArray:
 
 
 def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Dtype) -> list[Any]:
-    """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are for reading."""
+    """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are read only."""
     if not idx or not x.shape[0]:
         return []
     step = max(64, _BLOCK // len(idx) // _FOLD * _FOLD)
@@ -268,7 +268,7 @@ def search_codes(xp: Namespace, columns: Array, ordered: Array, codes: Array) ->
 
 
 def _search_tables(arrays: list[HostArray], *, is_float: bool) -> tuple[HostArray, HostArray]:
-    """Return sorted categories and their codes as two rectangles, padded with the largest value and -1."""
+    """Return sorted categories and their codes as rectangles, padded with the largest value, MISSING_CODE."""
     width = max(1, *(array.shape[0] for array in arrays))
     pad: float = np.inf if is_float else np.iinfo(np.int64).max
     ordered = np.full((len(arrays), width), pad, dtype=np.float64 if is_float else np.int64)

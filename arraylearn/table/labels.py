@@ -12,6 +12,7 @@ from arraylearn.backend.errors import warn_caller
 from arraylearn.backend.namespace import is_array, to_host
 from arraylearn.table.categories import encode_objects, is_missing_object
 from arraylearn.table.frames import as_frame, series_to_host
+from arraylearn.table.schema import MISSING_CODE
 
 __all__ = ["DeclaredLabels", "Labels", "encode_labels", "encode_with"]
 
@@ -112,8 +113,9 @@ def encode_with(y: Any, classes: HostArray) -> HostArray:
     labels = encode_labels(y)
     known = np.asarray(classes).tolist()
     position = encode_objects(labels.classes.tolist(), tuple(known), "`y`")
-    if np.any(position < 0):
-        unknown = labels.classes[position < 0].tolist()
+    is_unknown = position == MISSING_CODE
+    if np.any(is_unknown):
+        unknown = labels.classes[is_unknown].tolist()
         raise ValueError(
             f"`y` holds labels that are not among the classes {_shown(known)}: {_shown(unknown)}. "
             "Fit on all classes, or drop these rows."

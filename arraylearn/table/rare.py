@@ -10,7 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
-from arraylearn.table.schema import Schema, Table
+from arraylearn.table.schema import MISSING_CODE, Schema, Table
 
 __all__ = ["leave_out_rare"]
 
@@ -47,12 +47,14 @@ def leave_out_rare(
     codes, labels = to_host(table.codes), to_host(labels)
     is_row = np.ones(labels.shape, dtype=np.bool) if weights is None else to_host(weights) > 0
     columns = list(schema.columns)
-    new_codes = np.tile(np.arange(-1, max(schema.n_values), dtype=np.int32), (len(schema.n_values), 1))
+    new_codes = np.tile(
+        np.arange(MISSING_CODE, max(schema.n_values), dtype=np.int32), (len(schema.n_values), 1)
+    )
     for new_code, column, j in zip(new_codes, codes, schema.nominal_idx, strict=True):
         domain = schema.columns[j].domain or ()
         if len(domain) <= MOST_KEPT:
             continue
-        known = (column >= 0) & is_row
+        known = (column != MISSING_CODE) & is_row
         cells = column[known] * n_classes + labels[known]
         counts = histogram(HOST.xp, cells, len(domain) * n_classes).reshape(-1, n_classes)
         n_rows = np.sum(counts, axis=1)
@@ -60,11 +62,11 @@ def leave_out_rare(
             continue
         is_kept = n_rows >= _least_rows(np.astype(counts[n_rows > 0], np.float64))
         new_code[1 : len(domain) + 1] = np.where(
-            is_kept, np.cumulative_sum(np.astype(is_kept, np.int32)) - 1, -1
+            is_kept, np.cumulative_sum(np.astype(is_kept, np.int32)) - 1, MISSING_CODE
         )
         kept = tuple(value for value, is_one in zip(domain, is_kept, strict=True) if is_one)
         columns[j] = replace(columns[j], domain=kept)
-    new = np.take_along_axis(new_codes, codes + 1, axis=1)
+    new = np.take_along_axis(new_codes, codes - MISSING_CODE, axis=1)
     return table._replace(codes=from_host(new, place), schema=Schema(tuple(columns), schema.has_names))
 
 

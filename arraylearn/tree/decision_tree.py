@@ -38,7 +38,7 @@ __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
 
 # With more rows than this, splitter="auto" means "hist".
 ROWS_FOR_BINS = 500_000
-# A share of the rows may be off by this much.
+# Rounding error allowed in a share of the rows.
 _ROUNDING = 1e-9
 # Criteria that are decreases of the impurity which a node records.
 _DECREASES = ("gini", "entropy", "log_loss", "error")
@@ -88,10 +88,10 @@ class DecisionTreeClassifier(FittedTree):
         Greatest depth of a leaf; the root has depth 0.
     min_samples_split : int or float
         A node of fewer rows is a leaf, whatever they weigh; a float is a share of all rows, up to 1.0. Rows
-        of weight 0 are none.
+        of weight 0 do not count.
     min_samples_leaf : int or float
         Rows that at least two branches of a split must have, whatever they weigh; a float is a share of all
-        rows, up to 1.0. Of a row whose value is missing a branch has a part.
+        rows, up to 1.0. A row whose value is missing counts in each branch as its part.
     min_weight_fraction_leaf : float
         What at least two branches must weigh, as a share of the weight of all rows, up to 0.5.
     max_leaf_nodes : int, optional
@@ -121,7 +121,7 @@ class DecisionTreeClassifier(FittedTree):
         For `max_features`, drawn cuts, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays. In a column of more than 16 categories those of too few rows to learn
-        from count as missing, except with `require_average_gain`; identifiers have no others.
+        from (all of them, if it is an identifier) count as missing, except with `require_average_gain`.
     verbose : int
         1: a progress bar: one step for each tree that is grown, which are several where folds choose the
         price of a leaf.
@@ -343,7 +343,7 @@ class DecisionTreeClassifier(FittedTree):
         return min(count_features(self.max_features, d) or d, d)
 
     def _rule(self, n_rows: int, total: float, *, is_apart: bool) -> SplitRule:
-        """Return the rule for so many rows of this weight in all; `is_apart`: where some do not weigh 1."""
+        """Return the rule for so many rows of this weight in all; `is_apart`: some rows do not weigh 1."""
         least, weight = share_of(self.min_samples_leaf, n_rows), self.min_weight_fraction_leaf * total
         return SplitRule(
             measure="entropy" if self.criterion == "log_loss" else self.criterion,
@@ -371,7 +371,7 @@ class DecisionTreeClassifier(FittedTree):
         )
 
     def _in_units(self, tree: Trees, unit: float) -> Trees:
-        """Return a tree whose weights are in units as one of weights."""
+        """Return a tree whose class weights are multiplied by the weight of a unit."""
         if unit == 1.0:
             return tree
         gain = tree.gain * unit if self.criterion == "chi2" else tree.gain

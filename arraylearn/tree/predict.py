@@ -20,11 +20,11 @@ __all__ = ["Walker", "leaves_of", "make_branching", "make_walker", "shares_of"]
 class Walker(NamedTuple):
     """A tree prepared for prediction, with the tables looked up at its leaves."""
 
-    packed: PackedTrees | None  # None with nominal splits
-    branching: BranchingTree | None  # None with cuts only, where no row spreads
+    packed: PackedTrees | None  # None where a split is nominal
+    branching: BranchingTree | None  # None where no split is nominal and no row takes several branches
     label: Array  # (t,) int64: the most probable class
     probability: Array  # (t, c) float
-    spreads: bool  # whether missing values need more than a default branch
+    spreads: bool  # whether a row without a value may take several branches, or a surrogate's
 
 
 def make_walker(place: Place, tree: Trees, schema: Schema) -> Walker:

@@ -19,7 +19,7 @@ __all__ = ["choose_body", "find_leaves", "state_walk", "sum_leaves"]
 # Rows, trees, table (or None) and number of outputs -> leaves (t, n) without a table, else sums (outputs, n).
 Body = Callable[[Array, PackedTrees, Array, int], Array]
 
-# Steps side by side on the host: what they read and write stays in the second-level cache.
+# Rows x trees that walk at a time on the host: what they read and write stays in the second-level cache.
 _STEPS_IN_CACHE = 32_768
 # The array program bins a value in the time of so many steps.
 _STEPS_PER_VALUE = 10

@@ -81,9 +81,8 @@ class WalkBlock(NamedTuple):
     """A block of m rows."""
 
     cells: Host  # (m * d,) values or bins, row by row
-    lanes: (
-        Host  # (2, _LANES) uint32: rows that walk side by side, by their number in the block, and their nodes
-    )
+    # (2, _LANES) uint32: rows that walk side by side, by their number in the block, and their nodes
+    lanes: Host
     leaves: Host  # (t, n): of every tree; or a buffer (1, m) for one tree at a time
     first: int  # where the block begins in `leaves`
     table: Host  # (nodes, w) int32: what leaves hold; w is 0 where the leaves are asked for

@@ -35,6 +35,8 @@ _MOST_CELLS = 1 << 15
 # Bits of the position of a value in the table of hashes, and the number that means an empty position or NaN.
 _HASH_BITS = 10
 _NO_NUMBER = 255
+# In place of the number of distinct values of a column: more than are wanted.
+_UNCOUNTED = -1
 
 
 def argsort_rows(values: HostArray) -> HostArray:
@@ -299,7 +301,7 @@ def number_values(columns: HostArray, most: int) -> tuple[HostArray, HostArray] 
         keys, numbers = np.empty(1 << _HASH_BITS, np.uint64), np.empty(1 << _HASH_BITS, np.uint8)
         for j in range(*some):
             sizes[j] = _number_column(columns[j], words[j], keys, numbers, codes[j], values[j])
-            if sizes[j] < 0:
+            if sizes[j] == _UNCOUNTED:
                 return False
         return True
 
@@ -328,7 +330,7 @@ def _number_column(
     codes: HostArray,
     values: HostArray,
 ) -> int:
-    """Give the values of a column numbers as they appear; return how many there are, or -1: too many."""
+    """Give the values of a column numbers as they appear; return how many there are, or _UNCOUNTED."""
     last, one = index((1 << _HASH_BITS) - 1), index(1)
     spread, shift, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - _HASH_BITS), np.uint64(32)
     numbers[:] = _NO_NUMBER
@@ -343,7 +345,7 @@ def _number_column(
             at = (at + one) & last
         if numbers[at] == _NO_NUMBER:
             if n_found == values.shape[0]:
-                return -1
+                return _UNCOUNTED
             keys[at], numbers[at], values[n_found] = key, n_found, column[i]
             n_found += 1
         codes[i] = numbers[at]

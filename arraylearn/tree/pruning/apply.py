@@ -194,7 +194,7 @@ def _draw_share(codes: HostArray, generator: np.random.Generator | None, share: 
 
 
 def _only(sample: Sample, stays: HostArray) -> Sample:
-    """Set the weights of the other rows to 0."""
+    """Keep the rows where `stays` (n,) holds: the weights of the others become 0."""
     weights = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
     return sample._replace(weights=np.where(stays, weights, 0.0))
 

@@ -73,7 +73,7 @@ class CostComplexityPath(NamedTuple):
 
     ccp_alphas: HostArray  # ascending from 0: the price from which on each tree is the best one
     impurities: HostArray  # of the leaves together; their error for ``risk="error"``
-    n_leaves: HostArray
+    n_leaves: HostArray  # of each tree
     n_nodes: HostArray
 
 
@@ -82,7 +82,7 @@ class AlphaChoice(NamedTuple):
 
     path: CostComplexityPath
     errors: HostArray  # share of the held-out rows that the trees of each price get wrong
-    standard_errors: HostArray
+    standard_errors: HostArray  # of these shares
     best: int  # position of the least error, the smallest tree among equals
     chosen: int  # position of the smallest tree whose error is no more than some standard errors above
 

@@ -58,7 +58,7 @@ def keep_at(place: Place, parts: RowParts, nodes: HostArray, goes_to: HostArray,
 def send_down(
     place: Place, tree: BranchingTree, samples: list[tuple[Table, RowParts]]
 ) -> list[list[RowParts]]:
-    """Send training rows, and rows that follow their shares, down level by level.
+    """Send training rows down level by level, and other rows in the proportions that these set.
 
     Parameters
     ----------

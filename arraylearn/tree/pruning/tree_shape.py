@@ -9,7 +9,7 @@ import numpy as np
 from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST
-from arraylearn.grow.trees import LEAF, NO_MAP, Trees
+from arraylearn.grow.trees import LEAF, NO_MAP, NO_PARENT, Trees
 from arraylearn.measures.count_measures import Measure
 
 __all__ = ["TreeShape", "children_of", "find_levels", "make_tree", "shape_of", "sum_children_of"]
@@ -84,7 +84,7 @@ def make_tree(tree: Trees, shape: TreeShape, counts: HostArray, impurity: Measur
     split, n_branches = shape.split_of[nodes], shape.n_branches[nodes]
     inner = n_branches > 0
     _, owner = children_of(shape, nodes)
-    parent = np.concat((np.asarray([-1]), owner))  # the children are in the order of their parents
+    parent = np.concat((np.asarray([NO_PARENT]), owner))  # the children are in the order of their parents
     first_child = 1 + np.cumulative_sum(n_branches) - n_branches
     weight = np.sum(counts[nodes], axis=1)
     probability = counts[nodes] / np.where(weight > 0, weight, 1.0)[:, None]
