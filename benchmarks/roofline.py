@@ -1,7 +1,7 @@
 """Work of a GPU: counts of a fit and a predict, and an ESTIMATE of their time on named cards.
 
     python -m benchmarks.roofline [--on torch cupy] [--rows 20000] [--columns 20] [--classes 3]
-                                  [--json FILE] [--read FILE ...] [--results FILE] [learner ...]
+                                  [--json FILE] [--read FILE ...] [learner ...]
 
 The counts are facts, taken on devices that stand in for a GPU (tests/backends): torch on a computing fake
 CUDA device under a dispatch counter, and the real CuPy on an emulated device. The device counts launches and
@@ -33,7 +33,6 @@ import arraylearn as al
 from arraylearn.backend.costs import OperationCounts, count_operations
 from arraylearn.backend.namespace import Place
 from arraylearn.bench.data import Shape, curved
-from arraylearn.bench.show import rewrite_section
 from tests.backends.rungs import RUNGS, Rung
 
 __all__ = ["CARDS", "LEARNERS", "Card", "Estimate", "Row", "count", "estimate", "measure", "table_rows"]
@@ -203,21 +202,6 @@ def table_rows(rows: list[Row]) -> list[tuple[str, ...]]:
     ]
 
 
-def markdown(rows: list[Row], shape: Shape) -> str:
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *table_rows(rows)]
-    return "\n".join(
-        [
-            "## Work of a GPU: an ESTIMATE",
-            f"{shape.n_columns} columns of float32, {shape.n_classes} classes. Launches, syncs, bytes and "
-            "arithmetic were counted on devices that stand in for a GPU; the times are a model of the named "
-            "cards, with the bottleneck in brackets. **Nothing here ran on a GPU.**",
-            "",
-            *("| " + " | ".join(line) + " |" for line in lines),
-            "",
-        ]
-    )
-
-
 def print_table(rows: list[Row], shape: Shape) -> None:
     title = f"ESTIMATE, nothing ran on a GPU: {shape.n_columns} columns of float32, {shape.n_classes} classes"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -267,7 +251,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--classes", type=int, default=3)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--read", type=Path, nargs="+", help="show earlier counts instead of counting")
-    parser.add_argument("--results", type=Path, help="rewrite the marked section of this Markdown file")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.learners if name not in LEARNERS]:
         parser.error(f"learner {unknown[0]!r} is not one of {', '.join(LEARNERS)}")
@@ -280,8 +263,6 @@ def main(arguments: list[str] | None = None) -> int:
     print_table(rows, shape)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    if options.results:
-        rewrite_section(options.results, markdown(rows, shape), "roofline")
     return 0
 
 

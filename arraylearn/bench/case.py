@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +29,6 @@ __all__ = [
 Size = Literal["small", "medium", "large"]
 SIZES: tuple[Size, ...] = ("small", "medium", "large")
 Run = Callable[[], Any]
-Bar = str | Mapping[Size, str] | None  # key of `bars.BARS`, for all sizes or for each; None: no bar
 
 
 def shapes_of(small: int, medium: int, large: int, n_columns: int, n_classes: int = 2) -> dict[Size, Shape]:
@@ -49,6 +49,8 @@ class Race(NamedTuple):
     peers: Mapping[str, Callable[[], Run]]  # the same for each peer, on the host
     judge: Callable[[Any], float] | None  # result of a run -> its quality, NaN if it cannot be judged
     shares: Mapping[str, float] = {}  # peer -> the part of the work that it does, if not all of it
+    recorded: Mapping[str, float] = {}  # what stands for a peer that is not run -> its seconds
+    input_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,13 @@ class Case:
 
     family: str
     name: str
-    bar: Bar
-    shapes: Mapping[Size, Shape]
+    bars: tuple[str, ...]  # keys of `bars.BARS`
+    shapes: Mapping[Size, Shape]  # a case need not have all sizes
     peers: tuple[str, ...]
     prepare: Callable[[Shape, int], Race]  # (shape, number of threads) -> what to run
     n_rows: Callable[[Shape], int] = lambda shape: shape.n_rows  # rows that one run processes
     quality: str = "accuracy"
     host_only: bool = False  # whether it computes on the host whatever the backend
-
-    def bar_of(self, size: Size) -> str | None:
-        """Return the key of the bar at a size."""
-        return self.bar[size] if isinstance(self.bar, Mapping) else self.bar
 
 
 class Learners(NamedTuple):
@@ -127,13 +125,14 @@ def learner_case(
     name: str,
     learners: Learners,
     *,
-    bar: Bar,
+    bars: Sequence[str],
     shapes: Mapping[Size, Shape],
     data: Callable[[Shape], TrainTest],
     task: TimedCalls = FIT,
     quality: Quality = ACCURACY,
+    recorded: Mapping[str, float] = MappingProxyType({}),
 ) -> Case:
-    """Declare a case of classifiers on generated rows."""
+    """Declare a case of classifiers on generated rows; recorded seconds are those of the largest table."""
 
     def prepare(shape: Shape, n_threads: int) -> Race:
         rows = data(shape)
@@ -147,7 +146,8 @@ def learner_case(
             return lambda: task.start(lambda: make(shape, n_threads), rows.X, rows.y, queries)
 
         peers = {label: peer(make) for label, make in learners.peers.items()}
-        return Race(ours, peers, quality.judge(rows))
+        known = recorded if shape == shapes.get("large", shape) else {}
+        return Race(ours, peers, quality.judge(rows), recorded=known, input_bytes=rows.X.nbytes)
 
     about = f"{name}: {task.job}"
-    return Case(family, about, bar, shapes, tuple(learners.peers), prepare, task.n_rows, quality.name)
+    return Case(family, about, tuple(bars), shapes, tuple(learners.peers), prepare, task.n_rows, quality.name)

@@ -12,19 +12,24 @@ from typing import Literal, NamedTuple
 
 from arraylearn.backend.costs import measure_peak
 from arraylearn.backend.namespace import HOST, Place
-from arraylearn.bench.bars import BARS
 from arraylearn.bench.case import SIZES, Case, Race, Run, Size
 from arraylearn.bench.cases import all_cases
-from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, threads
+from arraylearn.bench.conditions import (
+    Stage,
+    describe_machine,
+    find_stage,
+    is_quiet,
+    load_average,
+    threads,
+)
 from arraylearn.bench.harness import compare_turns, race_turns
 from arraylearn.bench.peers import installed_peers, missing_peers
 from arraylearn.bench.results import BenchReport, Contestant, Result
-from arraylearn.bench.stage import Stage, find_stage
 
 __all__ = ["BenchOptions", "run_bench"]
 
 # seconds of turns per case, after a first round that does not count
-BUDGET: dict[Size, float] = {"small": 4.0, "medium": 15.0, "large": 60.0}
+BUDGET: dict[Size, float] = {"small": 3.0, "medium": 15.0, "large": 60.0}
 TURNS: dict[Size, int] = {"small": 5, "medium": 5, "large": 3}
 
 
@@ -65,6 +70,8 @@ def run_bench(
     began = time.perf_counter()
     try:
         for n, case, size in itertools.product(options.n_threads, cases, options.sizes):
+            if size not in case.shapes:
+                continue
             with threads(n), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
@@ -135,15 +142,17 @@ def _run_case(
     for name, run in runs.items():
         turns = [seconds / race.shares.get(name, 1) for seconds in timed[name]]
         figures[name] = _contestant(race, run, turns, where.get(name, HOST), n_rows)
+    n_turns = len(next(iter(timed.values())))
+    for name, seconds in race.recorded.items():
+        figures[name] = Contestant(seconds, [seconds] * n_turns, n_rows / seconds, 0, None)
     peers = {name: one for name, one in figures.items() if name not in where}
-    bar = case.bar_of(size)
-    bars = {} if bar is None else {" or ".join(one.peers): one.least for one in BARS[bar].against}
     about = (case.family, case.name, size, *shape, n_threads)
     results = []
     for backend in stages:
         ours = figures[f"ours on {backend}"]
         ratios = {name: compare_turns(ours.turns, one.turns) for name, one in peers.items()}
-        results.append(Result(*about, backend, case.quality, bar, bars, ours, peers, ratios))
+        bars = list(case.bars)
+        results.append(Result(*about, backend, race.input_bytes, case.quality, bars, ours, peers, ratios))
     return results
 
 

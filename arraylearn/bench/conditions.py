@@ -1,4 +1,4 @@
-"""The conditions of a run: the machine, its load, and the same number of threads for every program."""
+"""The conditions of a run: machine and load, the threads of every program, and where ours computes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from arraylearn._version import __version__
+from arraylearn.backend.dispatch import CompiledMode, is_numba_installed, use_compiled
+from arraylearn.backend.namespace import HOST, Place, synchronize
+from arraylearn.backend.selector import resolve
 from arraylearn.backend.threads import available_cores, same_threads
 from arraylearn.bench.peers import pin_peers
 
-__all__ = ["describe_machine", "is_quiet", "load_average", "quiet_text", "threads"]
+__all__ = [
+    "Stage",
+    "default_backend",
+    "describe_machine",
+    "find_stage",
+    "is_quiet",
+    "load_average",
+    "quiet_text",
+    "threads",
+]
+
 
 _TASKS = Path("/proc/self/task")
+Run = Callable[[], Any]
 _VERSIONS = (
     "numpy scipy scikit-learn numba torch cupy-cuda12x cupy-cuda13x scikit-learn-intelex lightgbm xgboost "
     "wittgenstein"
@@ -94,3 +108,39 @@ def _bind(cores: set[int]) -> None:
     for task in _TASKS.iterdir():
         with suppress(OSError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), cores)
+
+
+# ---- where ours computes: a backend, and on NumPy with or without compiled bodies
+
+
+class Stage(NamedTuple):
+    """A place, and when primitives on NumPy are compiled there."""
+
+    place: Place
+    mode: CompiledMode
+
+    def bring(self, make: Callable[[Place], Run]) -> Run:
+        """Return the call to time: it runs on this stage and returns when the device has finished."""
+        with use_compiled(self.mode):
+            run = make(self.place)
+
+        def work() -> Any:
+            with use_compiled(self.mode):
+                result = run()
+            synchronize(self.place)
+            return result
+
+        return work
+
+
+def find_stage(name: str) -> Stage:
+    """Return the stage of a backend; "numpy" is NumPy alone, "compiled" is NumPy with Numba."""
+    if name == "compiled":
+        with use_compiled("always"):  # raises where Numba is missing
+            return Stage(HOST, "always")
+    return Stage(resolve(name), "never" if name == "numpy" else "auto")
+
+
+def default_backend() -> str:
+    """Return the backend that is used when none is chosen: NumPy, compiled if Numba is installed."""
+    return "compiled" if is_numba_installed() else "numpy"

@@ -7,7 +7,7 @@ A slope of 1 means twice the time for twice the rows, 2 four times the time:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,18 @@ import numpy as np
 from arraylearn.backend.costs import measure_peak
 from arraylearn.backend.namespace import from_host
 from arraylearn.bench.cases import refuse_unknown
-from arraylearn.bench.conditions import describe_machine, is_quiet, load_average, quiet_text, threads
+from arraylearn.bench.conditions import (
+    Stage,
+    describe_machine,
+    find_stage,
+    is_quiet,
+    load_average,
+    quiet_text,
+    threads,
+)
 from arraylearn.bench.data import Shape, TrainTest, curved, interval_rules, machine_rows, noise, normal
 from arraylearn.bench.harness import race_turns
-from arraylearn.bench.show import markdown_table, text_table
-from arraylearn.bench.stage import Stage, find_stage
+from arraylearn.bench.show import text_table
 
 __all__ = [
     "AXES",
@@ -32,7 +39,6 @@ __all__ = [
     "print_slopes",
     "read_slopes",
     "slope",
-    "slopes_page",
 ]
 
 # axis -> what it counts
@@ -179,9 +185,11 @@ def _fit(one: _Subject, shape: Shape, stage: Stage) -> Callable[[], Any]:
     return stage.bring(lambda place: lambda: one.make().fit(X, y))
 
 
-def slope_rows(slopes: Iterable[CostSlope]) -> list[tuple[str, ...]]:
-    """Return a row of text for each learner and axis."""
-    return [
+def print_slopes(report: SlopeReport) -> None:
+    """Print the slopes, a row for each learner and axis."""
+    from rich.console import Console
+
+    rows = [
         (
             one.family,
             one.learner,
@@ -192,29 +200,12 @@ def slope_rows(slopes: Iterable[CostSlope]) -> list[tuple[str, ...]]:
             f"{one.peak_bytes[0] / 1e6:.3g} - {one.peak_bytes[-1] / 1e6:.3g} MB",
             f"{one.memory_slope:.2f}",
         )
-        for one in slopes
+        for one in report.slopes
     ]
-
-
-def print_slopes(report: SlopeReport) -> None:
-    """Print the slopes."""
-    from rich.console import Console
-
     console = Console()
     title = f"Growth of a fit on {report.backend}, {report.threads} thread(s): log-log slopes over four sizes"
-    console.print(text_table(title, _HEADINGS, slope_rows(report.slopes)))
+    console.print(text_table(title, _HEADINGS, rows))
     console.print(f"Machine {quiet_text(report.quiet)}, load {report.load_before} before.", highlight=False)
-
-
-def slopes_page(report: SlopeReport) -> str:
-    """Return the slopes as a section of Markdown."""
-    return (
-        "## Growth of cost\n"
-        f"Log-log slopes over four sizes of a fit on {report.backend}, {report.threads} thread(s); "
-        f"memory as Python and NumPy allocate it. {report.machine['processor']}, machine "
-        f"{quiet_text(report.quiet)} (load {report.load_before} before).\n\n"
-        f"{markdown_table(_HEADINGS, slope_rows(report.slopes))}\n"
-    )
 
 
 def read_slopes(paths: Sequence[str | Path]) -> SlopeReport:

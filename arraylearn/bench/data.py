@@ -13,7 +13,9 @@ __all__ = [
     "TrainTest",
     "curved",
     "interval_rules",
+    "known_set",
     "machine_rows",
+    "mixed_rows",
     "n_new_rows",
     "noise",
     "nominal_rows",
@@ -100,6 +102,27 @@ def nominal_rows(shape: Shape) -> TrainTest:
     is_class = rng.random((total, informative)) < 0.3
     X[:, :informative] = np.where(is_class, y[:, None] % 8, X[:, :informative])
     return _split(X, y, n)
+
+
+def mixed_rows(shape: Shape) -> TrainTest:
+    """Draw `curved` rows, the first half of the columns cut into categories, 5 % of all values missing."""
+    X, y, X_new, y_new = curved(shape)
+    rng = np.random.default_rng(1)
+    for rows in (X, X_new):
+        for j in range(shape.n_columns // 2):
+            rows[:, j] = np.floor((rows[:, j].clip(-2.99, 2.99) + 3) * (j + 2) / 6)
+        rows[rng.random(rows.shape) < 0.05] = np.nan
+    return TrainTest(X, y, X_new, y_new)
+
+
+def known_set(shape: Shape) -> TrainTest:
+    """Split the set of scikit-learn's that has this many columns: iris, wine, breast cancer or digits."""
+    from sklearn import datasets
+
+    load = {4: "iris", 13: "wine", 30: "breast_cancer", 64: "digits"}[shape.n_columns]
+    X, y = getattr(datasets, f"load_{load}")(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return _split(X[order], y[order], shape.n_rows)
 
 
 def noise(shape: Shape) -> TrainTest:

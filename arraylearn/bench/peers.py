@@ -31,6 +31,8 @@ PEERS: dict[str, Peer] = {
     "matmul": Peer("numpy", "numpy"),
     "bincount": Peer("numpy", "numpy"),
     "loop": Peer("arraylearn", "arraylearn"),
+    "gini": Peer("arraylearn", "arraylearn"),
+    "numpy": Peer("numpy", "numpy"),
 }
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import geometric_mean
-from typing import Any
+from statistics import geometric_mean, mean
+from typing import Any, NamedTuple
 
-from arraylearn.bench.bars import BARS, Against
-from arraylearn.bench.case import SIZES, Size
+from arraylearn.bench.bars import BARS, Against, Bar
+from arraylearn.bench.case import Size
 from arraylearn.bench.harness import Ratio
 
 __all__ = ["BarSummary", "BenchReport", "Contestant", "Result", "join_reports", "summarize"]
+
+# Rows from which on second threads and memory are judged.
+LARGE = 100_000
 
 
 @dataclass
@@ -39,9 +42,9 @@ class Result:
     n_classes: int
     threads: int
     backend: str
+    input_bytes: int
     quality_name: str
-    bar: str | None  # key of `bars.BARS`
-    bars: dict[str, float]  # peers, joined by " or " -> the least ratio
+    bars: list[str]  # keys of `bars.BARS`
     ours: Contestant
     peers: dict[str, Contestant] = field(default_factory=dict)
     ratios: dict[str, Ratio] = field(default_factory=dict)
@@ -108,56 +111,89 @@ def _read_result(raw: dict[str, Any]) -> Result:
     )
 
 
-@dataclass
-class BarSummary:
-    """A bar and what the cases of its job reached together."""
+class BarSummary(NamedTuple):
+    """A bar, and what the cases of its job reached together on one backend."""
 
     job: str
-    threads: int
+    beside: str
     backend: str
-    sizes: str
-    peers: str
-    n_cases: int
-    mean: float  # geometric mean of the ratios to the fastest of the peers
+    ratios: dict[int, float]  # number of threads -> ratio; higher is better
     least: float
-    goal: float
-    is_set_size: bool  # whether the bar was set for these sizes
+    quality: tuple[float, float] | None  # mean accuracy of ours and of the best peers
+    n_cases: int
 
     @property
-    def verdict(self) -> str:
-        """Whether the bar is reached."""
-        reached = "reached" if self.mean >= self.least else "MISSED"
-        return reached if self.is_set_size else f"{reached.lower()} below its size"
+    def is_reached(self) -> bool:
+        """Whether every ratio reaches the bar."""
+        return all(ratio >= self.least for ratio in self.ratios.values())
 
 
 def summarize(results: Sequence[Result]) -> list[BarSummary]:
-    """Compare the geometric mean of each job's ratios with its bar."""
-    groups: dict[tuple[str, int, str, Against, bool], list[Result]] = {}
-    for result in results:
-        if result.bar is None:
-            continue
-        bar = BARS[result.bar]
-        for against in bar.against:
-            if any(peer in result.ratios for peer in against.peers):
-                key = (result.bar, result.threads, result.backend, against, result.size in bar.sizes)
-                groups.setdefault(key, []).append(result)
-    return [
-        BarSummary(
-            BARS[name].job,
-            n_threads,
-            backend,
-            ", ".join(size for size in SIZES if any(one.size == size for one in found)),
-            " or ".join(peer for peer in against.peers if any(peer in one.ratios for one in found)),
-            len(found),
-            geometric_mean(_least_ratio(one, against) for one in found),
-            against.least,
-            against.goal,
-            is_set_size,
-        )
-        for (name, n_threads, backend, against, is_set_size), found in groups.items()
-    ]
+    """Compare the ratios of each job with its bar, in the order of `bars.BARS`."""
+    found: list[BarSummary] = []
+    for name, bar in BARS.items():
+        for backend in dict.fromkeys(one.backend for one in results):
+            cases = [
+                one
+                for one in results
+                if name in one.bars and one.backend == backend and one.size in bar.sizes
+            ]
+            large = [one for one in cases if one.n_rows >= LARGE]
+            summaries = [_beside_peers(bar, against, backend, cases) for against in bar.against]
+            if bar.second is not None:
+                gains = {2: _gains_of_two(large)}
+                summaries.append(_join(f"{bar.job}: second thread", "first", backend, gains, bar.second))
+            if bar.memory is not None:
+                shares = _by_threads(large, lambda one: one.input_bytes / max(1, one.ours.peak_bytes))
+                about = f"{bar.job}: memory"
+                summaries.append(_join(about, "the input", backend, shares, bar.memory, min))
+            found += [one for one in summaries if one.ratios]
+    return found
 
 
-def _least_ratio(result: Result, against: Against) -> float:
-    """Return the ratio to the fastest of the peers that ran."""
-    return min(result.ratios[peer].ratio for peer in against.peers if peer in result.ratios)
+def _beside_peers(bar: Bar, against: Against, backend: str, cases: list[Result]) -> BarSummary:
+    cases = [one for one in cases if any(peer in one.ratios for peer in against.peers)]
+
+    def reached(one: Result) -> float:
+        """Return the ratio to the fastest of the peers that ran, or the bar where our time suffices."""
+        ratio = min(one.ratios[peer].ratio for peer in against.peers if peer in one.ratios)
+        return max(ratio, against.least) if one.ours.seconds <= bar.enough else ratio
+
+    ran = [peer for peer in against.peers if any(peer in one.ratios for one in cases)]
+    ratios = _by_threads(cases, reached)
+    joined = _join(
+        bar.job, " or ".join(ran), backend, ratios, against.least, min if bar.is_each else geometric_mean
+    )
+    pairs = []
+    for one in cases:
+        theirs = [one.peers[peer].quality for peer in ran if peer in one.peers]
+        known = [quality for quality in theirs if quality is not None]
+        if one.quality_name == "accuracy" and one.ours.quality is not None and known:
+            pairs.append((one.ours.quality, max(known)))
+    return joined._replace(quality=(mean(a for a, _ in pairs), mean(b for _, b in pairs)) if pairs else None)
+
+
+def _by_threads(cases: Sequence[Result], figure: Callable[[Result], float]) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    for one in cases:
+        found.setdefault(one.threads, []).append(figure(one))
+    return found
+
+
+def _gains_of_two(cases: Sequence[Result]) -> list[float]:
+    """Return our time with one thread over that with two, for the cases that ran with both."""
+    seconds = {(one.family, one.case, one.size, one.threads): one.ours.seconds for one in cases}
+    pairs = ((key, seconds.get((*key[:3], 2))) for key in seconds if key[3] == 1)
+    return [seconds[key] / other for key, other in pairs if other is not None]
+
+
+def _join(
+    job: str,
+    beside: str,
+    backend: str,
+    figures: Mapping[int, Sequence[float]],
+    least: float,
+    combine: Callable[[Sequence[float]], float] = geometric_mean,
+) -> BarSummary:
+    ratios = {n: combine(some) for n, some in figures.items() if some}
+    return BarSummary(job, beside, backend, ratios, least, None, max(map(len, figures.values()), default=0))

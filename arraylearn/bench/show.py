@@ -1,7 +1,8 @@
-"""Results as a table on the terminal and as a page of Markdown: the same rows in both."""
+"""Results as tables on the terminal, and as a page of Markdown with one row per job."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,34 +11,16 @@ from arraylearn.bench.conditions import quiet_text
 from arraylearn.bench.harness import Ratio
 from arraylearn.bench.results import BenchReport, Contestant, Result, summarize
 
-__all__ = [
-    "headline",
-    "markdown",
-    "markdown_table",
-    "print_report",
-    "refuse_without_section",
-    "rewrite_section",
-    "seconds_text",
-    "table_rows",
-    "text_table",
-]
+__all__ = ["headline", "print_report", "refuse_other_page", "seconds_text", "text_table", "write_page"]
 
-HEADINGS = (
-    "family",
-    "case",
-    "size",
-    "threads",
-    "backend",
-    "time",
-    "rows/s",
-    "memory",
-    "quality",
-    "peer",
-    "peer's time",
-    "peer's memory",
-    "peer's quality",
-    "peer / ours (spread)",
-)
+_TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
+_TITLE = "# What was measured"
+_ABOUT = """\
+Ours and each peer ran in alternating turns of one process, and the best turn counted. A figure is
+**the peer's time / ours**: above 1 we are faster. It is the geometric mean over the cases of a job, or the
+least of them where the job says "each". For a second thread it is our time with one thread over that with
+two; for memory, the bytes of the input over those that a fit allocates, its model included. "3 s", "5 s",
+"150 us", J48 and JRip stand for times that were set, or recorded beforehand. **Bold** figures miss the bar."""
 
 
 def seconds_text(seconds: float) -> str:
@@ -64,79 +47,22 @@ def count_text(number: float) -> str:
     return f"{number:.3g}"
 
 
-def _figures(one: Contestant) -> tuple[str, str, str, str]:
-    """Return time, rows per second, memory and quality."""
-    memory = f"{count_text(one.peak_bytes)}B"
-    quality = "-" if one.quality is None else f"{one.quality:.5g}"
-    return seconds_text(one.seconds), count_text(one.rows_per_second), memory, quality
-
-
-def _spread(one: Ratio) -> str:
-    return f"{one.ratio:.3g} ({one.low:.3g}-{one.high:.3g})"
-
-
-def _threads(n: int) -> str:
-    return "1 thread" if n == 1 else f"{n} threads"
-
-
-def _shape(one: Result) -> str:
-    classes = f", {one.n_classes} cl." if one.n_classes > 1 else ""
-    return f"{one.size}: {count_text(one.n_rows)} x {one.n_columns}{classes}"
-
-
-def table_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each peer of each result (one for a result without peers)."""
-    rows: list[tuple[str, ...]] = []
-    for one in results:
-        mine = (one.family, one.case, _shape(one), str(one.threads), one.backend, *_figures(one.ours))
-        for name, peer in one.peers.items():
-            seconds, _, memory, quality = _figures(peer)
-            rows.append((*mine, name, seconds, memory, quality, _spread(one.ratios[name])))
-        if not one.peers:
-            rows.append((*mine, "-", "-", "-", "-", "-"))
-    return rows
-
-
 def headline(report: BenchReport) -> list[str]:
     """Return lines about the machine, the conditions of the run and what was skipped."""
     machine = report.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     clock = "wall time" if report.clock == "wall" else "processor time"
-    lines = [
+    return [
         f"{report.began}: {machine['processor']}, {machine['usable_cores']} of {machine['cores']} cores, "
         f"{machine['system']}.",
         f"Machine {quiet_text(report.quiet)}: load {report.load_before} before, {report.load_after} after; "
         f"{clock}; {report.seconds:.0f} s in all.",
         f"{versions}.",
+        *(f"Left out: {name} ({reason})." for name, reason in report.skipped.items()),
     ]
-    lines += [f"Left out: {name} ({reason})." for name, reason in report.skipped.items()]
-    return lines
 
 
-def terminal_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each result, its peers together in the last cell."""
-    rows: list[tuple[str, ...]] = []
-    for one in results:
-        ratios = [
-            f"{name} {_spread(ratio)}, {_figures(one.peers[name])[-1]}" for name, ratio in one.ratios.items()
-        ]
-        case = f"{one.family}: {one.case}\n  {_shape(one)}; {one.backend}, {_threads(one.threads)}"
-        rows.append((case, *_figures(one.ours), "\n".join(ratios) or "-"))
-    return rows
-
-
-def bar_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return a row of text for each bar that the results bear on."""
-    rows: list[tuple[str, ...]] = []
-    for one in summarize(results):
-        where = f"{one.sizes} ({one.n_cases}); {one.backend}, {_threads(one.threads)}"
-        about = f"{one.job}\n  {where}; over {one.peers}"
-        rows.append((about, f"{one.mean:.3g}", f"{one.least:.3g}", f"{one.goal:.3g}", one.verdict))
-    return rows
-
-
-_TERMINAL = ("case", "time", "rows/s", "memory", "quality", "peer / ours (spread), peer's quality")
-_BAR_HEADINGS = ("job", "peer / ours", "bar", "goal", "")
+# ---- on the terminal
 
 
 def print_report(report: BenchReport) -> None:
@@ -144,18 +70,47 @@ def print_report(report: BenchReport) -> None:
     from rich.console import Console
 
     console = Console()
-    cases, bars = terminal_rows(report.results), bar_rows(report.results)
+    cases, (headings, bars) = _case_rows(report.results), _bar_rows(report.results)
     if cases:
         console.print(text_table("Cases: ours, and each peer beside it", _TERMINAL, cases))
     if bars:
-        about = "Bars: the geometric mean of the fastest peer's time / ours"
-        console.print(text_table(about, _BAR_HEADINGS, bars))
+        console.print(text_table("Bars: the fastest peer's time / ours; **missed**", headings, bars))
     for text in headline(report):
         console.print(text, markup=False, highlight=False)
 
 
+def _case_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
+    """Return a row of text for each result, its peers together in the last cell."""
+    rows: list[tuple[str, ...]] = []
+    for one in results:
+        ratios = [
+            f"{name} {_spread(ratio)}, {_figures(one.peers[name])[-1]}" for name, ratio in one.ratios.items()
+        ]
+        classes = f", {one.n_classes} cl." if one.n_classes > 1 else ""
+        shape = f"{one.size}: {count_text(one.n_rows)} x {one.n_columns}{classes}"
+        threads = "1 thread" if one.threads == 1 else f"{one.threads} threads"
+        case = f"{one.family}: {one.case}\n  {shape}; {one.backend}, {threads}"
+        rows.append((case, *_figures(one.ours), "\n".join(ratios) or "-"))
+    return rows
+
+
+def _figures(one: Contestant) -> tuple[str, str, str, str]:
+    """Return time, rows per second, memory and quality."""
+    quality = "-" if one.quality is None else f"{one.quality:.5g}"
+    return (
+        seconds_text(one.seconds),
+        count_text(one.rows_per_second),
+        f"{count_text(one.peak_bytes)}B",
+        quality,
+    )
+
+
+def _spread(one: Ratio) -> str:
+    return f"{one.ratio:.3g} ({one.low:.3g}-{one.high:.3g})"
+
+
 def text_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """Return a table for the terminal; rows that end with a missed bar are bold."""
+    """Return a table for the terminal."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -167,44 +122,44 @@ def text_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequen
             escape(heading), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number
         )
     for row in rows:
-        table.add_row(*map(escape, row), style="bold" if row[-1] == "MISSED" else None)
+        table.add_row(*map(escape, row))
     return table
 
 
-def markdown(report: BenchReport) -> str:
-    """Return the run as a page of Markdown."""
-    parts = ["## The last run", *headline(report), ""]
-    parts += ["### Bars", markdown_table(_BAR_HEADINGS, bar_rows(report.results)), ""]
-    parts += ["### Cases", markdown_table(HEADINGS, table_rows(report.results)), ""]
-    return "\n".join(parts)
+# ---- the page
 
 
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of Markdown."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(row).replace("\n ", "<br>") + " |" for row in lines)
+def _bar_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """Return headings, and a row of text for each bar that the results bear on."""
+    threads = sorted({one.threads for one in results})
+    backends = {one.backend for one in results}
+    rows = []
+    for one in summarize(results):
+        ratios = []
+        for n in threads:
+            text = f"{one.ratios[n]:.3g}" if n in one.ratios else "-"
+            ratios.append(f"**{text}**" if one.ratios.get(n, one.least) < one.least else text)
+        quality = "-" if one.quality is None else " / ".join(f"{value:.3f}" for value in one.quality)
+        job = one.job if len(backends) == 1 else f"{one.job} ({one.backend})"
+        rows.append([job, one.beside, *ratios, f"{one.least:.2g}", quality])
+    counts = ["1 thread" if n == 1 else f"{n} threads" for n in threads]
+    return ["job", "beside", *counts, "bar", "accuracy, ours / theirs"], rows
 
 
-def _marks(section: str) -> tuple[str, str]:
-    return f"<!-- generated: {section} -->", f"<!-- generated: end of {section} -->"
+def refuse_other_page(path: str | Path) -> None:
+    """Raise for a file that is there and was not written by `write_page`."""
+    if Path(path).exists() and not Path(path).read_text(encoding="utf-8").startswith(_TITLE):
+        raise ValueError(f"`results`: {path} is another page, and would be lost. Name another file.")
 
 
-def refuse_without_section(path: str | Path, section: str = "bench") -> None:
-    """Raise for a file whose generated section has no marks."""
-    path = Path(path)
-    marks = _marks(section)
-    if path.exists() and not all(mark in path.read_text(encoding="utf-8") for mark in marks):
-        raise ValueError(
-            f"`results`: {path} has no section to rewrite. Put the two lines {marks[0]!r} and {marks[1]!r} "
-            "where the tables belong."
-        )
-
-
-def rewrite_section(path: str | Path, text: str, section: str = "bench") -> None:
-    """Put `text` between the two marks of a Markdown file; the rest of the file is not changed."""
-    refuse_without_section(path, section)
-    path, (begin, end) = Path(path), _marks(section)
-    page = path.read_text(encoding="utf-8") if path.exists() else f"# Results\n\n{begin}\n{end}\n"
-    head, rest = page.split(begin, 1)
-    tail = rest.split(end, 1)[1]
-    path.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
+def write_page(report: BenchReport, path: str | Path, chart: str | Path | None = None) -> None:
+    """Write the bars and what was reached as a page of Markdown, with a link to a chart."""
+    refuse_other_page(path)
+    headings, rows = _bar_rows(report.results)
+    lines = ["| " + " | ".join(row) + " |" for row in (headings, ["---"] * len(headings), *rows)]
+    about = [f"{line}  " for line in headline(report)]  # two spaces break the line
+    if chart is not None:
+        lines += ["", f"![Each job's ratio beside its bar]({os.path.relpath(chart, Path(path).parent)})"]
+    again = "`arraylearn bench` (see its `--help`) measures all of this on your machine."
+    text = "\n".join([_TITLE, _ABOUT, "", *lines, "", *about, "", again, ""])
+    Path(path).write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ _EXAMPLES = """examples:
   arraylearn bench forest --backend compiled torch torch:cuda cupy --no-peers
   arraylearn bench --json run.json --chart run.png     keep the figures; draw them
   arraylearn bench --read run.json --chart run.svg     draw or print an earlier run
+  arraylearn bench --size small medium large --threads 1 2 --results RESULTS.md     the page of all bars
   arraylearn bench --growth bayes                      how time and memory grow with rows, columns, classes
 """
 
@@ -37,7 +38,8 @@ def add_commands(commands: Any) -> None:
         "families",
         nargs="*",
         metavar="family",
-        help="bayes, tree, pruning, forest, boosting, svm, rules, selection, kernels (default: all)",
+        help="bayes, tree, pruning, forest, boosting, svm, rules, selection, kernels, few_rows, torch_input, "
+        "first_fit (default: all)",
     )
     add(
         "--backend",
@@ -54,29 +56,35 @@ def add_commands(commands: Any) -> None:
     add("--json", type=Path, metavar="FILE", help="write all figures here, after every case")
     add("--read", type=Path, nargs="+", metavar="FILE", help="show earlier runs instead of making one")
     add("--chart", type=Path, metavar="FILE", help="draw a chart (png, svg, pdf; needs matplotlib)")
-    add("--results", type=Path, metavar="FILE", help="rewrite the marked section of this Markdown file")
+    add("--results", type=Path, metavar="FILE", help="write a page of Markdown: each job and its bar")
     add("--growth", action="store_true", help="fit how time and memory grow, instead of comparing with peers")
     parser.set_defaults(run=_bench)
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from arraylearn.bench.show import rewrite_section
-    from arraylearn.bench.stage import default_backend
+    from arraylearn.bench.conditions import default_backend
 
     _refuse_early(options)
     options.backend = options.backend or [default_backend()]
-    report, show, page = _growth(options) if options.growth else _compare(options)
+    report, show = _growth(options) if options.growth else _compare(options)
     if options.json is not None:
         report.save(options.json)
     show(report)
     if options.chart is not None:
-        from arraylearn.plot.benchmark import plot_bench, plot_growth
-
-        draw = plot_growth if options.growth else plot_bench
-        draw(report).savefig(options.chart)
+        _draw(report, options.growth).savefig(options.chart)
     if options.results is not None:
-        rewrite_section(options.results, page(report), "growth" if options.growth else "bench")
+        from arraylearn.bench.show import write_page
+
+        write_page(report, options.results, options.chart)
     return 0
+
+
+def _draw(report: Any, is_growth: bool) -> Any:
+    from arraylearn.bench.results import summarize
+    from arraylearn.bench.show import headline
+    from arraylearn.plot.benchmark import plot_bench, plot_growth
+
+    return plot_growth(report) if is_growth else plot_bench(summarize(report.results), headline(report)[0])
 
 
 def _refuse_early(options: argparse.Namespace) -> None:
@@ -92,9 +100,11 @@ def _refuse_early(options: argparse.Namespace) -> None:
     if options.turns is not None and options.turns < 1:
         raise ValueError(f"`--turns` must be at least 1; got {options.turns}.")
     if options.results is not None:
-        from arraylearn.bench.show import refuse_without_section
+        from arraylearn.bench.show import refuse_other_page
 
-        refuse_without_section(options.results, "growth" if options.growth else "bench")
+        if options.growth:
+            raise ValueError("`--results` is for the comparison with peers; `--growth` has `--json`.")
+        refuse_other_page(options.results)
 
 
 def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
@@ -108,17 +118,17 @@ def _read_back(read: Callable[[Any], Any], paths: list[Path]) -> Any:
         ) from error
 
 
-def _compare(options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """Return a report of all cases, the function that prints it, and the one that writes a page of it."""
+def _compare(options: argparse.Namespace) -> tuple[Any, Any]:
+    """Return a report of all cases, and the function that prints it."""
     from rich.console import Console
 
     from arraylearn.bench import BenchOptions, run_bench
     from arraylearn.bench.results import BenchReport, join_reports
-    from arraylearn.bench.show import markdown, print_report
+    from arraylearn.bench.show import print_report
 
     if options.read is not None:
         report = _read_back(lambda paths: join_reports(list(map(BenchReport.read, paths))), options.read)
-        return report, print_report, markdown
+        return report, print_report
     chosen = BenchOptions(
         sizes=options.size,
         backends=options.backend,
@@ -137,19 +147,19 @@ def _compare(options: argparse.Namespace) -> tuple[Any, Any, Any]:
             ),
             on_case=None if options.json is None else lambda report: report.save(options.json),
         )
-    return report, print_report, markdown
+    return report, print_report
 
 
-def _growth(options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """Return a report of the growth of cost, and the same two functions for it."""
+def _growth(options: argparse.Namespace) -> tuple[Any, Any]:
+    """Return a report of the growth of cost, and the function that prints it."""
     from rich.console import Console
 
-    from arraylearn.bench.cost_slopes import measure_slopes, print_slopes, read_slopes, slopes_page
+    from arraylearn.bench.cost_slopes import measure_slopes, print_slopes, read_slopes
 
     if len(options.backend) > 1 or len(options.threads) > 1:
         raise ValueError("`--growth` takes one `--backend` and one number of `--threads`.")
     if options.read is not None:
-        return _read_back(read_slopes, options.read), print_slopes, slopes_page
+        return _read_back(read_slopes, options.read), print_slopes
     with Console(stderr=True).status("the first learner ...") as status:
         report = measure_slopes(
             options.families,
@@ -159,4 +169,4 @@ def _growth(options: argparse.Namespace) -> tuple[Any, Any, Any]:
             only=options.only,
             on_learner=lambda name: status.update(f"done: {name} ..."),
         )
-    return report, print_slopes, slopes_page
+    return report, print_slopes

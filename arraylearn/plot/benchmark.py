@@ -1,8 +1,9 @@
-"""Charts of benchmark runs: ratios to the peers with their bars, rows per second, growth of cost."""
+"""Charts of benchmark runs: ratios to the peers with their bars, growth of cost."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,47 +19,34 @@ def refuse_without_matplotlib(argument: str) -> None:
         )
 
 
-def plot_bench(report: Any) -> Any:
-    """Draw a `BenchReport` of ``arraylearn bench`` as a matplotlib figure.
+def plot_bench(summaries: Sequence[Any], title: str) -> Any:
+    """Draw the `BarSummary` of each job of ``arraylearn bench`` as a matplotlib figure.
 
-    Left the peers' times over ours with the spread of the turns and the bars, right rows per second.
+    A dot per number of threads: the peer's time over ours. A stroke: the bar of the job.
     """
     from matplotlib.figure import Figure  # an extra of the package; no window, no global state
 
-    results = list(reversed(report.results))
-    figure = Figure(figsize=(13, 1.5 + 0.28 * len(results)), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    names = [f"{one.family}: {one.case}\n{one.size}, {one.backend}, {one.threads} thr." for one in results]
-    colours: dict[str, str] = {}  # of the peers
-    for place, one in enumerate(results):
-        for peer, ratio in one.ratios.items():
-            left.errorbar(
-                ratio.ratio,
-                place,
-                xerr=[[max(0.0, ratio.ratio - ratio.low)], [max(0.0, ratio.high - ratio.ratio)]],
-                marker="o",
-                markersize=4,
-                label=None if peer in colours else peer,
-                color=colours.setdefault(peer, f"C{len(colours)}"),
-            )
-        for peers, least in one.bars.items():
-            if any(peer in one.ratios for peer in peers.split(" or ")):
-                colour = colours.get(peers, "black")  # black for the fastest of several
-                left.plot([least] * 2, [place - 0.4, place + 0.4], color=colour, linewidth=2)
-    left.axvline(1.0, color="grey", linestyle=":")
-    left.set_xscale("log")
-    left.set_xlabel("peer's time / ours (right of 1: ours is faster); strokes: the bars")
-    left.set_yticks(range(len(names)), names, fontsize=6)
-    if colours:
-        left.legend(fontsize="small")
-    right.barh(range(len(names)), [one.ours.rows_per_second for one in results], color="tab:blue")
-    right.set_xscale("log")
-    right.set_xlabel("rows per second, ours")
-    right.set_yticks(range(len(names)), [])
-    for axes in (left, right):
-        axes.set_ylim(-0.7, len(names) - 0.3)
-    state = {True: "quiet", False: "not quiet", None: "not known to be quiet"}[report.quiet]
-    figure.suptitle(f"arraylearn bench, {report.began}, {report.machine['processor']} ({state})", fontsize=9)
+    jobs = summaries[::-1]  # the first on top
+    figure = Figure(figsize=(9, 1.2 + 0.2 * len(jobs)), layout="constrained")
+    axes = figure.subplots()
+    for n in sorted({n for one in jobs for n in one.ratios}):
+        places = [place for place, one in enumerate(jobs) if n in one.ratios]
+        label = "1 thread" if n == 1 else f"{n} threads"
+        axes.plot([jobs[place].ratios[n] for place in places], places, "o", markersize=4, label=label)
+    axes.vlines(
+        [one.least for one in jobs],
+        [place - 0.4 for place in range(len(jobs))],
+        [place + 0.4 for place in range(len(jobs))],
+        color="black",
+        label="bar",
+    )
+    axes.axvline(1.0, color="grey", linestyle=":")
+    axes.set_xscale("log")
+    axes.set_xlabel("peer's time / ours (right of the dotted line: ours is faster)")
+    axes.set_yticks(range(len(jobs)), [f"{one.job} | {one.beside}" for one in jobs], fontsize=7)
+    axes.set_ylim(-0.7, len(jobs) - 0.3)
+    axes.legend(fontsize="small")
+    figure.suptitle(title, fontsize=9)
     return figure
 
 

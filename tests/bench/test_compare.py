@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from arraylearn import cli
@@ -39,7 +40,7 @@ def invented(prepare=None, **changes):
         )
 
     shapes = dict.fromkeys(SIZES, Shape(100, 7, 2))
-    settings = {"family": "svm", "name": "sleep", "bar": "gaussian machine", "shapes": shapes}
+    settings = {"family": "svm", "name": "sleep", "bars": ("gaussian machine",), "shapes": shapes}
     settings |= {"peers": ("libsvm", "onedal"), "prepare": prepare or known}
     return Case(**{**settings, **changes})
 
@@ -150,71 +151,99 @@ def test_wrong_choices_are_refused():
         run_bench(["trees"])
 
 
-def result(bar, size, backend="numpy", **ratios):
-    one = Contestant(1.0, [1.0], 100.0, 0, None)
+def result(bar, size, n_threads=1, seconds=1.0, quality=None, n_rows=1, peak=0, **ratios):
+    """A result of ours, and of peers that took so many times as long."""
+    one = Contestant(seconds, [seconds], 100.0, peak, quality)
     against = {name: Ratio(value, value, value, value) for name, value in ratios.items()}
-    peers = dict.fromkeys(ratios, one)
-    return Result("f", "c", size, 1, 1, 2, 1, backend, "accuracy", bar, {}, one, peers, against)
+    peers = {
+        name: Contestant(seconds * value, [seconds * value], 1.0, 0, quality and quality - 0.1)
+        for name, value in ratios.items()
+    }
+    about = ("f", "c", size, n_rows, 1, 2, n_threads, "numpy", 1000, "accuracy", [bar] if bar else [])
+    return Result(*about, one, peers, against)
 
 
 def test_bars_take_the_geometric_mean_beside_the_fastest_peer():
-    found = summarize(
+    (one,) = summarize(
         [
-            result("boosting", "medium", lightgbm=4.0, xgboost=1.0),
-            result("boosting", "large", lightgbm=4.0, xgboost=9.0),
+            result("boosting", "small", quality=0.9, lightgbm=4.0, xgboost=1.0),
+            result("boosting", "medium", quality=0.7, lightgbm=4.0, xgboost=9.0),
             result(None, "large", lightgbm=0.1),
         ]
     )
-    (one,) = found
-    assert one.mean == pytest.approx(2.0)  # of 1 and 4
-    assert (one.sizes, one.n_cases, one.verdict) == ("medium, large", 2, "reached")
+    assert one.ratios == {1: pytest.approx(2.0)}  # of 1 and 4
+    assert (one.beside, one.n_cases, one.is_reached) == ("lightgbm or xgboost", 2, True)
+    assert one.quality == pytest.approx((0.8, 0.7))
 
 
-def test_a_bar_speaks_of_the_sizes_it_was_set_for():
-    small, medium = summarize(
-        [result("gaussian machine", "small", libsvm=1.0), result("gaussian machine", "medium", libsvm=1.0)]
-    )
-    assert small.verdict == "missed below its size"
-    assert medium.verdict == "MISSED"
+def test_a_bar_judges_the_sizes_that_it_speaks_of():
+    both = [result("gaussian machine", size, libsvm=1.0) for size in ("small", "medium")]
+    (one,) = summarize(both)
+    assert (one.n_cases, one.is_reached) == (1, False)
 
 
-def test_tables_and_page_say_the_same(report, capsys, monkeypatch):
+def test_each_case_counts_unless_our_time_suffices():
+    cells = [result("few rows", "small", **{"scikit-learn": 3.0})]
+    cells += [result("few rows", "small", seconds=0.002, **{"scikit-learn": 0.1})]
+    assert summarize(cells)[0].ratios == {1: 1.0}
+    cells += [result("few rows", "small", seconds=0.004, **{"scikit-learn": 0.5})]
+    assert summarize(cells)[0].ratios == {1: 0.5}
+
+
+def test_second_threads_and_memory_of_large_tables():
+    runs = [result("exact tree", "medium", n, 3.0 / n, None, 100_000, 400 * n) for n in (1, 2)]
+    runs += [result("exact tree", "small", n, 1.0, None, 10_000, 10**6) for n in (1, 2)]
+    second, memory = summarize(runs)
+    assert (second.job, second.ratios) == ("exact tree, 2-3 classes: second thread", {2: 2.0})
+    assert (memory.job, memory.ratios) == ("exact tree, 2-3 classes: memory", {1: 2.5, 2: 1.25})
+
+
+def test_recorded_times_stand_for_a_peer(monkeypatch, known_peers):
+    def recorded(shape, n_threads):
+        return Race(lambda place: sleeping(0.004, 1), {}, None, recorded={"5 s": 5.0})
+
+    case = invented(recorded, bars=("first fit",), peers=(), shapes={"small": Shape(1, 1)})
+    monkeypatch.setattr(compare, "all_cases", lambda families: [case])
+    (one,) = run_bench(options=BenchOptions(sizes=["small", "medium"], turns=2)).results
+    assert one.ratios["5 s"].ratio == pytest.approx(5.0 / one.ours.seconds)
+
+
+def test_the_page_has_a_row_for_each_job(report, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "250")
     show.print_report(report)
     told = capsys.readouterr().out
-    page = show.markdown(report)
-    for text in ("sleep", "libsvm", "0.75", "scikit-learn-intelex", "reached"):
+    path = tmp_path / "RESULTS.md"
+    show.write_page(report, path, tmp_path / "charts" / "bars.svg")
+    page = path.read_text()
+    for text in ("SVC gaussian, 5k-20k rows", "libsvm", "scikit-learn-intelex"):
         assert text in told
         assert text in page
-    assert "peer's memory" in page
+    assert "sleep" in told
+    assert "](charts/bars.svg)" in page
+    ratio = report.results[0].ratios["libsvm"].ratio
+    assert f"| SVC gaussian, 5k-20k rows | libsvm | {ratio:.3g} | 3 | 0.750 / 0.500 |" in page
+    slower = replace(report.results[0], ratios={"libsvm": Ratio(0.5, 0.5, 0.5, 0.5)})
+    show.write_page(replace(report, results=[slower]), path)  # its own page may be written anew
+    assert "| libsvm | **0.5** | 3 |" in path.read_text()
 
 
-def test_the_page_keeps_what_was_written_by_hand(report, tmp_path):
-    path = tmp_path / "RESULTS.md"
-    begin, end = show._marks("bench")
-    path.write_text(f"by hand\n{begin}\nold tables\n{end}\nalso by hand\n")
-    show.rewrite_section(path, show.markdown(report))
-    text = path.read_text()
-    assert text.startswith("by hand\n")
-    assert text.endswith("also by hand\n")
-    assert "old tables" not in text
-    assert "| svm | sleep |" in text
-    show.rewrite_section(path, show.markdown(report))
-    assert path.read_text() == text
-    other = tmp_path / "other.md"
-    other.write_text("nothing marked")
-    with pytest.raises(ValueError, match="has no section to rewrite"):
-        show.rewrite_section(other, "text")
-    assert other.read_text() == "nothing marked"
+def test_no_other_page_is_lost(report, tmp_path):
+    other = tmp_path / "README.md"
+    other.write_text("by hand")
+    with pytest.raises(ValueError, match="is another page"):
+        show.write_page(report, other)
+    assert other.read_text() == "by hand"
+    assert cli.main(["bench", "--results", str(other)]) == 2
 
 
 def test_charts(report, tmp_path):
     pytest.importorskip("matplotlib")
     from arraylearn.plot.benchmark import plot_bench
 
-    left, right = plot_bench(report).axes
-    assert left.get_xscale() == right.get_xscale() == "log"
-    assert "svm: sleep" in left.get_yticklabels()[0].get_text()
+    (axes,) = plot_bench(summarize(report.results), "a run").axes
+    assert axes.get_xscale() == "log"
+    assert axes.get_yticklabels()[0].get_text() == "SVC gaussian, 5k-20k rows | libsvm"
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[report.results[0].ratios["libsvm"].ratio, 0]])
 
 
 # ---- the command
@@ -242,6 +271,7 @@ def test_the_command_writes_everything(monkeypatch, known_peers, tmp_path, capsy
         (["--json", "/no/such/folder/run.json"], "there is no folder"),
         (["--turns", "0"], "`--turns` must be at least 1"),
         (["--growth", "--threads", "1", "2"], "one number of `--threads`"),
+        (["--growth", "--results", "new.md"], "`--results` is for the comparison"),
         (["--read", "no_such_file.json"], "no_such_file.json"),
     ],
 )

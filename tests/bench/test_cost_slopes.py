@@ -32,11 +32,10 @@ def test_growth_of_what_is_known(monkeypatch, capsys, tmp_path):
     assert by_axis["n_rows"].memory_slope == pytest.approx(2.0, abs=0.01)
     assert by_axis["n_columns"].sizes == [3, 6, 12, 24]
     assert by_axis["n_columns"].memory_slope == pytest.approx(0.0, abs=0.01)
-    kept, page = tmp_path / "slopes.json", tmp_path / "RESULTS.md"
+    kept = tmp_path / "slopes.json"
     found.save(kept)
-    assert cli.main(["bench", "--growth", "--read", str(kept), str(kept), "--results", str(page)]) == 0
+    assert cli.main(["bench", "--growth", "--read", str(kept), str(kept)]) == 0
     assert capsys.readouterr().out.count("square") == 4
-    assert page.read_text().count("| kernels | square |") == 4
 
 
 def test_every_learner_of_the_growth_fits():

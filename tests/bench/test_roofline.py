@@ -46,7 +46,6 @@ def test_rows_of_the_table(rung):
     line = roofline.table_rows(rows)[0]
     assert len(line) == len(roofline.HEADINGS)
     assert line[-1].endswith("(launches)")
-    assert "ESTIMATE" in roofline.markdown(rows, Shape(300, 5, 3))
 
 
 def test_arithmetic_is_counted_once():
@@ -57,11 +56,13 @@ def test_arithmetic_is_counted_once():
     assert roofline.with_arithmetic(rows)[1].counts.n_flops == 100
 
 
-def test_counts_are_kept_and_shown_again(tmp_path, capsys):
+def test_counts_are_kept_and_shown_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     rows = [roofline.Row("torch", "naive Bayes", "fit", 100, OperationCounts(10, 2, 3_000_000, 500))]
-    kept, page = tmp_path / "counts.json", tmp_path / "RESULTS.md"
+    kept = tmp_path / "counts.json"
     kept.write_text(json.dumps([asdict(row) for row in rows]))
     assert roofline.read_rows(kept) == rows
-    assert roofline.main(["--read", str(kept), "--results", str(page)]) == 0
-    assert "ESTIMATE" in capsys.readouterr().out
-    assert "| torch | naive Bayes | fit | 100 | 10 | 2 | 3 |" in page.read_text()
+    assert roofline.main(["--read", str(kept)]) == 0
+    told = capsys.readouterr().out
+    assert "ESTIMATE" in told
+    assert "naive Bayes" in told

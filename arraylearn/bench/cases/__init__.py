@@ -9,7 +9,10 @@ from arraylearn.bench.case import Case
 
 __all__ = ["FAMILIES", "all_cases", "refuse_unknown"]
 
-FAMILIES = ("bayes", "tree", "pruning", "forest", "boosting", "svm", "rules", "selection", "kernels")
+FAMILIES = (
+    *("bayes", "tree", "pruning", "forest", "boosting", "svm", "rules", "selection", "kernels"),
+    *("few_rows", "torch_input", "first_fit"),
+)
 
 
 def refuse_unknown(families: Sequence[str]) -> None:

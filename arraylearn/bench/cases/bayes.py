@@ -18,7 +18,7 @@ def _case(name: str, data: Any, ours: Any, peer: Any) -> Case:
         "bayes",
         name,
         Learners(ours, {"scikit-learn": peer}),
-        bar="bayes",
+        bars=("bayes", "large bayes"),
         shapes=shapes_of(10_000, 100_000, 1_000_000, 50, 5),
         data=data,
         task=TimedCalls("fit + predict"),

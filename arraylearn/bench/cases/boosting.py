@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from arraylearn.bench.case import FIT, Case, Learners, Size, TimedCalls, learner_case, shapes_of
+from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case, shapes_of
 from arraylearn.bench.data import curved
 from arraylearn.bench.peers import peer_maker
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
@@ -13,7 +13,6 @@ from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 __all__ = ["CASES", "boosted_learners"]
 
 _TREES = 100
-_BARS: dict[Size, str] = {"small": "boosting, few rows", "medium": "boosting", "large": "boosting"}
 _QUERIES = {10_000: 100_000, 100_000: 200_000, 1_000_000: 1_000_000}  # rows to learn from -> rows to predict
 
 
@@ -52,14 +51,16 @@ _ADABOOST = peer_maker("sklearn.ensemble", "AdaBoostClassifier", random_state=0)
 _shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
 
 
-def _boosted(name: str, bar: str | dict[Size, str], n_classes: int, task: TimedCalls = FIT) -> Case:
+def _boosted(name: str, bar: str, n_classes: int, task: TimedCalls = FIT) -> Case:
     shapes = _shapes(n_classes)
-    return learner_case("boosting", name, boosted_learners(), bar=bar, shapes=shapes, data=curved, task=task)
+    return learner_case(
+        "boosting", name, boosted_learners(), bars=(bar,), shapes=shapes, data=curved, task=task
+    )
 
 
 CASES = [
-    _boosted("boosting, 100 trees, 2 classes", _BARS, 2),
-    _boosted("boosting, 100 trees, 3 classes", _BARS, 3),
+    _boosted("boosting, 100 trees, 2 classes", "boosting", 2),
+    _boosted("boosting, 100 trees, 3 classes", "boosting", 3),
     _boosted(
         "boosting, 100 trees",
         "boosted prediction",
@@ -70,7 +71,7 @@ CASES = [
         "boosting",
         "AdaBoost, 50 stumps",
         Learners(lambda shape: AdaBoostClassifier(random_state=0), {"scikit-learn": _ADABOOST}),
-        bar=None,
+        bars=(),
         shapes=_shapes(2),
         data=curved,
     ),

@@ -74,14 +74,14 @@ def _histogram(n_bins: int) -> Prepare:
 
 
 def _case(name: str, bar: str, yardstick: str, prepare: Prepare, shapes: dict[Size, Shape]) -> Case:
-    return Case("kernels", name, bar, shapes, (yardstick,), prepare, quality="")
+    return Case("kernels", name, (bar,), shapes, (yardstick,), prepare, quality="")
 
 
 _SQUARE = shapes_of(2048, 4096, 8192, 100, 1)
 _TALL = partial(shapes_of, 100_000, 300_000, 1_000_000, 20)
 
 CASES = [
-    *(_case(f"gaussian gram, {t}", "kernel", "matmul", _gram(t), _SQUARE) for t in _DTYPES),
-    *(_case(f"log density, {t}", "kernel", "matmul", _density(t), _TALL(5)) for t in _DTYPES),
+    *(_case(f"gaussian gram, {t}", "gram matrix", "matmul", _gram(t), _SQUARE) for t in _DTYPES),
+    *(_case(f"log density, {t}", "log density", "matmul", _density(t), _TALL(5)) for t in _DTYPES),
     _case("class histogram, 255 bins", "histogram", "bincount", _histogram(255), _TALL(2)),
 ]

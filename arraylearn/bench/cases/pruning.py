@@ -31,7 +31,7 @@ CASES = [
     Case(
         "pruning",
         "weakest-link path",
-        None,
+        (),
         shapes_of(4000, 16_000, 100_000, 8),
         ("scikit-learn",),
         _path,

@@ -85,7 +85,7 @@ CASES = [
     Case(
         "selection",
         "SVC: 5 folds x 8 prices",
-        "machine search",
+        ("machine search",),
         shapes_of(500, 2000, 5000, 20),
         ("libsvm",),
         _search(SVC, peer_maker("sklearn.svm", "SVC"), machine_rows, _prices),
@@ -95,7 +95,7 @@ CASES = [
     Case(
         "selection",
         "tree: 5 folds x 8 depths",
-        None,
+        (),
         shapes_of(2000, 10_000, 100_000, 20),
         ("scikit-learn",),
         _search(DecisionTreeClassifier, _TREE, normal, lambda shape: _DEPTHS),
@@ -103,7 +103,7 @@ CASES = [
         quality="best score",
     ),
     *(
-        Case("selection", f"leave-one-out, {name} Bayes", None, _LEFT_OUT, ("loop",), _left_out(kind))
+        Case("selection", f"leave-one-out, {name} Bayes", (), _LEFT_OUT, ("loop",), _left_out(kind))
         for name, kind in (("naive", NaiveBayesClassifier), ("full", FullBayesClassifier))
     ),
 ]

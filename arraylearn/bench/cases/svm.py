@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from arraylearn.backend.namespace import to_host
-from arraylearn.bench.case import Case, Learners, Quality, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import TrainTest, machine_rows
+from arraylearn.bench.case import Case, Learners, Quality, Size, TimedCalls, learner_case, shapes_of
+from arraylearn.bench.data import Shape, TrainTest, known_set, machine_rows
 from arraylearn.bench.peers import peer_maker
 from arraylearn.kernels import gram
 from arraylearn.svm import SVC, OneClassSVM
@@ -43,20 +43,25 @@ def _objective(kernel: str) -> Callable[[TrainTest], Callable[[Any], float]]:
 def _fit(kernel: str, kind: str, n_columns: int, C: float) -> Case:
     limits: dict[str, Any] = {}
     settings: dict[str, Any] = {"kernel": kernel, "C": C}
-    name, bar, largest = f"gaussian, {kind}, C = {C:g}", "gaussian machine", 20_000
+    name, largest = f"gaussian, {kind}, C = {C:g}", 20_000
+    bars = ("gaussian machine", "steep machine") if C == 10 else ("gaussian machine",)
     if kernel == "linear":
         # at most a million pair steps: a peer that stops there looks faster than it is
-        name, bar, largest, limits = f"linear, {kind}", "linear machine", 10_000, {"max_iter": 1_000_000}
+        name, bars, largest = f"linear, {kind}", ("linear machine",), 10_000
+        limits = {"max_iter": 1_000_000}
     peers = {"libsvm": _libsvm(**settings, **limits), "onedal": _onedal(**settings, **limits)}
     return learner_case(
         "svm",
         name,
         Learners(lambda shape: SVC(**settings), peers),
-        bar=bar,
+        bars=bars,
         shapes=shapes_of(2000, 5000, largest, n_columns),
         data=partial(machine_rows, kind=kind),
         quality=Quality("dual objective", _objective(kernel)),
     )
+
+
+_DIGITS: dict[Size, Shape] = {"small": Shape(1200, 64, 10)}
 
 
 def _inliers(rows: TrainTest) -> Callable[[Any], float]:
@@ -71,11 +76,25 @@ CASES = [
     _fit("rbf", "moons", 10, 1.0),
     _fit("linear", "clusters", 20, 1.0),
     _fit("linear", "moons", 10, 1.0),
+    *(
+        learner_case(
+            "svm",
+            f"gaussian, {name}",
+            Learners(lambda shape: SVC(), {"libsvm": _libsvm()}),
+            bars=("many classes",),
+            shapes=shapes,
+            data=data,
+        )
+        for name, shapes, data in (
+            ("digits", _DIGITS, known_set),
+            ("26 classes", shapes_of(2000, 5000, 15_000, 16, 26), machine_rows),
+        )
+    ),
     learner_case(
         "svm",
         "gaussian, decision function",
         Learners(lambda shape: SVC(), {"libsvm": _libsvm(), "onedal": _onedal()}),
-        bar="decision function",
+        bars=("decision function",),
         shapes=shapes_of(1000, 2000, 5000, 20),
         data=machine_rows,
         task=TimedCalls(
@@ -88,7 +107,7 @@ CASES = [
         Learners(
             lambda shape: OneClassSVM(nu=0.1), {"libsvm": peer_maker("sklearn.svm", "OneClassSVM", nu=0.1)}
         ),
-        bar=None,
+        bars=(),
         shapes=shapes_of(2000, 5000, 20_000, 20),
         data=machine_rows,
         quality=Quality("share inside", _inliers),
