@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import HostArray
-from arraylearn.backend.namespace import to_host
+from arraylearn._typing import HostArray, Namespace
+from arraylearn.backend.namespace import HOST, to_host
 from arraylearn.svm.solvers.dual import (
     DualProblem,
     DualSolution,
@@ -178,38 +179,44 @@ def _solve_soft(
     starts: Sequence[HostArray | None],
 ) -> list[TaskResult]:
     """Solve tasks with finite bounds."""
-    problems = [
-        classification_at(matrix.place, task.sign, bound[task.rows], start)
-        for task, start in zip(tasks, starts, strict=True)
-    ]
+    sign, bounds = (
+        np.concatenate(parts)
+        for parts in zip(*((task.sign, bound[task.rows]) for task in tasks), strict=True)
+    )
+    begun = [np.zeros_like(t.sign) if s is None else s for t, s in zip(tasks, starts, strict=True)]
+    joined = classification_at(matrix.place, sign, bounds, np.concatenate(begun))
+    ends = np.asarray([task.sign.shape[0] for task in tasks]).cumsum().tolist()
+    problems = [DualProblem(*(part[a:b] for part in joined)) for a, b in pairwise([0, *ends])]
     members = [matrix.positions(task.rows) for task in tasks]
     solutions = solve_problems(matrix, members, problems, settings, bound=float(bound.max()))
-    return [_result(matrix, p, s) for p, s in zip(problems, solutions, strict=True)]
+    return _results(matrix.place.xp, tasks, bound, solutions)
 
 
-def _result(matrix: KernelMatrix, problem: DualProblem, solution: DualSolution) -> TaskResult:
-    """Copy a solution to the host: one sync."""
-    xp = matrix.place.xp
-    beta, gradient = solution.beta, solution.gradient
-    offset = find_offset(xp, beta, gradient, problem)
+def _results(
+    xp: Namespace, tasks: list[Task], bound: HostArray, solutions: list[DualSolution]
+) -> list[TaskResult]:
+    """Copy solutions to the host, in one sync, and derive the rest there, for all tasks at once."""
+    found = to_host(xp.concat([xp.stack([s.beta, s.gradient]) for s in solutions], axis=1))
+    sizes = np.asarray([task.sign.shape[0] for task in tasks])
+    is_row = np.arange(sizes.max()) < sizes[:, None]
+    sign, bounds, beta, gradient = np.zeros((4, *is_row.shape))
+    sign[is_row] = np.concatenate([task.sign for task in tasks])
+    bounds[is_row] = np.concatenate([bound[task.rows] for task in tasks])
+    beta[is_row], gradient[is_row] = found
+    problem = classification_at(HOST, sign, bounds)
+    offset = find_offset(HOST.xp, beta, gradient, problem)
     # y (y - K beta) = 1 - y f + y b, so the slack is y (gradient - b) where that is positive
-    slack = xp.maximum(problem.linear * (gradient - offset), xp.zeros_like(gradient))
-    square = xp.sum(beta * (problem.linear - gradient))
-    numbers = xp.stack([offset, objective(xp, beta, gradient, problem), square])
-    packed = to_host(xp.concat([numbers, beta, slack]))
-    m = beta.shape[0]
-    intercept, value, length = packed[:3].tolist()
-    return TaskResult(
-        beta=packed[3 : 3 + m],
-        slack=packed[3 + m :],
-        intercept=intercept,
-        objective=value,
-        margin=2.0 / math.sqrt(length) if length > 0 else math.inf,
-        gap=solution.gap,
-        n_iter=solution.n_iter,
-        is_converged=solution.is_converged,
-        is_stalled=solution.is_stalled,
+    slack = np.maximum(sign * (gradient - offset[:, None]), 0.0)
+    square = (beta * (sign - gradient)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        margin = np.where(square > 0, 2.0 / np.sqrt(square), math.inf)
+    numbers = zip(
+        offset.tolist(), objective(HOST.xp, beta, gradient, problem).tolist(), margin.tolist(), strict=True
     )
+    return [
+        TaskResult(beta[k, :m], slack[k, :m], *three, s.gap, s.n_iter, s.is_converged, s.is_stalled)
+        for k, (m, three, s) in enumerate(zip(sizes.tolist(), numbers, solutions, strict=True))
+    ]
 
 
 def _solve_hard(

@@ -299,7 +299,7 @@ def test_all_learners_are_compiled_on_request(capsys):
     assert "compiled for 10 learners" in capsys.readouterr().out
     from arraylearn.svm.solvers import pair_loops_cpu
 
-    dtypes = {str(problem.types[0].dtype) for problem, *_ in pair_loops_cpu.climb.signatures}
+    dtypes = {str(blocks.types[0].dtype) for blocks, *_ in pair_loops_cpu.climb_each.signatures}
     assert dtypes == {"float32", "float64"}  # of large problems, of small ones
 
 

@@ -130,7 +130,8 @@ def _fill(out: HostArray, left: HostArray, right: HostArray, is_symmetric: bool)
         if is_symmetric:
             _mirror(out)
         return
-    right = np.ascontiguousarray(right)
+    if n > _ROWS:  # it is read more than once
+        right = np.ascontiguousarray(right)
 
     def fill_rows(start: int) -> None:
         rows = out[start : start + _ROWS]

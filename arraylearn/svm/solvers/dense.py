@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
-from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.backend.dispatch import is_worth_compiling
+from arraylearn.backend.namespace import Place, from_host, library_name, to_host
 from arraylearn.backend.threads import small_products
 from arraylearn.svm.solvers.dual import (
     DualProblem,
@@ -19,12 +20,26 @@ from arraylearn.svm.solvers.dual import (
     objective,
     refuse_nan,
 )
-from arraylearn.svm.solvers.pairs import Block, make_block, solve_block
+from arraylearn.svm.solvers.pairs import LEAST_CELLS, Block, make_block, solve_block
 
-__all__ = ["solve_dense"]
+__all__ = ["choose_body", "solve_dense"]
 
 # Rounds without an improvement after which a problem counts as stalled by rounding.
 _PATIENCE = 20
+
+
+Body = Callable[[KernelMatrix, Sequence[Array], Sequence[DualProblem], Settings], list[DualSolution]]
+
+
+def choose_body(xp: Namespace, n_cells: int) -> Body | str:
+    """Return what takes pair steps in problems with so many cells of matrices, or why `solve_dense` does."""
+    if library_name(xp) != "numpy":
+        return "not on a CPU of NumPy"
+    if not is_worth_compiling(n_cells, LEAST_CELLS):
+        return "less work than 50,000 cells"
+    from arraylearn.svm.solvers import dense_cpu
+
+    return dense_cpu.climb_together
 
 
 def solve_dense(

@@ -247,6 +247,12 @@ class KernelMatrix(NamedTuple):
         some = self.place.xp.take(self.x, idx, axis=0)
         return some if self.is_precomputed else self.kernel.gram(self.place.xp, some, self.x)
 
+    def between(self, some: slice, others: slice) -> Array:
+        """Return the matrix between two ranges of rows."""
+        if self.is_precomputed:
+            return self.x[some, others]
+        return self.kernel.gram(self.place.xp, self.x[some, :], self.x[others, :])
+
     def diagonal(self) -> Array:
         """Return the kernel value (n,) of each row with itself."""
         return self.kernel.diagonal(self.place.xp, self.x)

@@ -23,6 +23,7 @@ from arraylearn.backend.gpu.launch import cuda_launcher
 from arraylearn.backend.namespace import library_name, locate
 
 __all__ = [
+    "LEAST_CELLS",
     "Block",
     "Body",
     "choose_body",
@@ -38,7 +39,7 @@ __all__ = [
 _PAIR_STEPS = 96
 _BISECTIONS = 48
 _STEP_SIZES = (1.0, 0.5, 0.25, 0.0625)
-_LEAST_CELLS = 50_000  # of matrices, from which on pair steps are compiled: one of 224 rows
+LEAST_CELLS = 50_000  # of matrices, from which on pair steps are compiled: one of 224 rows
 
 
 class Block(NamedTuple):
@@ -63,7 +64,7 @@ def choose_body(xp: Namespace, n_cells: int) -> Body | str:
         return "not on a CPU of NumPy"
     from arraylearn.svm.solvers import pairs_cpu
 
-    if is_worth_compiling(n_cells, _LEAST_CELLS):
+    if is_worth_compiling(n_cells, LEAST_CELLS):
         return Body(pairs_cpu.solve_compiled, uses_roots=False)
     # the array program takes 88 microseconds a step, this one 5: programs of up to 223 rows need no Numba
     return Body(pairs_cpu.solve, uses_roots=True)

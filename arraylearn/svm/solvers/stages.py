@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from arraylearn._typing import Array
 from arraylearn.svm.solvers.decomposition import decompose
-from arraylearn.svm.solvers.dense import solve_dense
+from arraylearn.svm.solvers.dense import choose_body, solve_dense
 from arraylearn.svm.solvers.dual import (
     DualProblem,
     DualSolution,
@@ -144,7 +144,8 @@ def _solve_small(
     """Solve small problems as one batch by pair steps; those that need many are continued one by one."""
     per_row = _LINEAR_PAIRS_PER_ROW if matrix.is_linear else _PAIRS_PER_ROW
     first = settings.at_most(per_row * max(idx.shape[0] for idx in members))
-    solutions = solve_dense(matrix, members, problems, first)
+    solve = choose_body(matrix.place.xp, sum(idx.shape[0] ** 2 for idx in members))
+    solutions = (solve_dense if isinstance(solve, str) else solve)(matrix, members, problems, first)
     if first == settings:
         return solutions
     for k, solution in enumerate(solutions):
