@@ -143,15 +143,14 @@ class Fields:
         low: float | None = None,
         high: float | None = None,
         is_finite: bool = True,
-    ) -> Any:
+    ) -> HostArray:
         """Return the last of some arrays of one dtype and shape, such as ``"n k"`` (or another of `shapes`).
 
         Values lie in ``low .. high``; floats are finite unless `is_finite` is False.
         """
-        array: Any = None
         wanted = _SEVERAL.get(dtype, (dtype,))
         for name in names.split():
-            array = self.take(
+            array: HostArray = self.take(
                 name,
                 lambda value: isinstance(value, np.ndarray) and value.dtype.name in wanted,
                 f"an array of {dtype}",
@@ -162,7 +161,7 @@ class Fields:
 
     def optional_array(
         self, name: str, dtype: str, shape: str, *, low: float | None = None, high: float | None = None
-    ) -> Any:
+    ) -> HostArray | None:
         """Return an array as `array` does, or None where the field is None."""
         if self._values.get(name, "") is None:
             self.nothing(name)

@@ -21,7 +21,7 @@ from arraylearn.checks import check_choice, check_integer, check_number, is_numb
 from arraylearn.estimator import ArrayEstimator, Batch
 from arraylearn.kernels.objects import Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.progress import show_progress
-from arraylearn.svm.solvers.dual import KernelMatrix, Settings
+from arraylearn.svm.solvers.dual import NO_LIMIT, KernelMatrix, Settings
 
 __all__ = [
     "Machine",
@@ -189,7 +189,7 @@ class MachineEstimator(ArrayEstimator):
     gamma: float | Literal["scale", "auto"] = "scale"
     coef0: float = 0.0
     tol: float = 1e-3
-    max_iter: int = -1
+    max_iter: int = NO_LIMIT
     cache_size: float = 200
     verbose: int | Callable[[int, float], None] = 0
     backend: str | None = None
@@ -199,7 +199,7 @@ class MachineEstimator(ArrayEstimator):
     def _check_parameters(self) -> None:
         """Check the parameters that all support vector estimators have."""
         check_number("tol", self.tol, 0.0, closed="neither")
-        check_integer("max_iter", self.max_iter, -1)
+        check_integer("max_iter", self.max_iter, NO_LIMIT)
         check_number("cache_size", self.cache_size, 0.0, closed="neither")
         if isinstance(self.gamma, str):
             check_choice("gamma", self.gamma, ("scale", "auto"))

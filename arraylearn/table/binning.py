@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ __all__ = [
     "sorted_columns",
 ]
 
+
+Result = TypeVar("Result")
 
 _SEED = 20_240_229  # of the sample of rows from which edges are computed
 # Positions of bins are integers up to this.
@@ -124,7 +126,7 @@ def sorted_columns(x: Array, *, most: int | None = None) -> HostArray:
     return columns
 
 
-def map_columns(function: Callable[[HostArray], Any], columns: HostArray) -> list[Any]:
+def map_columns(function: Callable[[HostArray], Result], columns: HostArray) -> list[Result]:
     """Call `function` with each row of `columns`, on several threads where there is enough to do."""
     if columns.size < get_tuning().binning_thread_values:
         return [function(column) for column in columns]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import array_api_extra as xpx
 import numpy as np
@@ -24,6 +24,8 @@ __all__ = [
     "refuse_objects",
 ]
 
+
+Result = TypeVar("Result")
 
 # Elements of a block: it and what is computed from it stay in the cache.
 _BLOCK = 131_072
@@ -118,7 +120,9 @@ def _distinct_within(
         return None
 
     marks = _for_blocks(mark, x, [idx[i] for i in dense.idx], dtype)
-    bits = np.bitwise_or.reduce(marks, axis=0) if is_short else None
+    bits = None
+    if is_short:
+        bits = np.bitwise_or.reduce([part for part in marks if part is not None], axis=0)
     is_outside = seen[dense.offset + dense.size] if bits is None else bits >> dense.size & 1
     if x.dtype.kind != "f" and is_outside.any():
         return None
@@ -220,14 +224,16 @@ def _search(column: HostArray, domain: HostArray) -> HostArray:
     return np.where(domain.take(code) == column, code, MISSING_CODE)
 
 
-def _for_blocks(function: Any, x: HostArray, idx: Sequence[int], dtype: Dtype) -> list[Any]:
+def _for_blocks(
+    function: Callable[[HostArray, slice], Result], x: HostArray, idx: Sequence[int], dtype: Dtype
+) -> list[Result]:
     """Call ``function(block, rows)`` for each block of rows, on several threads; blocks are read only."""
     if not idx or not x.shape[0]:
         return []
     step = max(64, _BLOCK // len(idx) // _FOLD * _FOLD)
     is_all = len(idx) == x.shape[1] and list(idx) == list(range(x.shape[1]))
 
-    def work(start: int) -> Any:
+    def work(start: int) -> Result:
         rows = slice(start, min(start + step, x.shape[0]))
         block = x[rows] if is_all else x[rows][:, idx]
         return function(np.asarray(block, dtype=dtype, order="C"), rows)

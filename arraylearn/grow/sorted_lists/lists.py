@@ -6,11 +6,11 @@ This is the array program. `lists_cpu` has a search of the same name, and grows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat
 
-from arraylearn._typing import Array, Namespace
+from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import block_max, first_in_block, scatter, split_lists, steps
 from arraylearn.backend.dispatch import is_worth_compiling
@@ -100,7 +100,9 @@ def search_lists(
     return ListSplits(feature, score, position, xp.where(has_split[:, None], left, 0))
 
 
-def choose_search(xp: Namespace, data: SortedRows, counts: Array) -> Callable[..., Any] | str:
+def choose_search(
+    xp: Namespace, data: SortedRows, counts: Array
+) -> Callable[..., tuple[HostArray, ...]] | str:
     """Return the body that searches the lists of a level, or the reason why the array program does."""
     if Place(xp, None).library != "numpy":
         return "not on a CPU of NumPy"

@@ -21,6 +21,7 @@ from arraylearn.svm.machine import score_pairs
 from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.paths.rising_prices import follow_path
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
+from arraylearn.svm.solvers.dual import NO_LIMIT
 from arraylearn.svm.tasks import Task, make_tasks
 
 __all__ = ["judge_svc_folds"]
@@ -92,7 +93,7 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Labell
 
 def _is_eligible(model: Any, sample: LabelledRows) -> bool:
     """Whether an SVC can share a kernel matrix with others."""
-    is_plain = not model.warm_start and not model.probability and model.max_iter == -1
+    is_plain = not model.warm_start and not model.probability and model.max_iter == NO_LIMIT
     is_plain = is_plain and not (model.break_ties and model.decision_function_shape == "ovo")  # it raises
     if not is_plain or not isinstance(model.C, int | float) or not 0 < model.C < math.inf:
         return False

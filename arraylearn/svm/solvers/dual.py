@@ -30,6 +30,7 @@ from arraylearn.backend.threads import small_products
 from arraylearn.kernels.objects import Kernel, Linear, Precomputed
 
 __all__ = [
+    "NO_LIMIT",
     "DualProblem",
     "DualSolution",
     "KernelMatrix",
@@ -147,12 +148,15 @@ def refuse_nan(*numbers: float) -> None:
 
 # ---- when to stop
 
+# `Settings.max_iter`, and `max_iter` of the estimators.
+NO_LIMIT = -1
+
 
 class Settings(NamedTuple):
     """Stopping rule, memory, progress callback and choice of solver."""
 
     tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # steps (of pairs, or of Newton); negative: no limit
+    max_iter: int = NO_LIMIT  # steps (of pairs, or of Newton)
     cache_bytes: int = 200 << 20  # memory for kernel values
     report: Callable[[int, float], None] | None = None  # called with the steps so far and the gap
     solver: SolverName = "auto"  # which solver is asked for, see `arraylearn.svm.solvers.stages`
@@ -160,7 +164,7 @@ class Settings(NamedTuple):
     @property
     def is_limited(self) -> bool:
         """Whether the caller has set a limit of steps."""
-        return self.max_iter >= 0
+        return self.max_iter != NO_LIMIT
 
     def step_limit(self, n: int) -> int:
         """Return how many pair steps n rows may take; LIBSVM's limit where the caller has set none."""

@@ -121,7 +121,7 @@ class _NewtonSolve:
         """Shrink the band, visit by visit, until the tolerance or the limit of steps is reached."""
         narrowest = _LAST_BAND * self.settings.tol
         band = max(_FIRST_BAND * self.spread, narrowest)
-        limit = math.inf if self.settings.max_iter < 0 else self.settings.max_iter
+        limit = self.settings.max_iter if self.settings.is_limited else math.inf
         active, n_steps, n_here, before = self.all_rows, 0, 0, self.point
         for _ in range(_MOST_VISITS):
             following = max(_SHRINK * band, narrowest)
