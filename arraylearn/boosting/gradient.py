@@ -14,7 +14,7 @@ from arraylearn.backend.dispatch import state_work
 from arraylearn.backend.namespace import HOST, from_host, locate, read_flags, to_host
 from arraylearn.backend.random import RandomState, as_generator, spawn
 from arraylearn.boosting.boosted import Boosted, append_trees, sum_scores
-from arraylearn.boosting.constraints import read_groups, read_trend
+from arraylearn.boosting.constraints import read_groups
 from arraylearn.boosting.log_loss import start_scores
 from arraylearn.boosting.rounds import BoostingRows, BoostingRule, Plan, boost, boosting_work
 from arraylearn.boosting.staged import StagedClassifier, fit_init, given_scores
@@ -34,6 +34,7 @@ from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
 from arraylearn.table.binning import apply_binning, learn_binning
 from arraylearn.table.labels import encode_with
 from arraylearn.table.subsets import take_rows
+from arraylearn.tree.settings import read_trend
 from arraylearn.weights import read_weights, repeat_weights
 
 __all__ = ["GradientBoostingClassifier"]
@@ -339,9 +340,8 @@ class GradientBoostingClassifier(StagedClassifier):
 
     def _plan(self, n_rows: int, heaviest: float) -> Plan:
         names = getattr(self, "feature_names_in_", None)
-        trend = groups = None
-        if self.monotonic_cst is not None:
-            trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
+        trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
+        groups = None
         if self.interaction_cst is not None:
             groups = read_groups(self.interaction_cst, self.schema_, names)
         limits = Limits(

@@ -23,7 +23,9 @@ class ExtraTreesClassifier(RandomForestClassifier):
         Whether each tree is grown on a sample of the rows drawn with replacement; by default on all rows.
     n_estimators, criterion, max_features, max_bins, max_depth, min_samples_split, min_samples_leaf
         As for `RandomForestClassifier`.
-    min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha, max_samples, oob_score
+    min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha, monotonic_cst
+        As for `RandomForestClassifier`.
+    max_samples, oob_score
         As for `RandomForestClassifier`.
     class_weight : dict, "balanced", optional
         As for `RandomForestClassifier`.

@@ -10,6 +10,7 @@ import numpy as np
 from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.grow.bounds import clip_shares
 from arraylearn.grow.trees import Trees, concat_trees, join_trees
 from arraylearn.table.binning import Binning
 from arraylearn.walk.packed import PackedTrees, pack_trees
@@ -40,10 +41,10 @@ class Forest(NamedTuple):
 def share_sums(trees: Trees) -> Trees:
     """Turn class weights into their sums (m, 1) and probabilities in units of 2**-20, int32."""
     weight = np.einsum("ij->i", trees.sums)[:, None]
-    shares = trees.sums / weight
+    shares = clip_shares(trees.sums / weight, trees.bounds)
     shares *= 1 << _SHARE_BITS
     shares = np.astype(np.round(shares, out=shares), np.int32)
-    return trees._replace(sums=np.astype(weight, np.float32), probability=shares)
+    return trees._replace(sums=np.astype(weight, np.float32), probability=shares, bounds=None)
 
 
 def join_grove(place: Place, parts: list[Trees], n_bins: int, d: int) -> Grove:

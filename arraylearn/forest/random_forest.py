@@ -28,7 +28,7 @@ from arraylearn.grow.trees import Limits, Trees
 from arraylearn.measures.count_measures import Measure
 from arraylearn.table import Labels, Schema
 from arraylearn.table.binning import Binning, apply_binning, learn_binning, order_categories, place_bins
-from arraylearn.tree.settings import check_criterion, check_limits
+from arraylearn.tree.settings import check_criterion, check_limits, read_trend
 from arraylearn.weights import grid_weights
 
 __all__ = ["RandomForestClassifier"]
@@ -70,6 +70,8 @@ class RandomForestClassifier(FittedForest):
         of all rows, up to 1.0.
     min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, ccp_alpha
         As for `DecisionTreeClassifier`, in each tree. The last three cut trees back after they have grown.
+    monotonic_cst : array-like or mapping, optional
+        As for `DecisionTreeClassifier`; such trees are grown level by level, by the array program.
     bootstrap : bool
         Whether each tree has a sample of the rows drawn with replacement; otherwise all rows.
     max_samples : int or float, optional
@@ -145,6 +147,7 @@ class RandomForestClassifier(FittedForest):
     max_leaf_nodes: int | None = None
     min_impurity_decrease: float = 0.0
     ccp_alpha: float = 0.0
+    monotonic_cst: Any = None
     bootstrap: bool = True
     max_samples: int | float | None = None
     oob_score: bool | Callable[..., float] = False
@@ -226,7 +229,7 @@ class RandomForestClassifier(FittedForest):
     ) -> Grove:
         """Grow the trees that the model lacks up to `n_estimators`, on bins (d, n)."""
         xp, (d, n) = place.xp, bins.shape
-        usable = _with_values(self.schema_)
+        usable, names = _with_values(self.schema_), getattr(self, "feature_names_in_", None)
         m = usable.shape[0]
         generators = spawn(self.seed_, self.n_estimators)[self.n_trees_ :]
         plan = DrawnPlan(
@@ -236,6 +239,7 @@ class RandomForestClassifier(FittedForest):
             usable[draw_columns(m, min(count_features(self.max_features, m) or m, m))],
             place_bins(place, binning) if self._draws_cuts else None,
             self._rule().measure,
+            read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_)),
         )
         n_draws = self._n_draws(n)
         weight = n_draws or (n if weights is None else int(np.sum(weights)))

@@ -11,6 +11,7 @@ import numpy as np
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place
+from arraylearn.grow.bounds import clip_shares, hand_on
 from arraylearn.grow.cut import cut_at
 from arraylearn.grow.rows import UNKNOWN_BRANCH, Rows
 from arraylearn.grow.split import SplitRule
@@ -54,6 +55,7 @@ class Splits(NamedTuple):
     surrogates: tuple[HostArray, ...] | None  # the fields of a `SurrogateChoice`
     sets: HostArray | None  # (k, b) bool: bins that take branch 1, where columns are nominal
     default: HostArray | None = None  # (k,) branch of missing values; None: the builder chooses it
+    values: HostArray | None = None  # (t,) of the children, if these are no shares of class 1: see `bounds`
 
 
 # Class weights or sums (k, c), numbers of rows and depth of nodes -> whether they may be split (k,).
@@ -74,6 +76,7 @@ class NextLevel(NamedTuple):
     sibling: HostArray  # position among them of the other child of a split into two, or NO_SIBLING
     counts: HostArray
     sizes: HostArray
+    bounds: HostArray | None  # (live, 2)
 
 
 class Builder:
@@ -87,9 +90,12 @@ class Builder:
         self.map_size = 0
         self.n_nodes = 0
         self.depth = 0
-        self._append(roots, np.full(roots.shape[0], NO_PARENT), np.arange(roots.shape[0]))
+        free = None if rule.trend is None else np.tile([-np.inf, np.inf], (roots.shape[0], 1))
+        self._append(roots, np.full(roots.shape[0], NO_PARENT), np.arange(roots.shape[0]), free)
 
-    def _append(self, counts: HostArray, parent: HostArray, tree: HostArray) -> None:
+    def _append(
+        self, counts: HostArray, parent: HostArray, tree: HostArray, bounds: HostArray | None
+    ) -> None:
         t = counts.shape[0]
         # feature, first child; branches, start of the map, default branch, depth
         ints = np.zeros((6, t), dtype=np.int32)
@@ -114,6 +120,8 @@ class Builder:
                 "priority": floats[2],
             }
         )
+        if bounds is not None:
+            self.levels[-1]["bounds"] = bounds
         self.n_nodes += t
 
     def add(self, ids: HostArray, splits: Splits, may_split: MaySplit) -> NextLevel:
@@ -127,14 +135,16 @@ class Builder:
         exists = is_split[node_of_child]
         if not bool(np.any(is_split)):
             none = ids[:0]
-            live = none, none, none, none, counts[:0], sizes[:0]
+            live = none, none, none, none, counts[:0], sizes[:0], None
             return NextLevel(is_split, default, share, exists, [], *live)
         first_child = self._number_children(splits, is_split)
         at = ids - (self.n_nodes - self.levels[-1]["kind"].shape[0])
         self._record(at[is_split], splits, is_split, first_child, default, heaviest)
         self.depth += 1
         parent, tree = ids[node_of_child], self.levels[-1]["tree"][at][node_of_child]
-        self._append(counts[exists], parent[exists], tree[exists])
+        bounds = self._hand_on(at, splits, node_of_child, counts)
+        of_new = None if bounds is None else bounds[exists]
+        self._append(counts[exists], parent[exists], tree[exists], of_new)
         is_live = exists & may_split(counts, sizes, self.depth)
         if self.limits.max_leaf_nodes is not None:
             is_live = is_live & self._affordable()[parent]
@@ -158,6 +168,7 @@ class Builder:
             position[other],
             counts[order],
             live_sizes,
+            None if bounds is None else bounds[order],
         )
 
     def add_all(self, ids: HostArray, nodes: Trees) -> None:
@@ -179,7 +190,8 @@ class Builder:
             default = np.full_like(default, ALL_BRANCHES)
         upper, base = self.levels[-1], self.n_nodes - self.levels[-1]["kind"].shape[0]
         depth = self.depth + nodes.depth[k:]
-        self._append(np.astype(nodes.sums[k:], np.int64), parent[k:], np.zeros_like(parent[k:]))
+        bounds = None if nodes.bounds is None else nodes.bounds[k:]
+        self._append(np.astype(nodes.sums[k:], np.int64), parent[k:], np.zeros_like(parent[k:]), bounds)
         lower = self.levels[-1]
         lower["depth"][:] = depth
         n_upper = int(np.searchsorted(split, k))
@@ -197,6 +209,17 @@ class Builder:
         for name, values in fields.items():
             upper[name][ids[split[:n_upper]] - base] = values[:n_upper]
             lower[name][split[n_upper:] - k] = values[n_upper:]
+
+    def _hand_on(
+        self, at: HostArray, splits: Splits, node_of_child: HostArray, counts: HostArray
+    ) -> HostArray | None:
+        """Return the bounds (t, 2) of the children, where a column has a trend."""
+        if self.rule.trend is None:
+            return None
+        weight = np.sum(counts, axis=1)
+        values = counts[:, -1] / np.where(weight > 0, weight, 1) if splits.values is None else splits.values
+        trend = np.asarray(self.rule.trend)[splits.column]
+        return hand_on(self.levels[-1]["bounds"][at], trend, values, node_of_child)
 
     def _default_branches(self, splits: Splits, heaviest: HostArray) -> HostArray:
         """Return the branch of missing values (k,), or ALL_BRANCHES."""
@@ -361,10 +384,10 @@ class Builder:
 
     def finish_trees(self) -> Trees:
         """Return trees with two branches per split: all nodes of the first tree, then those of the next."""
-        names = ("feature", "first_child", "depth", "gain")
-        nodes: dict[str, Array] = {name: self.join(name) for name in names}
-        if (sets := self._join_some("sets")) is not None:
-            nodes["sets"] = sets
+        nodes: dict[str, Array] = {}
+        for name in ("feature", "first_child", "depth", "gain", "sets", "bounds"):
+            if (part := self._join_some(name)) is not None:
+                nodes[name] = part
         is_leaf = nodes["feature"] == LEAF
         nodes["threshold"] = np.where(is_leaf, np.int32(LEAF), np.astype(self.join("threshold"), np.int32))
         nodes |= {"default_branch": self.join("default_branch") > 0, "sums": self.join("counts")}
@@ -386,7 +409,7 @@ class Builder:
         joined = {
             name: self.join(name)
             for name in self.levels[0]
-            if not name.startswith("surrogate") and name not in ("priority", "tree", "sets")
+            if not name.startswith("surrogate") and name not in ("priority", "tree", "sets", "bounds")
         }
         kind, parent = joined.pop("kind"), joined.pop("parent")
         counts = np.astype(joined.pop("counts"), np.float64)
@@ -394,6 +417,7 @@ class Builder:
         probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
         empty = np.nonzero(weight <= 0)[0]
         probability[empty] = probability[parent[empty]]
+        probability = clip_shares(probability, self._join_some("bounds"))
         map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(NO_MAP))
         maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
         tree = Trees(

@@ -72,7 +72,7 @@ def cut_at(tree: Trees, becomes_leaf: HostArray) -> Trees:
         default_branch=only_inner("default_branch", 0),
         map_start=only_inner("map_start", NO_MAP),
         surrogates=_cut_surrogates(old.surrogates, kept, inner),
-        **{name: kept_of(name) for name in ("counts", "probability", "impurity", "sums")},
+        **{name: kept_of(name) for name in ("counts", "probability", "impurity", "sums", "bounds")},
     )
     return tree_at(made, place)
 

@@ -260,4 +260,5 @@ def keep_nodes(place: Place, level: Level, is_kept: HostArray) -> Level:
     given = level.entries.n_entries, level.members, goes_to, [int(np.sum(sizes))]
     lists = _divide_lists(place, level.lists, *given)
     ids, counts = level.ids[is_kept], level.counts[is_kept]
-    return level_of(place, ids, counts, sizes, level.depth, lists, level.entries)
+    kept = level_of(place, ids, counts, sizes, level.depth, lists, level.entries)
+    return kept._replace(bounds=None if level.bounds is None else level.bounds[is_kept])

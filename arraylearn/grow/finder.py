@@ -199,6 +199,8 @@ def choose_body(
         return "sums beyond 64 bits"
     if level.depth and not by_lists:
         return "below the root"
+    if by_lists and rule.trend is not None:
+        return "monotonic constraints on sorted lists"
     if (reason := why_not_compiled(place, n_values, get_tuning().compiled_tree)) is not None:
         return reason
     if by_lists:

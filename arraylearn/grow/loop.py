@@ -54,7 +54,7 @@ def grow(finder: Finder, roots: Roots) -> Builder:
         if not children.ids.shape[0]:
             break
         new = divide_level(place, finder.rows, level, rule, routed, splits, children)
-        finder, level = finder.follow(level, children, new)
+        finder, level = finder.follow(level, children, new._replace(bounds=children.bounds))
     return builder
 
 
@@ -65,6 +65,8 @@ def _first_level(finder: Finder, roots: Roots) -> Level | None:
     if not bool(np.any(is_live)):
         return None
     level = level_of(place, np.arange(sizes.shape[0]), counts, sizes, 0, lists, entries)
+    if finder.rule.trend is not None:
+        level = level._replace(bounds=np.tile([-np.inf, np.inf], (sizes.shape[0], 1)))
     return level if bool(np.all(is_live)) else keep_nodes(place, level, is_live)
 
 

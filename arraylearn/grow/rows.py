@@ -107,6 +107,7 @@ class Level(NamedTuple):
         None  # (d, k, c, b) class weights, or summed weights, of every bin, if they are counted
     )
     seeds: HostArray | None = None  # (k,) uint64: the seeds of all that is drawn in the nodes
+    bounds: HostArray | None = None  # (k, 2): least and greatest value, where a column has a trend
 
     @property
     def n_nodes(self) -> int:

@@ -63,6 +63,9 @@ class SplitRule(NamedTuple):
     n_surrogates: int = 5  # kept for each split
     scale_least: bool = False  # C4.5: a tenth of the rows per class on both sides of a threshold, at most 25
     exact: Criterion | None = None  # scores integer weights; None: the measure is computed in floats
+    # by column, numeric ones first: 1 if class 1 may only become more likely along it, -1 if only less; None:
+    # no column has a trend
+    trend: tuple[int, ...] | None = None
 
     @property
     def enough(self) -> float:

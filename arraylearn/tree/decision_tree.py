@@ -31,7 +31,7 @@ from arraylearn.tree.over_values import grow_random
 from arraylearn.tree.pruning.apply import Pruning, grow_and_prune
 from arraylearn.tree.pruning.cost_complexity import CostComplexity, CostComplexityPath, cost_complexity_path
 from arraylearn.tree.pruning.held_out import Sample, read_sample
-from arraylearn.tree.settings import check_nominal, check_settings
+from arraylearn.tree.settings import check_nominal, check_settings, read_trend
 from arraylearn.weights import grid_weights, repeat_weights
 
 __all__ = ["ROWS_FOR_BINS", "DecisionTreeClassifier"]
@@ -113,6 +113,12 @@ class DecisionTreeClassifier(FittedTree):
         C4.5: only columns whose information gain is at least the average of the node compete.
     collapse : bool
         C4.5: cut subtrees that make no fewer training errors than a leaf.
+    monotonic_cst : array-like or mapping, optional
+        For two classes: 1 for each numeric column along which the second class may only become more probable,
+        -1 for less, 0 for others; a mapping from names to these. A cut on such a column is made only where
+        its sides keep this order, and the bounds from cuts above: the middle of the two shares parts the
+        trees below. Shares beyond the bounds of their node are clipped. Not for the CLOUDS splitters, nor
+        ``missing="surrogate"``.
     pruning : object or name, optional
         How the grown tree is cut back: an object of `arraylearn.pruning`, such as ``Confidence(0.25)``, or
         the name of one with its defaults: "chi2", "confidence", "cost_complexity", "mdl", "pessimistic",
@@ -180,6 +186,7 @@ class DecisionTreeClassifier(FittedTree):
     penalize_thresholds: bool = False
     require_average_gain: bool = False
     collapse: bool = False
+    monotonic_cst: Any = None
     pruning: Pruning | str | None = None
     random_state: RandomState = None
     categorical_features: Any = "from_dtype"
@@ -354,6 +361,12 @@ class DecisionTreeClassifier(FittedTree):
             least=weight if is_apart else max(least, weight),
             least_rows=least if is_apart else 0,
             scale_least=self.penalize_thresholds,
+            trend=read_trend(
+                self.monotonic_cst,
+                self.schema_,
+                getattr(self, "feature_names_in_", None),
+                len(self.classes_),
+            ),
         )
 
     def _limits(self, n_rows: int, total: float, *, is_apart: bool) -> Limits:

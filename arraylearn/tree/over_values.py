@@ -9,6 +9,7 @@ import numpy as np
 
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import HOST, Place, to_host
+from arraylearn.grow.bounds import clip_shares
 from arraylearn.grow.drawn_columns.columns import draw_columns
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, choose_body, grow_trees
 from arraylearn.grow.split import SplitRule
@@ -72,6 +73,7 @@ def grow_random(
         draw_columns(d, min(limits.max_features or d, d)),
         place_bins(place, binning),
         rule.measure,
+        rule.trend,
     )
     body = choose_body(place, n * d, plan, int(np.sum(times)))
     if isinstance(body, str):
@@ -98,6 +100,7 @@ def take_tree(trees: Trees, start: int, end: int) -> Trees:
         n_branches=np.where(child == LEAF, np.int32(0), np.int32(2)),
         counts=trees.counts[nodes],
         impurity=trees.impurity[nodes],
+        bounds=None if trees.bounds is None else trees.bounds[nodes],
     )
 
 
@@ -131,5 +134,6 @@ def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees
         default_branch=np.astype(is_inner, np.int32),
         map_start=starts,
         category_branch=np.concat(maps),
-        probability=tree.counts / weight[:, None],
+        probability=clip_shares(tree.counts / weight[:, None], tree.bounds),
+        bounds=None,
     )

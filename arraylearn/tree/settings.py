@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from arraylearn.checks import check_choice, check_integer, check_number, check_rows, refuse
@@ -11,7 +12,7 @@ from arraylearn.tree.pruning.apply import PRUNINGS, Pruning
 from arraylearn.tree.pruning.cost_complexity import CostComplexity
 from arraylearn.tree.pruning.reduced_error import ReducedError
 
-__all__ = ["check_criterion", "check_limits", "check_nominal", "check_settings"]
+__all__ = ["check_criterion", "check_limits", "check_nominal", "check_settings", "read_trend"]
 
 _MOST_BINS = 32_766
 _CHOICES = {
@@ -41,6 +42,48 @@ def check_nominal(estimator: Any, schema: Schema) -> None:
         )
 
 
+def read_trend(
+    monotonic_cst: Any, schema: Schema, names: Sequence[str] | None, n_classes: int
+) -> tuple[int, ...] | None:
+    """Return -1, 0 or 1 for each column, numeric ones first; None where no column is constrained.
+
+    `monotonic_cst` has a number for each column, or is a mapping from some of their `names`.
+    """
+    if monotonic_cst is None:
+        return None
+    n_columns = len(schema.numeric_idx) + len(schema.nominal_idx)
+    if isinstance(monotonic_cst, Mapping):
+        if names is None:
+            raise ValueError("`monotonic_cst` may name columns where `X` does; got an array without names.")
+        unknown = [name for name in monotonic_cst if name not in set(names)]
+        if unknown:
+            raise ValueError(f"`monotonic_cst` must name columns of `X`; got {unknown[0]!r}.")
+        listed = [monotonic_cst.get(name, 0) for name in names]
+    else:
+        listed = list(monotonic_cst)
+    if len(listed) != n_columns:
+        raise ValueError(
+            f"`monotonic_cst` must have a number for each of {n_columns} columns; got {len(listed)}."
+        )
+    wrong = [way for way in listed if way not in (-1, 0, 1)]
+    if wrong:
+        raise ValueError(f"`monotonic_cst` must hold -1, 0 and 1; got {wrong[0]!r}.")
+    if not any(listed):
+        return None
+    if n_classes > 2:
+        raise ValueError(
+            f"`monotonic_cst` must be None with more than two classes; got {n_classes} classes. "
+            "Which of them should become more likely?"
+        )
+    ordered = [j for j in schema.nominal_idx if listed[j]]
+    if ordered:
+        first = ordered[0]
+        raise ValueError(
+            f"`monotonic_cst` must be 0 for nominal columns; got {listed[first]} for column {first}."
+        )
+    return tuple(int(listed[j]) for j in (*schema.numeric_idx, *schema.nominal_idx))
+
+
 def _check_growth(estimator: Any) -> None:
     criterion = estimator.criterion
     check_criterion(criterion)
@@ -56,6 +99,13 @@ def _check_growth(estimator: Any) -> None:
             raise refuse("criterion", "must be 'gini' for the CLOUDS splitters", repr(criterion))
         if estimator.missing == "direction":
             raise ValueError("`missing` must not be 'direction' for the CLOUDS splitters.")
+        if estimator.monotonic_cst is not None:
+            raise ValueError("`monotonic_cst` must be None for the CLOUDS splitters.")
+    if estimator.missing == "surrogate" and estimator.monotonic_cst is not None:
+        raise ValueError(
+            "`missing` must not be 'surrogate' with `monotonic_cst`: the value of a column would also decide "
+            "where rows go at splits on other columns. Use another policy."
+        )
     check_limits(estimator)
 
 

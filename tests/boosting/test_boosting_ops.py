@@ -11,8 +11,9 @@ from arraylearn.boosting.log_loss import (
     gradient_tables,
     log_loss_gradients,
 )
+from arraylearn.grow.bounds import Constraint
 from arraylearn.grow.formulas import GRADIENT_BITS, unpack
-from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
+from arraylearn.grow.histograms.gradient_splits import best_splits
 from tests.backends.assertions import assert_close
 
 UNIT = 1 << SCORE_BITS

@@ -9,6 +9,7 @@ class are read from the sorted keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import array_api_compat
@@ -17,6 +18,7 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import block_index, block_max, first_in_block, histogram, scatter
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.grow.bounds import Constraint, keeps_bounds
 from arraylearn.grow.formulas import NO_GAIN, draw_position, gini_of_two, gini_squares, group_bits
 from arraylearn.measures.count_measures import Measure
 
@@ -35,11 +37,12 @@ class CutRules(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random numbers that determine one cut per column, if cuts are drawn, and the measure of a cut."""
+    """Random numbers that determine one cut per column, if cuts are drawn; measure and limits of a cut."""
 
     numbers: Array | None  # (k, f) int64 of range(2**32): one for each column of each node; None: all cuts
     positions: Array | None  # (d * n_bins,) int64: positions of the bins, ascending through all columns
     judge: Measure | None = None  # of class weights (..., branch, class); None: the Gini gain
+    constraint: Constraint | None = None
 
 
 class _Blocks(NamedTuple):
@@ -51,6 +54,7 @@ class _Blocks(NamedTuple):
     node: Array  # (m,) int64: the node of each row
     counts: Array  # (k, c) int64
     judge: Measure | None = None  # as in `Draws`
+    constraint: Constraint | None = None
 
 
 def best_cuts(
@@ -107,8 +111,9 @@ def best_cuts(
     device = array_api_compat.device(entries)
     m, (k, f) = entries.shape[0], features.shape
     size = xp.asarray(list(sizes), dtype=xp.int64, device=device)
-    judge = None if draws is None else draws.judge
-    nodes = _Blocks(entries, size, xp.cumulative_sum(size) - size, block_index(xp, size, m), counts, judge)
+    judge, constraint = (None, None) if draws is None else draws[2:]
+    blocks = size, xp.cumulative_sum(size) - size, block_index(xp, size, m)
+    nodes = _Blocks(entries, *blocks, counts, judge, constraint)
     widths = xp.asarray([_group_bits(rows, rules) for rows in sizes], dtype=xp.int64, device=device)
     found = []
     for some in row_chunks(f, 240 * m * (1 if judge is None else counts.shape[1])):
@@ -171,6 +176,8 @@ def _cut_columns(
         rank = xp.arange(1, m + 1, dtype=xp.int64, device=device) - xp.take(nodes.start, nodes.node, axis=0)
         above = xp.take(nodes.size, nodes.node, axis=0) - rank
         is_end = is_end & ((rank >= rules.side_rows) & (above >= rules.side_rows))[None, :]
+    if nodes.constraint is not None:
+        is_end = is_end & _keeps_trend(xp, nodes, columns, code, weight)
     scores = xp.where(is_end, scores, xp.zeros_like(scores))
     best = block_max(xp, scores, nodes.start, nodes.node)
     first = first_in_block(xp, scores == xp.take(best, nodes.node, axis=1), nodes.start, nodes.node)
@@ -188,12 +195,7 @@ def _score_positions(xp: Namespace, code: Array, weight: Array, nodes: _Blocks, 
     """Score the cuts after each position of the sorted rows (f, m) at which the bin changes."""
     counts, n_classes = nodes.counts, nodes.counts.shape[1]
     n = xp.sum(counts, axis=1)
-
-    def run(values: Array, total: Array) -> Array:
-        """Return the running sums of values within each node, given the sum of each node."""
-        before = xp.take(xp.cumulative_sum(total) - total, nodes.node, axis=0)
-        return xp.cumulative_sum(values, axis=-1) - before
-
+    run = partial(_run, xp, nodes)
     n_left = run(weight, n)
     if nodes.judge is not None:
         of_class = [
@@ -215,6 +217,25 @@ def _score_positions(xp: Namespace, code: Array, weight: Array, nodes: _Blocks, 
     inside = run(weight * (2 * before + weight), squares)
     outside = xp.take(squares, nodes.node, axis=0) - run(weight * (2 * rest - weight), squares)
     return _score_squares(xp, n_left, xp.take(n, nodes.node, axis=0), (inside, outside), min_side)
+
+
+def _run(xp: Namespace, nodes: _Blocks, values: Array, total: Array) -> Array:
+    """Return the running sums of values within each node, given the sum of each node."""
+    before = xp.take(xp.cumulative_sum(total) - total, nodes.node, axis=0)
+    return xp.cumulative_sum(values, axis=-1) - before
+
+
+def _keeps_trend(xp: Namespace, nodes: _Blocks, columns: Array, code: Array, weight: Array) -> Array:
+    """Whether the cuts after each position of the sorted rows (f, m) keep trends and bounds."""
+    counts, constraint = nodes.counts, nodes.constraint
+    assert constraint is not None
+    total = counts[:, -1], xp.sum(counts, axis=1)
+    of_one = xp.where(code == counts.shape[1] - 1, weight, xp.zeros_like(weight))
+    left = _run(xp, nodes, of_one, total[0]), _run(xp, nodes, weight, total[1])
+    at = xp.take(xp.stack(total), nodes.node, axis=1)
+    bounds = xp.take(constraint.bounds, nodes.node, axis=1)
+    trend = xp.reshape(xp.take(constraint.trend, xp.reshape(columns, (-1,)), axis=0), columns.shape)
+    return keeps_bounds(xp, trend, (bounds[0, :], bounds[1, :]), left, (at[0, :], at[1, :]))
 
 
 def _class_weight_before(xp: Namespace, cell: Array, weight: Array, counts: Array) -> Array:
@@ -305,6 +326,11 @@ def _score_draws(
         squares = [xp.sum(side * side, axis=-1) for side in (left, counts - left)]
         scores = _score_squares(xp, n_left, n, (squares[0], squares[1]), rules.min_side)
     is_cut = low < high
+    if (limits := nodes.constraint) is not None:
+        drawn = xp.reshape(xp.permute_dims(features, (1, 0)), (-1,))
+        trend = xp.reshape(xp.take(limits.trend, drawn, axis=0), (f, k))
+        bounds, sides = (limits.bounds[0, :], limits.bounds[1, :]), (left[..., -1], n_left)
+        is_cut = is_cut & keeps_bounds(xp, trend, bounds, sides, (counts[:, -1], n))
     if rules.side_rows > 1:
         cell = xp.broadcast_to(nodes.node, columns.shape)
         below = histogram(xp, cell, k, xp.astype(is_left, xp.int64))

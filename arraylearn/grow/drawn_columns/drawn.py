@@ -13,7 +13,8 @@ import numpy as np
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.dispatch import get_tuning, why_not_compiled
-from arraylearn.backend.namespace import HOST, Place, from_host
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host
+from arraylearn.grow.bounds import constrain
 from arraylearn.grow.builder import Builder, NextLevel, Splits
 from arraylearn.grow.divide import keep_nodes
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
@@ -50,6 +51,7 @@ class DrawnPlan(NamedTuple):
     columns: HostArray  # (draws, f) int64 on the host: a node considers the columns of one draw, by its seed
     positions: Array | None = None  # (d * n_bins,) of the bins, if one cut per column is drawn: see `Draws`
     criterion: str | Measure = "gini"
+    trend: tuple[int, ...] | None = None  # by column: see `SplitRule`
 
 
 class Bags(NamedTuple):
@@ -86,6 +88,8 @@ def choose_body(place: Place, work: int, plan: DrawnPlan, weight: int) -> GrowTr
         return "weights of 2**31 or more in all"
     if plan.criterion != "gini":
         return "a criterion other than the Gini gain"
+    if plan.trend is not None:
+        return "monotonic constraints"
     from arraylearn.grow.drawn_columns import drawn_cpu
 
     return drawn_cpu.grow_trees
@@ -170,7 +174,7 @@ class _DrawnFinder(Finder):
         no_codes = xp.zeros((0, n), dtype=xp.int32, device=place.device)
         ends = (n,) * plan.n_classes
         table = Rows(bins, no_codes, None, None, ends, (), tuple(range(d)), False, False)
-        rule = SplitRule(plan.criterion, nominal="binary", missing="known_fraction")
+        rule = SplitRule(plan.criterion, nominal="binary", missing="known_fraction", trend=plan.trend)
         if plan.criterion != "gini":
             sums = sum_classes(codes, bags, plan.n_classes)
             rule = prepare_rule(place, rule, sums[np.argmax(np.sum(sums, axis=1))], is_integral=True)
@@ -205,14 +209,15 @@ class _DrawnFinder(Finder):
     def _cut_among(self, level: Level, columns: HostArray) -> NodeChoice:
         """Find the cuts of nodes, each among columns (k, f) of its own."""
         xp, place = self.place.xp, self.place
-        draws = None if self.plan.criterion == "gini" else Draws(None, None, self.rule.judge)
+        judge = None if self.plan.criterion == "gini" else self.rule.judge
+        constraint = constrain(place, self.rule.trend, level, accumulator_dtype(place))
+        draws = Draws(None, None, judge, constraint)
         if self.plan.positions is not None:
             assert level.seeds is not None
             # from the seed of the node and the column, independent of the other columns
             seeds = level.seeds[:, None] + np.astype(columns + 3, np.uint64)
             numbers = np.astype(splitmix(seeds) >> 32, np.int64)
-            judge = None if draws is None else draws.judge
-            draws = Draws(from_host(numbers, place), self.plan.positions, judge)
+            draws = draws._replace(numbers=from_host(numbers, place), positions=self.plan.positions)
         score, column, cut = best_cuts(
             xp,
             self.rows.columns,

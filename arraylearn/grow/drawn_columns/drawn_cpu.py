@@ -81,6 +81,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         use_missing=np.zeros(d, dtype=bool),
         log_unit=1.0,
         logs=None,
+        has_trend=False,
         trend=np.zeros(d, dtype=np.int8),
     )
 

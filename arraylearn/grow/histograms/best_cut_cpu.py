@@ -28,7 +28,7 @@ from arraylearn.grow.histograms.records_cpu import (
 )
 from arraylearn.grow.histograms.rows_cpu import count_node
 
-__all__ = ["find_newton_cut", "find_pair_cut", "judge", "may_split", "pass_bounds"]
+__all__ = ["find_newton_cut", "find_pair_cut", "hand_on", "judge", "may_split"]
 
 # Rows that are added at a time, so that sums become vector code.
 _LANES = 8
@@ -137,7 +137,7 @@ def _score_newton(plan: GrowthPlan, newton: Newton, column: ColumnSums, running:
             score = _newton_score(np.float32(np.int32(packed)), left, slope, area if area > half else half)
             scores[i] = score if is_heavy else zero
         return
-    low, high, trend = column.low, column.high, np.float32(column.trend)
+    low, high, trend = np.float32(column.low), np.float32(column.high), np.float32(column.trend)
     for i in range(n):
         packed = running[start + index(i)] + missing
         left, left_gradient = np.float32(packed >> 32), np.float32(np.int32(packed))
@@ -152,6 +152,25 @@ def _score_newton(plan: GrowthPlan, newton: Newton, column: ColumnSums, running:
             right_gradient, right, right_value
         )
         scores[i] = score if is_heavy & (trend * (right_value - left_value) >= zero) else _NEVER
+
+
+@part
+def _keep_trend(column: ColumnSums, running: Host, scores: Host) -> None:
+    """Forbid the cuts of two classes that leave the bounds of the node, or the trend of the column."""
+    start, trend, total = index(column.first), np.float64(column.trend), column.total
+    for i in range(column.n):
+        left = running[start + index(i)] + column.missing
+        before, after = _share_of_one(left), _share_of_one(total - left)
+        least, most = (before, after) if before < after else (after, before)
+        if least < column.low or most > column.high or trend * (after - before) < 0:
+            scores[i] = -1.0
+
+
+@part
+def _share_of_one(packed: Int) -> Float:
+    """Return the share of class 1 of a packed pair of classes."""
+    n = packed >> 32
+    return np.float64(packed & LOWER) / np.float64(n if n > 0 else 1)
 
 
 @part
@@ -221,7 +240,9 @@ def find_pair_cut(
     node, first, size = job[NODE], job[FIRST], job[STOP] - job[FIRST]
     total, found = nodes.sums[node, 0], scratch.found
     is_bounded, weight = plan.criterion == NEWTON_BOUNDED, np.float64(total >> 32)
-    low_value, high_value, ridge = np.float32(0), np.float32(0), np.float32(0)
+    low_value, high_value, ridge = 0.0, 0.0, np.float32(0)
+    if plan.has_trend:
+        low_value, high_value = nodes.bounds[node, 0], nodes.bounds[node, 1]
     gain, best, columns = np.float32(0), np.int64(-1), plan.is_used
     goes_left, is_learned = only_left, False
     if newton is not None:
@@ -229,7 +250,6 @@ def find_pair_cut(
         if only_left:
             columns = plan.use_missing
         if is_bounded:
-            low_value, high_value = np.float32(nodes.bounds[node, 0]), np.float32(nodes.bounds[node, 1])
             gain, scores[0] = _NEVER, _NEVER
             _order_signed(bits, 1)
             best = bits[0]
@@ -272,6 +292,8 @@ def find_pair_cut(
                 _score_gini(plan, column, running, scores)
             else:
                 _score_two(plan, logs, column, running, scores)
+            if newton is None and trend != 0:
+                _keep_trend(column, running, scores)
             if is_bounded:
                 _order_signed(bits, n)
             top = bits[0]
@@ -401,7 +423,7 @@ def judge(
         return np.float64(gain) if gain >= plan.min_gain else REFUSED
     else:
         node, low, high = job[NODE], 0.0, 0.0
-        if plan.criterion == NEWTON_BOUNDED:
+        if plan.has_trend:
             low, high = nodes.bounds[node, 0], nodes.bounds[node, 1]
         total = nodes.sums[node, 0]
         gradient, hessian, _, score = _newton_side(plan, newton, total, low, high)
@@ -419,13 +441,17 @@ def judge(
         return gained if is_good else REFUSED
 
 
-@part
-def pass_bounds(plan: GrowthPlan, newton: Newton, nodes: NodeSlots, node: Int, child: Int) -> None:
-    """Bound the values of the children; a cut on a column with a trend adds the middle of both values."""
+@inlined
+def hand_on(plan: GrowthPlan, newton: Newton | None, nodes: NodeSlots, node: Int, child: Int) -> None:
+    """Bound the values of the children: see `arraylearn.grow.bounds`."""
     low, high, trend = nodes.bounds[node, 0], nodes.bounds[node, 1], plan.trend[nodes.ints[node, FEATURE]]
-    _, _, left_value, _ = _newton_side(plan, newton, nodes.sums[child, 0], low, high)
-    _, _, right_value, _ = _newton_side(plan, newton, nodes.sums[child + 1, 0], low, high)
-    middle = (left_value + right_value) / 2
+    middle = 0.0
+    for side in range(2):
+        if newton is None:
+            middle += _share_of_one(nodes.sums[child + side, 0])
+        else:
+            middle += _newton_side(plan, newton, nodes.sums[child + side, 0], low, high)[2]
+    middle /= 2
     for side in range(2):
         nodes.bounds[child + side, 0] = middle if trend == (1 if side == 1 else -1) else low
         nodes.bounds[child + side, 1] = middle if trend == (-1 if side == 1 else 1) else high

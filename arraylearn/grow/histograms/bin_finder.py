@@ -11,6 +11,7 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import block_index, paired_histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, to_host
 from arraylearn.backend.random import as_generator
+from arraylearn.grow.bounds import Constraint, constrain, keeps_bounds
 from arraylearn.grow.builder import NO_SIBLING, NextLevel
 from arraylearn.grow.criteria import gini_gains
 from arraylearn.grow.finder import Finder, choose_body, values_at
@@ -112,7 +113,10 @@ class BinnedFinder(Finder):
     def scan(self, level: Level, allowed: Array | None) -> SplitCandidates:
         """Find the best bin of every column in every node; thresholds are bins."""
         held = self._count_held(level)
-        return _scan_histogram(self.place, level, self.rule, self.rows.has_missing_numbers, held)
+        dtype = accumulator_dtype(self.place)
+        constraint = constrain(self.place, self.rule.trend, level, dtype)
+        given = self.rows.has_missing_numbers, held, constraint
+        return _scan_histogram(self.place, level, self.rule, *given)
 
     def locate(self, level: Level, column: Array, numeric: SplitCandidates) -> tuple[Array, Array]:
         """Turn the bins of the chosen columns into midpoints between values that occur in the node."""
@@ -154,7 +158,7 @@ class BinnedFinder(Finder):
         if isinstance(body, str):
             return None
         limits = self._integer_limits(level, self.rule.enough)
-        nodes = body(self.rows, level, self.bins, self.n_bins, limits, self.rule.exact)
+        nodes = body(self.rows, level, self.bins, self.n_bins, limits, self.rule)
         if self.values is None:
             return nodes
         # if only missing values are above, the threshold is the value itself
@@ -235,13 +239,18 @@ def _is_float(xp: Namespace, x: Array) -> bool:
 
 
 def _scan_histogram(
-    place: Place, level: Level, rule: SplitRule, has_missing: bool, held: Array | None
+    place: Place,
+    level: Level,
+    rule: SplitRule,
+    has_missing: bool,
+    held: Array | None,
+    constraint: Constraint | None,
 ) -> SplitCandidates:
     xp, histogram = place.xp, level.sums
     assert histogram is not None
     known, missing = histogram[..., :-1], histogram[..., -1:]  # (d, k, c, b), (d, k, c, 1)
     if rule.missing != "direction" or not has_missing:
-        best, cut = _best_bins(place, rule, known, None if held is None else held[..., :-1])
+        best, cut = _best_bins(place, rule, known, None if held is None else held[..., :-1], constraint)
         return _judge_bins(place, level, rule, known, best, cut, holds_all=not has_missing)
     # missing rows come after the last bin, and are right of every cut, or before the first one
     after = xp.concat((known, missing), axis=-1)
@@ -249,8 +258,8 @@ def _scan_histogram(
     held_before = None
     if held is not None:
         held_before = xp.concat((held[..., :1] + held[..., -1:], held[..., 1:-1]), axis=-1)
-    best_right, at_right = _best_bins(place, rule, after, held)
-    best_left, at_left = _best_bins(place, rule, before, held_before)
+    best_right, at_right = _best_bins(place, rule, after, held, constraint)
+    best_left, at_left = _best_bins(place, rule, before, held_before, constraint)
     goes_left = best_left > best_right
     if is_gini(rule) and _is_float(xp, histogram):
         # rounded, so that the order of summation does not decide
@@ -264,20 +273,29 @@ def _scan_histogram(
     return _judge_bins(place, level, rule, chosen, best, cut)._replace(missing_left=goes_left)
 
 
-def _best_bins(place: Place, rule: SplitRule, known: Array, held: Array | None) -> tuple[Array, Array]:
+def _best_bins(
+    place: Place, rule: SplitRule, known: Array, held: Array | None, constraint: Constraint | None
+) -> tuple[Array, Array]:
     """Score every bin and return the best score of each node and its first bin: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    least, is_large = rule.enough, None
+    least, is_open = rule.enough, None
     if held is not None:
         below = xp.cumulative_sum(xp.astype(held[..., 0, :], dtype), axis=-1)
-        is_large = (below >= rule.enough_rows) & (below[..., -1:] - below >= rule.enough_rows)
+        is_open = (below >= rule.enough_rows) & (below[..., -1:] - below >= rule.enough_rows)
+    if constraint is not None:
+        running = xp.cumulative_sum(known, axis=-1)
+        left = running[:, :, -1, :], xp.sum(running, axis=2)
+        total = left[0][..., -1:], left[1][..., -1:]
+        bounds = constraint.bounds[0, :, None], constraint.bounds[1, :, None]
+        is_kept = keeps_bounds(xp, constraint.trend[: known.shape[0], None, None], bounds, left, total)
+        is_open = is_kept if is_open is None else is_open & is_kept
     if is_gini(rule):
-        return gini_bins(xp, known, least, is_large)
+        return gini_bins(xp, known, least, is_open)
     left = xp.cumulative_sum(xp.astype(known, dtype), axis=-1)
     right = left[..., -1:] - left
     is_allowed = (xp.sum(left, axis=-2) >= least) & (xp.sum(right, axis=-2) >= least)
-    if is_large is not None:
-        is_allowed = is_allowed & is_large
+    if is_open is not None:
+        is_allowed = is_allowed & is_open
     sides = xp.stack((left, right))  # (2, d, k, c, b)
     scores = rule.threshold_measure(xp, xp.permute_dims(sides, (1, 2, 4, 0, 3)))
     # in float32: see `choose_columns`

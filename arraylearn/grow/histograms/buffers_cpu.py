@@ -13,7 +13,6 @@ from arraylearn.grow.histograms.records_cpu import (
     LEFT,
     LOW,
     MISSING_RIGHT,
-    NEWTON_BOUNDED,
     SIZE,
     START,
     TASK,
@@ -63,7 +62,7 @@ def make_nodes(n_rows: int, n_words: int, plan: GrowthPlan) -> NodeSlots:
         np.empty((slots, SIZE + 1), dtype=np.int32),
         np.empty(slots, dtype=np.float32),
         np.empty((slots, n_words), dtype=np.int64),
-        np.empty((slots if plan.criterion == NEWTON_BOUNDED else 1, 2)),
+        np.empty((slots if plan.has_trend else 1, 2)),
         np.empty((slots if plan.n_numeric < plan.is_used.shape[0] else 1, plan.n_bins), dtype=np.uint8),
         np.empty((5, slots), dtype=np.int32),
     )
@@ -123,7 +122,7 @@ def read_tree(nodes: NodeSlots, plan: GrowthPlan, n_nodes: int) -> Trees:
         sums=nodes.sums.take(where, axis=0),
         default_branch=ints[MISSING_RIGHT] > 0,
         rows=ints[START : SIZE + 1],
-        bounds=nodes.bounds.take(where, axis=0) if plan.criterion == NEWTON_BOUNDED else None,
+        bounds=nodes.bounds.take(where, axis=0) if plan.has_trend else None,
         sets=nodes.sets.take(where, axis=0) if plan.n_numeric < plan.is_used.shape[0] else None,
     )
 

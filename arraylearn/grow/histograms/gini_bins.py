@@ -17,7 +17,7 @@ _IN_CACHE = 16_384
 
 
 def gini_bins(
-    xp: Namespace, histogram: Array, least: float, is_large: Array | None = None
+    xp: Namespace, histogram: Array, least: float, is_open: Array | None = None
 ) -> tuple[Array, Array]:
     """Find the cut of the bins with the best `gini_scores`.
 
@@ -27,8 +27,8 @@ def gini_bins(
         Class counts or weights of each bin.
     least : float
         Least weight on a side; more than 0.
-    is_large : bool array (d, k, b), optional
-        Whether both sides have enough rows; None: rows are not counted.
+    is_open : bool array (d, k, b), optional
+        Cuts that nothing else forbids.
 
     Returns
     -------
@@ -53,8 +53,8 @@ def gini_bins(
         scores = gini_scores(xp, left, right)
         n_left, n_right = (xp.astype(xp.sum(side, axis=0), dtype) for side in (left, right))
         is_allowed = (n_left >= least) & (n_right >= least)
-        if is_large is not None:
-            is_allowed = is_allowed & is_large[:, nodes, :]
+        if is_open is not None:
+            is_allowed = is_allowed & is_open[:, nodes, :]
         scores = xp.where(is_allowed, scores, NO_SPLIT)
         keys = scores
         if is_float:

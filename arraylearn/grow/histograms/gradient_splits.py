@@ -8,9 +8,10 @@ from typing import NamedTuple
 import array_api_compat
 
 from arraylearn._typing import Array, Namespace
+from arraylearn.grow.bounds import Constraint
 from arraylearn.grow.formulas import newton_gain, newton_score, unpack
 
-__all__ = ["Constraint", "GradientSplits", "best_splits"]
+__all__ = ["GradientSplits", "best_splits"]
 
 # Score of a split that a constraint forbids.
 _NEVER = -1e38
@@ -27,13 +28,6 @@ class GradientSplits(NamedTuple):
     total: Array  # (k,) int64 packed sum of the node
     is_missing_left: Array | None  # (k,) bool, None where no value is missing
     goes_right: Array | None  # (k, n_bins) bool; None if the position of the cut is enough
-
-
-class Constraint(NamedTuple):
-    """Columns along which the score may only rise (1) or fall (-1), and the range of each node's value."""
-
-    trend: Array  # (d,) float32
-    bounds: Array  # (2, k) float32: least and greatest value of -G / (H + ridge)
 
 
 def best_splits(

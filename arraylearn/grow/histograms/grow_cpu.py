@@ -12,7 +12,6 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.threads import get_num_threads, parallel_map
-from arraylearn.grow.criteria import Criterion
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import find_drawn_cut
 from arraylearn.grow.formulas import GINI, GRADIENT_BITS
 from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
@@ -62,6 +61,7 @@ from arraylearn.grow.histograms.records_cpu import (
 from arraylearn.grow.histograms.rows_cpu import free_table
 from arraylearn.grow.histograms.slices_cpu import Job, grow_in_slices
 from arraylearn.grow.rows import Level, Rows
+from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
 
@@ -117,13 +117,14 @@ def _lay_out(rows: RowOrder, ids: Host, loads: Host, first: int, stop: int) -> N
 
 
 def grow_class_tree(
-    rows: Rows, level: Level, bins: Host, n_bins: int, limits: Limits, criterion: Criterion
+    rows: Rows, level: Level, bins: Host, n_bins: int, limits: Limits, rule: SplitRule
 ) -> Trees:
     """Grow a classification tree on all rows of bins (d, n): two classes as packed pairs, more as vectors.
 
     The limits are those of integer weights. The side of missing values, in the last bin, is learned.
     """
-    (d, n), c = bins.shape, rows.n_classes
+    (d, n), c, criterion = bins.shape, rows.n_classes, rule.exact
+    assert criterion is not None
     use_missing = np.zeros(d, dtype=bool)
     if rows.has_missing_numbers:
         use_missing = bins.max(axis=1) == n_bins - 1
@@ -150,7 +151,8 @@ def grow_class_tree(
         use_missing=use_missing,
         log_unit=criterion.unit,
         logs=logs,
-        trend=np.zeros(d, dtype=np.int8),
+        has_trend=rule.trend is not None,
+        trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
     )
     loads, sums = _pack_classes(rows, level, is_pair)
     buffers = make_buffers(bins, n, sums.shape[0], plan)
@@ -207,6 +209,7 @@ def grow_newton_tree(
         use_missing=use_missing,
         log_unit=1.0,
         logs=None,
+        has_trend=rule.trend is not None,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
     )
     newton = Newton(

@@ -21,7 +21,7 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, inlined, part
 from arraylearn.grow import formulas
-from arraylearn.grow.histograms.best_cut_cpu import may_split, pass_bounds
+from arraylearn.grow.histograms.best_cut_cpu import hand_on, may_split
 from arraylearn.grow.histograms.records_cpu import (
     CHILD,
     DEPTH,
@@ -31,7 +31,6 @@ from arraylearn.grow.histograms.records_cpu import (
     LEFT,
     LOW,
     MISSING_RIGHT,
-    NEWTON_BOUNDED,
     NODE,
     NONE,
     SEED,
@@ -116,8 +115,8 @@ def split_node(
             begin, own_size = np.int64(NONE), np.int64(NONE)
         begin_leaf(nodes.ints, nodes.gain, child + right, begin, own_size)
         is_open[right] = is_open[right] and own_size >= plan.least_rows
-    if newton is not None and plan.criterion == NEWTON_BOUNDED:
-        pass_bounds(plan, newton, nodes, node, child)
+    if here is None and drawn is None and plan.has_trend:
+        hand_on(plan, newton, nodes, node, child)
     middle, small = first + n_left, 0 if 2 * n_left <= size else 1
     n_small, large = size - n_left if small else n_left, 1 - small
     own_table = scratch.own_table

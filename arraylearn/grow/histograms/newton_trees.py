@@ -15,11 +15,12 @@ import numpy as np
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import Place, from_host, to_host
+from arraylearn.grow.bounds import constrain
 from arraylearn.grow.builder import Builder, Splits
 from arraylearn.grow.finder import NodeChoice
 from arraylearn.grow.formulas import GRADIENT_BITS, newton_gain, newton_value, unpack
 from arraylearn.grow.histograms.bin_finder import BinnedFinder
-from arraylearn.grow.histograms.gradient_splits import Constraint, best_splits
+from arraylearn.grow.histograms.gradient_splits import best_splits
 from arraylearn.grow.loop import grow
 from arraylearn.grow.rows import Entries, Level, Roots, Rows
 from arraylearn.grow.split import SplitRule
@@ -145,8 +146,6 @@ def grow_newton_tree(
     lists = place.xp.astype(rows, place.xp.int32)[None, :]
     sizes = np.asarray([rows.shape[0]])
     nodes = grow(finder, Roots(lists, Entries(None, gradients.packed), total, sizes)).finish_trees()
-    if rule.trend is not None:
-        nodes = nodes._replace(bounds=np.concat(finder.bounds, axis=1).T)
     return NewtonTree(nodes, None, unit)
 
 
@@ -189,7 +188,7 @@ class _NewtonFinder(BinnedFinder):
         is_used: Array | None,
         unit: float,
     ) -> None:
-        rule = SplitRule(nominal="binary", missing="direction")
+        rule = SplitRule(nominal="binary", missing="direction", trend=newton.trend)
         self.max_leaf_nodes = limits.max_leaf_nodes  # applied in `accept`, by the gains computed there
         limits = limits._replace(max_leaf_nodes=None)
         given = place, _as_rows(place, columns, gradients), rule, limits, None
@@ -197,19 +196,14 @@ class _NewtonFinder(BinnedFinder):
         self.columns, self.gradients, self.newton, self.is_used = columns, gradients, newton, is_used
         self.regular = place.xp.take(gradients.units, gradients.shift, axis=0)[0, :]
         self.unit = unit  # of the packed sums
-        self.bounds = [np.asarray([[-np.inf], [np.inf]])]  # (2, nodes) of each level, where there is a trend
         # (groups, nodes) of each level: whether all columns above a node lie in the group
         self.groups = [np.ones((len(newton.groups or ()), 1), dtype=bool)]
 
     def choose(self, level: Level) -> NodeChoice:
         """Find the best bin of every column in every node."""
-        xp, place, newton = self.place.xp, self.place, self.newton
+        xp, place = self.place.xp, self.place
         assert level.sums is not None
         running = xp.cumulative_sum(xp.permute_dims(level.sums[:, :, 0, :], (1, 0, 2)), axis=-1)
-        constraint = None
-        if newton.trend is not None:
-            trend = xp.asarray(list(newton.trend), dtype=xp.float32, device=place.device)
-            constraint = Constraint(trend, from_host(_last(self.bounds, level), place, xp.float32))
         best = best_splits(
             xp,
             running,
@@ -218,7 +212,7 @@ class _NewtonFinder(BinnedFinder):
             self._used_in(level),
             n_numeric=self.columns.n_numeric,
             missing=self.columns.missing,
-            constraint=constraint,
+            constraint=constrain(place, self.rule.trend, level, xp.float32),
         )
         is_nominal = self.columns.n_numeric < int(self.columns.bins.shape[0])
         return NodeChoice(
@@ -248,7 +242,7 @@ class _NewtonFinder(BinnedFinder):
         left, right = splits.child_counts[::2, 0], splits.child_counts[1::2, 0]
         gradient, hessian = unpack(np.stack((left, right, level.counts[:, 0])))
         gradient, hessian = gradient * self.unit, hessian * self.unit
-        bounds = None if rule.trend is None else _last(self.bounds, level)
+        bounds = None if level.bounds is None else level.bounds.T
         value, score = side_values(gradient, hessian, rule.l2, bounds)
         gain = score[0] + score[1] - score[2]
         # the cut was chosen in float32; its gain is computed in float64
@@ -263,16 +257,14 @@ class _NewtonFinder(BinnedFinder):
         is_split = gain > 0
         if self.max_leaf_nodes is not None:
             is_split &= _may_count(builder, level.ids, gain, self.max_leaf_nodes)
-        if bounds is not None and bool(np.any(is_split)):
-            trend = np.asarray(rule.trend)[splits.column[is_split]]
-            self.bounds.append(_pass_bounds_on(bounds[:, is_split], trend, value[:, is_split]))
         if rule.groups is not None and bool(np.any(is_split)):
             holds = np.asarray([np.isin(splits.column[is_split], group) for group in rule.groups])
             self.groups.append(np.repeat(_last(self.groups, level)[:, is_split] & holds, 2, axis=1))
         # if no value is missing, those met in prediction go to the heavier side
         is_left = left >= right if splits.missing_left is None else splits.missing_left > 0
         default = np.where(is_left, 0, 1)
-        return splits._replace(is_split=is_split, gain=gain, score=gain, default=default)
+        values = np.reshape(value[:2].T, (-1,))
+        return splits._replace(is_split=is_split, gain=gain, score=gain, default=default, values=values)
 
     def may_split(self, counts: HostArray, sizes: HostArray, depth: int) -> HostArray:
         """Whether nodes have enough hessian and rows for two children."""
@@ -300,11 +292,3 @@ def _may_count(builder: Builder, ids: HostArray, gain: HostArray, max_leaf_nodes
     gains[ids] = gain
     hopeful = best_first(np.where(gains > 0, gains, -np.inf), builder.join("first_child"), max_leaf_nodes)
     return np.asarray([node in hopeful for node in ids.tolist()], dtype=bool)
-
-
-def _pass_bounds_on(bounds: HostArray, way: HostArray, value: HostArray) -> HostArray:
-    """Bound the children (2, 2 k) of nodes: a split along a trend adds the middle of the two values."""
-    (low, high), middle = bounds, (value[0] + value[1]) / 2
-    left = np.where(way < 0, middle, low), np.where(way > 0, middle, high)
-    right = np.where(way > 0, middle, low), np.where(way < 0, middle, high)
-    return np.stack((left, right), axis=2).reshape(2, -1)

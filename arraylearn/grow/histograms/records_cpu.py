@@ -104,6 +104,7 @@ class GrowthPlan(NamedTuple):
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
     log_unit: float  # of the logarithms
     logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
+    has_trend: bool  # whether `trend` has any column
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 
 
@@ -118,7 +119,7 @@ class NodeSlots(NamedTuple):
     ints: Host  # (s, 7) int32
     gain: Host  # (s,) float32
     sums: Host  # (s, w) int64
-    bounds: Host  # (s, 2) float64: least and greatest value, for NEWTON_BOUNDED
+    bounds: Host  # (s, 2) float64: least and greatest value, where there is a trend
     sets: Host  # (s, b) uint8: bins that go right, where a column is nominal
     places: Host  # (5, s) int32: see `number_nodes`
 
@@ -157,7 +158,7 @@ class ColumnSums(NamedTuple):
     missing: Int  # sum of the missing values, added to all running sums
     ridge: Float  # float32
     trend: Int
-    low: Float  # float32 bounds of values
+    low: Float  # float64 bounds of values
     high: Float
 
 

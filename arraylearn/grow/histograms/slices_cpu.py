@@ -19,12 +19,11 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.threads import parallel_map, run_jobs
-from arraylearn.grow.histograms.best_cut_cpu import pass_bounds
+from arraylearn.grow.histograms.best_cut_cpu import hand_on
 from arraylearn.grow.histograms.records_cpu import (
     CHILD,
     CUT,
     GROW,
-    NEWTON_BOUNDED,
     NODE,
     NONE,
     NUMBER,
@@ -130,8 +129,8 @@ def _split_sliced(
         both.append(_Sliced(own, begin, depth + 1, own_table, halves))
         nodes.ints[own] = NONE, NONE, NONE, NONE, 0, begin, both[-1].size
         nodes.gain[own], nodes.sums[own] = 0, sums
-    if newton is not None and plan.criterion == NEWTON_BOUNDED:
-        _pass_bounds(plan, newton, nodes, node, child)
+    if plan.has_trend:
+        _hand_on(plan, newton, nodes, node, child)
     return both
 
 
@@ -180,5 +179,5 @@ def _advance(
 
 
 @entry
-def _pass_bounds(plan: GrowthPlan, newton: Newton, nodes: NodeSlots, node: Int, child: Int) -> None:
-    pass_bounds(plan, newton, nodes, node, child)
+def _hand_on(plan: GrowthPlan, newton: Newton | None, nodes: NodeSlots, node: Int, child: Int) -> None:
+    hand_on(plan, newton, nodes, node, child)

@@ -12,6 +12,7 @@ from arraylearn.backend.arrays.order import argsort_rows
 from arraylearn.backend.arrays.segments import NO_HIT, block_max, first_in_block, steps
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
+from arraylearn.grow.bounds import constrain, keeps_bounds
 from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
 from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
@@ -28,7 +29,8 @@ def scan_lists(
 ) -> SplitCandidates:
     """Find the best threshold of every column in every node, or of the best column alone."""
     is_plain = _has_integers(place, level, rule) and not rows.has_missing_numbers
-    if is_plain and is_gini(rule) and not rule.require_average_gain and level.entries.rows is None:
+    is_plain = is_plain and rule.trend is None and not rule.require_average_gain
+    if is_plain and is_gini(rule) and level.entries.rows is None:
         return scan_gini(place, rows, level, rule, allowed)
     return scan_counts(place, rows, level, rule)
 
@@ -86,10 +88,10 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: SplitRule) -> Spli
     """Scan by any measure, any weights, with missing numbers."""
     xp = place.xp
     m, d = level.lists.shape[1], rows.columns.shape[0]
-    parts = [
-        _scan_some(place, rows, level, rule, level.lists[f, :], rows.columns[f, :])
-        for f in row_chunks(d, 64 * m * rows.n_classes)
-    ]
+    parts = []
+    for f in row_chunks(d, 64 * m * rows.n_classes):
+        own = rule if rule.trend is None else rule._replace(trend=rule.trend[f])
+        parts.append(_scan_some(place, rows, level, own, level.lists[f, :], rows.columns[f, :]))
     fields = zip(*parts, strict=True)
     return SplitCandidates(*(None if f[0] is None else xp.concat(list(f), axis=0) for f in fields))
 
@@ -175,7 +177,13 @@ def _best_positions(
 ) -> tuple[Array, Array]:
     """Score the allowed positions; return the best score of each node and its first position: (d, k) each."""
     xp, dtype = place.xp, accumulator_dtype(place)
-    right = xp.take(known, level.block_at, axis=-1) - left
+    total = xp.take(known, level.block_at, axis=-1)
+    right = total - left
+    if (constraint := constrain(place, rule.trend, level, dtype)) is not None:
+        bounds = xp.take(constraint.bounds, level.block_at, axis=1)
+        low_high = bounds[0, :], bounds[1, :]
+        parts = ((part[-1, :, :], xp.sum(part, axis=0)) for part in (left, total))
+        is_allowed = is_allowed & keeps_bounds(xp, constraint.trend[:, None], low_high, *parts)
     if is_gini(rule) and _are_integers(xp, left, level):
         scores = gini_scores(xp, left, right)
     else:
