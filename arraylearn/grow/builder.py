@@ -172,7 +172,7 @@ class Builder:
         )
 
     def add_all(self, ids: HostArray, nodes: Trees) -> None:
-        """Append finished subtrees, splits by threshold alone; `nodes` begins with the nodes of the level."""
+        """Append finished subtrees, splits into two; `nodes` begins with the nodes of the level."""
         k, column = ids.shape[0], np.astype(nodes.feature, np.int64)
         split = np.nonzero(column != LEAF)[0]
         if split.shape[0] == 0:
@@ -197,9 +197,12 @@ class Builder:
         n_upper = int(np.searchsorted(split, k))
         split_columns = column[split]
         fields = {
-            "kind": np.full(split.shape[0], NUMERIC, dtype=np.int8),
+            "kind": np.where(split_columns < self.n_numeric, NUMERIC, NOMINAL),
             "feature": np.asarray(self.rows.column_order)[split_columns],
-            "threshold": self._thresholds(split_columns, split_columns >= 0, nodes.threshold[split]),
+            "threshold": self._thresholds(
+                split_columns, split_columns < self.n_numeric, nodes.threshold[split]
+            ),
+            "map_start": self._store_sets(split_columns, first, nodes, split),
             "first_child": number[first],
             "n_branches": np.full(split.shape[0], 2, dtype=np.int32),
             "default_branch": default,
@@ -220,6 +223,24 @@ class Builder:
         values = counts[:, -1] / np.where(weight > 0, weight, 1) if splits.values is None else splits.values
         trend = np.asarray(self.rule.trend)[splits.column]
         return hand_on(self.levels[-1]["bounds"][at], trend, values, node_of_child)
+
+    def _store_sets(
+        self, column: HostArray, first_child: HostArray, nodes: Trees, split: HostArray
+    ) -> HostArray:
+        """Store the branches of the categories of finished splits, by level; return where each begins."""
+        starts = np.zeros(column.shape[0], dtype=np.int32)
+        nominal = np.nonzero(column >= self.n_numeric)[0]
+        # children are numbered in the order in which level by level their parents are split
+        nominal = nominal[np.argsort(first_child[nominal], stable=True)]
+        if nominal.shape[0] == 0:
+            return starts
+        assert nodes.sets is not None
+        sets, widths = nodes.sets[split[nominal]], np.asarray(self.rows.n_values)
+        widths = widths[column[nominal] - self.n_numeric]
+        self.maps.append(np.astype(sets[np.arange(sets.shape[1]) < widths[:, None]], np.int32))
+        starts[nominal] = self.map_size + np.cumulative_sum(widths) - widths
+        self.map_size += int(np.sum(widths))
+        return starts
 
     def _default_branches(self, splits: Splits, heaviest: HostArray) -> HostArray:
         """Return the branch of missing values (k,), or ALL_BRANCHES."""

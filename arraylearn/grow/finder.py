@@ -37,6 +37,8 @@ __all__ = ["Finder", "NodeChoice", "choose_body", "values_at"]
 
 # Rounding error allowed in a gain.
 _GAIN_SLACK = 1e-12
+# A node has a sum for each category of each column.
+_MOST_CATEGORIES = 4_094
 # The reason why `SplitRule.exact` is None.
 _NOT_EXACT = (
     "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
@@ -182,12 +184,21 @@ def choose_body(
     place: Place, rows: Rows, level: Level, rule: SplitRule, limits: Limits, *, by_lists: bool
 ) -> Callable[..., Trees] | str:
     """Return the body that grows subtrees on sorted lists, or bins, or the reason for the array program."""
-    d, n_values = rows.columns.shape[0], math.prod(rows.columns.shape)
+    d, n_values = rows.columns.shape[0], math.prod(rows.columns.shape) + math.prod(rows.codes.shape)
     if rule.exact is None:
         return _NOT_EXACT
-    if rows.n_values or d == 0:
-        return "nominal columns"
-    if rows.has_missing_numbers and rule.missing != "direction":
+    if rows.n_values:
+        if by_lists:
+            return "nominal columns beside sorted lists"
+        if rule.nominal == "multiway":
+            return "a branch for each category"
+        if rows.n_classes > 2:
+            return "sets of categories of more than two classes"
+        if max(rows.n_values) > _MOST_CATEGORIES:
+            return f"a column of more than {_MOST_CATEGORIES:,} categories"
+    elif d == 0:
+        return "no columns"
+    if rows.has_missing and rule.missing != "direction":
         return "missing values whose side is not learned"
     if limits.max_features is not None and limits.max_features < d:
         return "columns drawn in each node"

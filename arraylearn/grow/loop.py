@@ -94,7 +94,9 @@ def grow_exact(
     `find_order` may return the stable order of every numeric column, if known; otherwise columns are sorted.
     """
     given = place, rows, _prepare(place, rows, rule), limits, generator
-    if rows.columns.shape[0] and not rule.penalize_thresholds:
+    if rows.columns.shape[0] == 0:
+        return _grow_one(BinnedFinder(*given, rows.columns, 1), _in_order(place, rows))
+    if not rule.penalize_thresholds:
         distinct = number_values(place.xp, rows.columns, _MOST_VALUES)
         if distinct is not None:
             bins, values = distinct

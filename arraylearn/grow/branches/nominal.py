@@ -10,8 +10,10 @@ from arraylearn._typing import Array, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype
+from arraylearn.grow.criteria import gini_gains, gini_scores
+from arraylearn.grow.formulas import NO_SPLIT
 from arraylearn.grow.rows import UNKNOWN_BRANCH, Level, Rows, rows_at, take_flat
-from arraylearn.grow.split import SplitCandidates, SplitRule, judge
+from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge
 from arraylearn.table import MISSING_CODE
 
 __all__ = ["find_subsets", "scan_nominal", "width_groups"]
@@ -185,8 +187,13 @@ def _best_subsets(
             below = xp.concat((below, in_sets), axis=2)
         above = xp.sum(held, axis=2)[:, :, None] - below
         is_cut = is_cut & (below >= rule.enough_rows) & (above >= rule.enough_rows)
-    scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
-    scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
+    is_plain = is_gini(rule) and rule.exact is not None
+    if is_plain:  # as the thresholds of numeric columns
+        by_class = (xp.permute_dims(side, (3, 0, 1, 2)) for side in (left, right))
+        scores = xp.where(is_cut, gini_scores(xp, *by_class), NO_SPLIT)
+    else:
+        scores = rule.threshold_measure(xp, xp.stack((left, right), axis=-2))
+        scores = xp.astype(xp.where(is_cut, scores, -xp.inf), xp.float32)  # see `choose_columns`
     best = xp.argmax(scores, axis=-1)  # (d, k); among equals the first: cuts of orders precede the other sets
     width = counts.shape[2]
     which, cut = best % n_ordered // width, best % width
@@ -201,6 +208,11 @@ def _best_subsets(
     kept = xp.where((is_present & ~goes_right)[..., None], counts, 0.0)
     sides = xp.stack((xp.sum(kept, axis=2), xp.sum(counts, axis=2) - xp.sum(kept, axis=2)), axis=-2)
     gain, score = judge(xp, rule, sides, xp.broadcast_to(total, weight.shape[:2]))
+    if is_plain:
+        reached = xp.take_along_axis(scores, best[..., None], axis=-1)[..., 0]
+        known = xp.permute_dims(xp.sum(counts, axis=2), (2, 0, 1))
+        share = xp.sum(known, axis=0) / xp.where(total > 0, total, 1.0)
+        gain = score = xp.where(gain > -xp.inf, gini_gains(xp, reached, known) * share, -xp.inf)
     return gain, score, branches
 
 
@@ -208,7 +220,8 @@ def _orders(xp: Namespace, counts: Array, weight: Array, is_present: Array) -> A
     """Order the categories by the share of each class (of two classes: of the second): (d, k, o, v)."""
     classes = counts[..., 1:2] if counts.shape[-1] == 2 else counts
     share = xp.where(is_present[..., None], classes / xp.where(is_present, weight, 1.0)[..., None], 2.0)
-    return xp.argsort(xp.permute_dims(share, (0, 1, 3, 2)), axis=-1, stable=True)
+    # in float32, as compiled bodies order them
+    return xp.argsort(xp.permute_dims(xp.astype(share, xp.float32), (0, 1, 3, 2)), axis=-1, stable=True)
 
 
 def _all_subsets(xp: Namespace, rule: SplitRule, counts: Array) -> Array | None:

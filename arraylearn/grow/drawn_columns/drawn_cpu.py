@@ -77,6 +77,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         least_side=0.0,
         min_gain=-np.inf,
         largest=_ANY_SIZE,
+        sequence=np.arange(d),
         is_used=np.ones(d, dtype=bool),
         use_missing=np.zeros(d, dtype=bool),
         log_unit=1.0,

@@ -8,6 +8,7 @@ from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, inlined, p
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_two_by_chi2
 from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR, NO_SPLIT
+from arraylearn.grow.histograms.categories_cpu import keep_set, order_categories, write_set
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     FIRST,
@@ -35,8 +36,6 @@ _LANES = 8
 _NO_BIN = np.int32(2**31 - 1)
 # Score of a cut that the bounds of values forbid.
 _NEVER = np.float32(-1e38)
-# In the order of categories, those without rows and missing values come last: ratios above all others.
-_EMPTY_RATIO, _MISSING_RATIO = np.float32(1e30), np.float32(2e30)
 _ALL_BUT_SIGN = (1 << 63) - 1
 
 _gini_pair = part(formulas.gini_pair)
@@ -163,7 +162,7 @@ def _keep_trend(column: ColumnSums, running: Host, scores: Host) -> None:
         before, after = _share_of_one(left), _share_of_one(total - left)
         least, most = (before, after) if before < after else (after, before)
         if least < column.low or most > column.high or trend * (after - before) < 0:
-            scores[i] = -1.0
+            scores[i] = NO_SPLIT
 
 
 @part
@@ -187,36 +186,6 @@ def _order_signed(bits: Host, n: Int) -> None:
 
 
 @part
-def _order_categories(
-    plan: GrowthPlan, newton: Newton, sums: Host, first: Int, scratch: GrowthScratch
-) -> Int:
-    """Order the bins of a nominal column by smoothed gradient per hessian; empty and missing ones last.
-
-    `found` receives the bins, `running` their running sums. Return the number of bins with rows.
-    """
-    n, smoothing = plan.n_bins, np.float32(newton.smoothing)
-    found, ratios, before, n_held = scratch.found, scratch.ratios, np.int64(0), np.int64(0)
-    for i in range(n):
-        own = sums[first + i] - before
-        n_held += own != 0 and i < n - 1
-        before = sums[first + i]
-        gradient, hessian = _unpack(own)
-        ratio = np.float32(gradient) / (np.float32(hessian) + smoothing) if own != 0 else _EMPTY_RATIO
-        ratio = _MISSING_RATIO if i == n - 1 else ratio
-        at = i
-        while at > 0 and ratios[at - 1] > ratio:
-            ratios[at], found[at] = ratios[at - 1], found[at - 1]
-            at -= 1
-        ratios[at], found[at] = ratio, np.int32(i)
-    total = np.int64(0)
-    for i in range(n):
-        own = index(first) + index(found[i])
-        total += sums[own] - (sums[own - index(1)] if found[i] > 0 else 0)
-        scratch.running[i] = total
-    return n_held
-
-
-@part
 def find_pair_cut(
     rows: RowOrder,
     plan: GrowthPlan,
@@ -224,29 +193,33 @@ def find_pair_cut(
     scratch: GrowthScratch,
     newton: Newton | None,
     logs: Host | None,
-    is_nominal: bool,
-    only_left: bool,
+    nominal: Host | None,
+    search: Int,
 ) -> tuple[Int, Int, Int, Float, bool]:
-    """Search the numeric or the nominal columns of a node, in its table or, if it has none, in its rows.
+    """Search the columns of a node, in its table or, if it has none, in its rows.
 
-    By Newton's gain missing values are right of all cuts; with `only_left` they are left of all cuts, and
-    only columns with missing values are searched. By other criteria both sides are tried for each column.
-    Return column, the bins beside the cut (NONE: there is no cut), the score, and whether missing values go
-    right. The sum of the left side is written to ``side[1]``, the right bins of a nominal column to
-    ``sets[only_left]``.
+    By Newton's gain a `search` takes the numeric columns (0, 1) or the nominal ones (2, 3); missing values
+    are right of all cuts, in odd searches left, of columns with missing values alone. By other criteria one
+    search takes all columns; both sides are tried for each numeric one, and missing is a category like
+    others. `nominal` is None where no column is nominal. Return column, the bins beside the cut (NONE: there
+    is no cut), the score, and whether missing values go right. The sum of the left side is written to
+    ``side[1]``, the right bins of a nominal column to ``sets[search % 2]``.
     """
     scores, bits, n_bins, job = scratch.scores, scratch.bits, plan.n_bins, scratch.job
     table = count_node(rows, plan, scratch, None)
     node, first, size = job[NODE], job[FIRST], job[STOP] - job[FIRST]
-    total, found = nodes.sums[node, 0], scratch.found
+    total, found, only_left = nodes.sums[node, 0], scratch.found, search % 2 == 1
     is_bounded, weight = plan.criterion == NEWTON_BOUNDED, np.float64(total >> 32)
     low_value, high_value, ridge = 0.0, 0.0, np.float32(0)
     if plan.has_trend:
         low_value, high_value = nodes.bounds[node, 0], nodes.bounds[node, 1]
     gain, best, columns = np.float32(0), np.int64(-1), plan.is_used
+    begin, end = np.int64(0), np.int64(columns.shape[0])
     goes_left, is_learned = only_left, False
     if newton is not None:
         best, ridge = np.int64(0), np.float32(newton.ridge)
+        border = np.int64(plan.n_numeric)
+        begin, end = (border, end) if search >= 2 else (begin, border)
         if only_left:
             columns = plan.use_missing
         if is_bounded:
@@ -254,23 +227,24 @@ def find_pair_cut(
             _order_signed(bits, 1)
             best = bits[0]
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
-    for j in range(plan.n_numeric if is_nominal else 0, columns.shape[0] if is_nominal else plan.n_numeric):
+    for position in range(begin, end):
+        j = plan.sequence[position]
         if not columns[j]:
             continue
         start, missing, n, running = np.int64(j * n_bins), np.int64(0), n_bins, scratch.tables[table]
-        if table == NONE:
-            _sum_small(rows, columns.shape[0], j, first, size, found, scratch.running)
-            running, start, n = scratch.running, np.int64(0), size
-        elif only_left:
+        if table != NONE and only_left:
             missing = running[start + n_bins - 1] - running[start + n_bins - 2]
-        if newton is not None and is_nominal:
-            n_held = _order_categories(plan, newton, running, start, scratch)
-            price = np.float32(newton.price) * np.float32(max(n_held - 2, 0))
-            if not is_bounded:
-                ridged = np.float32(total >> 32) + np.float32(2) * ridge
-                price = price / (ridged if ridged > np.float32(0.5) else np.float32(0.5))
-            running, start = scratch.running, np.int64(0)
-        for turn in range(2 if newton is None and plan.use_missing[j] else 1):
+        is_set, price, n_turns = j >= plan.n_numeric, np.float32(0), 1
+        if is_set:
+            if nominal is not None:
+                n, price = order_categories(rows, plan, newton, scratch, j, total)
+                running, start = scratch.running, np.int64(0)
+        else:
+            n_turns = 2 if newton is None and plan.use_missing[j] else 1
+            if table == NONE:
+                _sum_small(rows, columns.shape[0], j, first, size, found, scratch.running)
+                running, start, n = scratch.running, np.int64(0), size
+        for turn in range(n_turns):
             if turn == 1:
                 missing = total
                 for i in range(n if table == NONE else 0):
@@ -285,7 +259,7 @@ def find_pair_cut(
             column = ColumnSums(start, n, total, size, missing, ridge, trend, low_value, high_value)
             if newton is not None:
                 _score_newton(plan, newton, column, running, scores)
-                if is_nominal:
+                if is_set:
                     for i in range(n):
                         scores[i] -= price
             elif logs is None:
@@ -302,7 +276,7 @@ def find_pair_cut(
             if top <= best:
                 continue
             at = np.int64(0)
-            if table == NONE:  # rows are in no order: among equal scores take the least bin
+            if table == NONE and not is_set:  # rows are in no order: among equal scores take the least bin
                 lowest = _NO_BIN
                 for i in range(n):
                     if bits[i] == top and found[i] < lowest:
@@ -320,22 +294,23 @@ def find_pair_cut(
             best, gain, feature, low, high = top, reached, np.int64(j), at, at + 1
             goes_left, is_learned = only_left or turn == 1, turn == 1
             scratch.side[1, 0] = running[start + at] + missing
-            if table == NONE:
+            if is_set:
+                absent = 2 if newton is None else 1
+                write_set(scratch.sets[search % 2], found, n, at, absent)
+            elif table == NONE:
                 low, next_bin = np.int64(found[at]), _NO_BIN
                 for i in range(n):
                     if low < found[i] < next_bin:
                         next_bin = found[i]
                 high = np.int64(next_bin)
-            elif is_nominal:
-                right_bins = scratch.sets[1 if only_left else 0]
-                for i in range(n_bins):
-                    right_bins[found[i]] = i > at
             else:
                 while high < n_bins - 1 and running[start + high] == running[start + at]:
                     high += 1
     if newton is None and not is_learned:  # missing values met in prediction go to the heavier side
         left_weight = scratch.side[1, 0] >> 32
         goes_left = left_weight >= (total >> 32) - left_weight
+        if nominal is not None and low != NONE and feature >= plan.n_numeric:
+            goes_left = keep_set(rows, plan, nodes, scratch, feature, left_weight)
     return feature, low, high, gain, not goes_left
 
 
@@ -357,7 +332,7 @@ def find_newton_cut(
     for search in range(n_groups * n_sides):
         group, only_left = search // n_sides, search % n_sides == 1
         other, other_low, other_high, reached, _ = find_pair_cut(
-            rows, plan, nodes, scratch, newton, None, group == 1, only_left
+            rows, plan, nodes, scratch, newton, None, scratch.ratios, 2 * group + (1 if only_left else 0)
         )
         if only_left and reached <= group_gain:
             continue

@@ -164,7 +164,8 @@ class BinnedFinder(Finder):
         # if only missing values are above, the threshold is the value itself
         high: HostArray = nodes.high
         upper = np.where(high < self.n_bins - 1, high, nodes.threshold)
-        both = (values_at(self.place, self.values, nodes.feature, at) for at in (nodes.threshold, upper))
+        column = np.minimum(nodes.feature, self.bins.shape[0] - 1)  # nominal columns have no thresholds
+        both = (values_at(self.place, self.values, column, at) for at in (nodes.threshold, upper))
         return nodes._replace(threshold=midpoint(HOST.xp, *both))
 
     def _count(self, level: Level, entries: Array, block_at: Array, n_nodes: int) -> Array:

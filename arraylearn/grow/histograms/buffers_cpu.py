@@ -80,7 +80,7 @@ def make_scratch(
     tables: Host | None, thread: int, per_thread: int, most: int, n_words: int, plan: GrowthPlan
 ) -> GrowthScratch:
     """Make the buffers of a thread, which owns `per_thread` tables and scores up to `most` cuts at a time."""
-    scores = np.empty(most)
+    scores, ratios = np.empty(most), np.empty(most, dtype=np.float32)
     stack, jobs, cuts = (
         np.empty((n, LEFT + 1), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
     )
@@ -96,7 +96,8 @@ def make_scratch(
         scores.view(np.int64),
         np.empty(most, dtype=np.int32),
         np.empty(most, dtype=np.int64),
-        np.empty(most, dtype=np.float32),
+        ratios,
+        ratios.view(np.int32),
         np.empty((2, plan.n_bins), dtype=np.uint8),
         np.empty(2, dtype=np.int64),
         np.empty(TASK + 1, dtype=np.int64),

@@ -89,7 +89,10 @@ def grow_tree(
         scratch.job[:TASK], scratch.job[TASK] = job, task
         own = search
         if search.newton is None and search.drawn is None:
-            own = CutSearch(pairs=scratch.scores) if scratch.here is None else CutSearch(vectors=scratch.here)
+            nominal = None if plan.n_numeric == plan.is_used.shape[0] else scratch.ratios
+            own = CutSearch(pairs=scratch.scores, nominal=nominal)
+            if scratch.here is not None:
+                own = CutSearch(vectors=scratch.here, nominal=nominal)
         return int(_grow(rows, plan, nodes, scratch, *own))
 
     rows, order = buffers.rows, buffers.rows.order
@@ -123,10 +126,12 @@ def grow_class_tree(
 
     The limits are those of integer weights. The side of missing values, in the last bin, is learned.
     """
+    last_number, n_numeric = n_bins - 1, bins.shape[0]
+    bins, n_bins = _join_columns(rows, bins, n_bins)
     (d, n), c, criterion = bins.shape, rows.n_classes, rule.exact
     assert criterion is not None
     use_missing = np.zeros(d, dtype=bool)
-    if rows.has_missing_numbers:
+    if rows.has_missing_numbers or rows.has_missing_codes:
         use_missing = bins.max(axis=1) == n_bins - 1
     is_pair, logs = c <= 2, None
     if criterion.number != GINI:
@@ -136,7 +141,7 @@ def grow_class_tree(
     plan = GrowthPlan(
         criterion=criterion.number,
         n_bins=n_bins,
-        n_numeric=d,
+        n_numeric=n_numeric,
         max_depth=UNLIMITED if limits.max_depth is None else limits.max_depth,
         max_leaves=0,
         small=small,
@@ -147,6 +152,7 @@ def grow_class_tree(
         least_side=float(limits.min_samples_leaf),
         min_gain=limits.min_gain - 1e-12,
         largest=_ANY_SIZE,
+        sequence=np.argsort(np.asarray(rows.column_order), stable=True),
         is_used=np.ones(d, dtype=bool),
         use_missing=use_missing,
         log_unit=criterion.unit,
@@ -158,10 +164,26 @@ def grow_class_tree(
     buffers = make_buffers(bins, n, sums.shape[0], plan)
     n_nodes, _ = grow_tree(buffers, plan, CutSearch(), np.arange(n), loads, sums)
     trees = read_tree(buffers.nodes, plan, n_nodes)
+    if n_bins - 1 > last_number:
+        trees = trees._replace(high=np.where(trees.high == n_bins - 1, last_number, trees.high))
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
     return trees
+
+
+def _join_columns(rows: Rows, bins: Host, n_bins: int) -> tuple[Host, int]:
+    """Return the bins of numeric columns and the codes of nominal ones together, and the number of bins."""
+    if not rows.n_values:
+        return bins, n_bins
+    last = max(n_bins - 1, *rows.n_values)
+    table = np.empty(
+        (bins.shape[0] + len(rows.n_values), rows.n_rows), dtype=np.uint8 if last < 256 else np.int16
+    )
+    numeric, nominal = table[: bins.shape[0]], table[bins.shape[0] :]
+    numeric[:], nominal[:] = bins, rows.codes
+    numeric[bins == n_bins - 1], nominal[rows.codes < 0] = last, last
+    return table, last + 1
 
 
 def _pack_classes(rows: Rows, level: Level, is_pair: bool) -> tuple[Host, Host]:
@@ -205,6 +227,7 @@ def grow_newton_tree(
         least_side=least_side,
         min_gain=0.0,
         largest=_ANY_SIZE,
+        sequence=np.arange(d),
         is_used=used,
         use_missing=use_missing,
         log_unit=1.0,
@@ -241,6 +264,7 @@ def _grow(
     drawn: DrawnColumns | None,
     pairs: Host | None,
     vectors: Host | None,
+    nominal: Host | None,
 ) -> Int:
     """Do the task of ``scratch.job``; return the number of new jobs, or the number of nodes.
 
@@ -273,7 +297,7 @@ def _grow(
                 feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
             if pairs is not None:
                 feature, low, high, gain, goes_right = find_pair_cut(
-                    rows, plan, nodes, scratch, newton, plan.logs, False, False
+                    rows, plan, nodes, scratch, newton, plan.logs, nominal, np.int64(0)
                 )
             if vectors is not None:
                 found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors)

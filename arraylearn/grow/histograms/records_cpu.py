@@ -100,6 +100,7 @@ class GrowthPlan(NamedTuple):
     least_side: float  # of a side: weight, or hessian in units
     min_gain: float
     largest: int  # the children of nodes of more rows become new jobs
+    sequence: Host  # (d,) int64: the columns in the order in which the first of equal cuts is taken
     is_used: Host  # (d,) bool: the columns that may be split
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
     log_unit: float  # of the logarithms
@@ -138,7 +139,8 @@ class GrowthScratch(NamedTuple):
     bits: Host  # the same memory as int64, which orders numbers that are not negative
     found: Host  # (b,) int32: the bins of the rows of a small node, or of categories in their order
     running: Host  # (b,) int64: keys or sums of a small node, or of categories in their order
-    ratios: Host  # (b,) float32
+    ratios: Host  # (b,) float32: by which categories are put in order
+    ratio_bits: Host  # the same memory as int32
     sets: Host  # (2, n_bins) uint8: bins of a nominal column that go right, with missing values right or left
     heights: Host  # (2,) int64: the number of nodes on the stack, and of jobs
     job: Host  # (8,) int64: the present node, and the task
@@ -188,6 +190,7 @@ class CutSearch(NamedTuple):
     drawn: DrawnColumns | None = None
     pairs: Host | None = None  # any array: by pairs of class weights
     vectors: Host | None = None  # (c,) int64: by class vectors; the buffer of the running class weights
+    nominal: Host | None = None  # (s, c) int64: a buffer for sets of categories; None: no column is nominal
 
 
 class Buffers(NamedTuple):
