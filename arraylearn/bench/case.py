@@ -73,6 +73,7 @@ class Learners(NamedTuple):
 
     ours: Callable[[Shape], Any]
     peers: Mapping[str, Callable[[Shape, int], Any]]  # (shape, number of threads) -> classifier
+    recorded: Mapping[str, float] = MappingProxyType({})  # seconds for the largest table, see `Race`
 
 
 class TimedCalls(NamedTuple):
@@ -130,9 +131,8 @@ def learner_case(
     data: Callable[[Shape], TrainTest],
     task: TimedCalls = FIT,
     quality: Quality = ACCURACY,
-    recorded: Mapping[str, float] = MappingProxyType({}),
 ) -> Case:
-    """Declare a case of classifiers on generated rows; recorded seconds are those of the largest table."""
+    """Declare a case of classifiers on generated rows."""
 
     def prepare(shape: Shape, n_threads: int) -> Race:
         rows = data(shape)
@@ -146,7 +146,7 @@ def learner_case(
             return lambda: task.start(lambda: make(shape, n_threads), rows.X, rows.y, queries)
 
         peers = {label: peer(make) for label, make in learners.peers.items()}
-        known = recorded if shape == shapes.get("large", shape) else {}
+        known = learners.recorded if shape == shapes.get("large", shape) else {}
         return Race(ours, peers, quality.judge(rows), recorded=known, input_bytes=rows.X.nbytes)
 
     about = f"{name}: {task.job}"

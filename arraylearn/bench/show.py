@@ -18,9 +18,9 @@ _TITLE = "# What was measured"
 _ABOUT = """\
 Ours and each peer ran in alternating turns of one process, and the best turn counted. A figure is
 **the peer's time / ours**: above 1 we are faster. It is the geometric mean over the cases of a job, or the
-least of them where the job says "each". For a second thread it is our time with one thread over that with
-two; for memory, the bytes of the input over those that a fit allocates, its model included. "3 s", "5 s",
-"150 us", J48 and JRip stand for times that were set, or recorded beforehand. **Bold** figures miss the bar."""
+least of them in jobs marked "each". For a second thread it is our time with one thread over that with two;
+for memory, the bytes of the input over those that a fit allocates, its model included. "3 s", "5 s" and
+"150 us" are limits, J48 and JRip times recorded beforehand. **Bold** figures miss the bar."""
 
 
 def seconds_text(seconds: float) -> str:
@@ -157,7 +157,7 @@ def write_page(report: BenchReport, path: str | Path, chart: str | Path | None =
     refuse_other_page(path)
     headings, rows = _bar_rows(report.results)
     lines = ["| " + " | ".join(row) + " |" for row in (headings, ["---"] * len(headings), *rows)]
-    about = [f"{line}  " for line in headline(report)]  # two spaces break the line
+    about = [f"{text}  " for text in headline(report)]  # two spaces end a line
     if chart is not None:
         lines += ["", f"![Each job's ratio beside its bar]({os.path.relpath(chart, Path(path).parent)})"]
     again = "`arraylearn bench` (see its `--help`) measures all of this on your machine."

@@ -38,8 +38,8 @@ def add_commands(commands: Any) -> None:
         "families",
         nargs="*",
         metavar="family",
-        help="bayes, tree, pruning, forest, boosting, svm, rules, selection, kernels, few_rows, torch_input, "
-        "first_fit (default: all)",
+        help="bayes, tree, pruning, forest, boosting, svm, rules, selection, kernels, small_sets, "
+        "torch_input, first_fit (default: all)",
     )
     add(
         "--backend",

@@ -27,7 +27,7 @@ def tiny(case, n=80):
     shape = next(iter(case.shapes.values()))
     if case.family == "bayes":  # a covariance of fewer rows than columns is singular
         n = max(n, 3 * shape.n_columns * shape.n_classes)
-    if case.family == "few_rows" or shape.n_classes > 10:  # a class needs rows of both parts
+    if case.family == "small_sets" or shape.n_classes > 10:  # a class needs rows of both parts
         n = shape.n_rows
     return replace(case, shapes=dict.fromkeys(SIZES, shape._replace(n_rows=n)))
 
@@ -63,7 +63,7 @@ def test_missing_peers_are_named(monkeypatch):
 
 def is_tried(case):
     """Learners repeat over the small sets, and first fits take seconds: some show that all run."""
-    if case.family == "few_rows":
+    if case.family == "small_sets":
         return "wine" in case.name or "one row" in case.name
     return case.family != "first_fit" or "SVC" in case.name
 

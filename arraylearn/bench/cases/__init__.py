@@ -11,7 +11,7 @@ __all__ = ["FAMILIES", "all_cases", "refuse_unknown"]
 
 FAMILIES = (
     *("bayes", "tree", "pruning", "forest", "boosting", "svm", "rules", "selection", "kernels"),
-    *("few_rows", "torch_input", "first_fit"),
+    *("small_sets", "torch_input", "first_fit"),
 )
 
 

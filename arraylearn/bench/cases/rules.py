@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from arraylearn.bench.case import Learners, learner_case, shapes_of
 from arraylearn.bench.data import Shape, interval_rules, nominal_rules
@@ -31,6 +32,11 @@ class _Wittgenstein:
         return frame.astype(str) if X.dtype.kind == "i" else frame
 
 
+def _covering(gain: Literal["accuracy", "foil"], shape: Shape) -> SequentialCoveringClassifier:
+    return SequentialCoveringClassifier(gain=gain)
+
+
+_GAINS: tuple[Literal["accuracy", "foil"], ...] = ("accuracy", "foil")
 _NOMINAL = shapes_of(1000, 5000, 20_000, 20)
 
 CASES = [
@@ -48,11 +54,11 @@ CASES = [
     learner_case(
         "rules",
         "RIPPER, numeric",
-        Learners(lambda shape: RipperClassifier(random_state=1), {}),
+        # JRip's own build time
+        Learners(lambda shape: RipperClassifier(random_state=1), {}, {"JRip": 34.7}),
         bars=("ripper",),
         shapes=shapes_of(2000, 20_000, 100_000, 20),
         data=interval_rules,
-        recorded={"JRip": 34.7},  # its own build time for the large table
     ),
     learner_case(
         "rules",
@@ -71,12 +77,11 @@ CASES = [
         learner_case(
             "rules",
             f"covering by {gain}, numeric",
-            Learners(lambda shape, gain=gain: SequentialCoveringClassifier(gain=gain), {}),  # type: ignore[misc]
+            Learners(partial(_covering, gain), {}, {"3 s": 3.0}),
             bars=("covering",),
             shapes={"large": Shape(100_000, 20)},
             data=interval_rules,
-            recorded={"3 s": 3.0},
         )
-        for gain in ("accuracy", "foil")
+        for gain in _GAINS
     ),
 ]

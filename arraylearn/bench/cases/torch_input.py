@@ -7,7 +7,7 @@ from typing import Any
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.backend.selector import resolve
 from arraylearn.bench.case import ACCURACY, Case, Race, Run, Size
-from arraylearn.bench.cases.few_rows import PAIRS
+from arraylearn.bench.cases.small_sets import PAIRS
 from arraylearn.bench.data import Shape, curved
 
 __all__ = ["CASES"]

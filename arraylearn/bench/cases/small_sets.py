@@ -42,14 +42,13 @@ _SETS = {
 def _case(learner: str, name: str, bar: str, task: TimedCalls, recorded: dict[str, float]) -> Case:
     ours, peer = PAIRS[learner]
     return learner_case(
-        "few_rows",
+        "small_sets",
         f"{learner}, {name}",
-        Learners(lambda shape: ours(), {"scikit-learn": peer}),
+        Learners(lambda shape: ours(), {"scikit-learn": peer}, recorded),
         bars=(bar,),
         shapes={"small": _SETS[name.removesuffix(", one row")]},
         data=known_set,
         task=task,
-        recorded=recorded,
     )
 
 
