@@ -18,7 +18,7 @@ from arraylearn.backend.arrays.order import bin_columns
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.rules.rule import Conditions
-from arraylearn.table import Schema, Table
+from arraylearn.table import MISSING_CODE, Schema, Table
 
 __all__ = [
     "CONFLICTS",
@@ -199,19 +199,19 @@ def _cells(xp: Namespace, matcher: Matcher, table: Table, rows: slice) -> Array:
     if matcher.nominal.shape[0]:
         parts.append(xp.astype(xp.take(table.codes[:, rows], matcher.nominal, axis=0), xp.int64))
     values = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-    return matcher.offsets + xp.where(values < 0, matcher.missing, values)
+    return matcher.offsets + xp.where(values == MISSING_CODE, matcher.missing, values)
 
 
 def _bins(xp: Namespace, x: Array, edges: Array) -> Array:
-    """Count the edges below each value of (m, d) as int64 (d, m); -1 where missing."""
+    """Count the edges below each value of (m, d) as int64 (d, m), or MISSING_CODE."""
     width = edges.shape[1]
     if width <= _MOST_EDGES:
         bins = xp.astype(bin_columns(xp, x, edges, missing_bin=width + 1), xp.int64)
-        return xp.where(bins == width + 1, -1, bins)
+        return xp.where(bins == width + 1, MISSING_CODE, bins)
     columns = xp.permute_dims(x, (1, 0))
     is_missing = xp.isnan(columns)
     found = xpx.searchsorted(edges, xp.where(is_missing, 0.0, columns), side="left", xp=xp)
-    return xp.where(is_missing, -1, xp.astype(found, xp.int64))
+    return xp.where(is_missing, MISSING_CODE, xp.astype(found, xp.int64))
 
 
 def _and_all(xp: Namespace, words: Array) -> Array:

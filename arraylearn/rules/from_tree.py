@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from arraylearn._typing import Array
-from arraylearn.grow.trees import NOTHING, NUMERIC, Trees, tree_on_host
+from arraylearn.grow.trees import NO_PARENT, NOTHING, NUMERIC, Trees, tree_on_host
 from arraylearn.rules.literals import Candidates, prepare, satisfies
 from arraylearn.rules.rule import CodedRule, Condition, Conditions, Relation, Rule
 from arraylearn.rules.rule_classifier import TrainingRows, state_rule, weigh_decisions
@@ -61,7 +61,7 @@ def leaf_rules(tree: Trees, schema: Schema) -> list[CodedRule]:
             continue
         path: list[Condition] = []
         node = leaf
-        while (parent := parents[node]) >= 0:
+        while (parent := parents[node]) != NO_PARENT:
             branch, column = node - first[parent], features[parent]
             if kinds[parent] == NUMERIC:
                 relation: Relation = "<=" if branch == 0 else ">"

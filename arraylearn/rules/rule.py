@@ -121,7 +121,7 @@ class Condition(NamedTuple):
 
     column: int  # position in the input
     relation: Relation
-    value: Any  # code (-1: no row has it), tuple of codes, or threshold
+    value: Any  # code (`given_rules.UNKNOWN`: no row has it), tuple of codes, or threshold
 
 
 Conditions = tuple[Condition, ...]
