@@ -22,6 +22,9 @@ from arraylearn.walk.spread import find_missing, has_missing
 
 __all__ = ["FittedTree", "path_to"]
 
+# In place of the position of a row among those that go down several branches.
+_AT_ONE_LEAF = -1
+
 
 class FittedTree(ArrayClassifier):
     """A classifier whose ``model_`` is one tree, a record of `Trees`."""
@@ -179,11 +182,13 @@ class FittedTree(ArrayClassifier):
         entry, node, share = shares_of(place, walker, batch.table, rows)
         parts = xp.take(walker.probability, node, axis=0) * share[:, None]
         summed = segment_sum(xp, parts, from_host(entry, place), rows.shape[0])
-        number, is_spread = (np.zeros(batch.table.n_rows, dtype=kind) for kind in (np.int64, np.bool))
-        number[rows], is_spread[rows] = np.arange(rows.shape[0]), True
-        spread = xp.take(summed, from_host(number, place), axis=0)
+        position = np.full(batch.table.n_rows, _AT_ONE_LEAF, dtype=np.int64)
+        position[rows] = np.arange(rows.shape[0])
+        position_on = from_host(position, place)
+        spread = xp.take(summed, xp.maximum(position_on, 0), axis=0)
         shares = xp.take(walker.probability, leaves, axis=0)
-        return xp.where(from_host(is_spread, place)[:, None], spread, xp.astype(shares, spread.dtype))
+        is_spread = position_on != _AT_ONE_LEAF
+        return xp.where(is_spread[:, None], spread, xp.astype(shares, spread.dtype))
 
 
 def path_to(tree: Trees, leaf: HostArray) -> Any:
