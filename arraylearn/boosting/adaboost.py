@@ -283,7 +283,7 @@ class AdaBoostClassifier(ArrayClassifier):
         xp, shape = batch.place.xp, (batch.table.n_rows, len(self.classes_))
         return xp.zeros(shape, dtype=xp.int64, device=batch.place.device)
 
-    def _add_votes(self, votes: Any, codes: Array, weights: list[int]) -> Array:
+    def _add_votes(self, votes: Array, codes: Array, weights: list[int]) -> Array:
         """Add to the votes (n, c) those of classifiers with these weights for the classes (t, n)."""
         place = locate(codes)
         xp, own = place.xp, from_host(np.asarray(weights, dtype=np.int64)[:, None], place)

@@ -9,11 +9,11 @@ middle of the two values between the children::
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.namespace import Place, from_host
 from arraylearn.grow.rows import Level
 
@@ -27,7 +27,7 @@ class Constraint(NamedTuple):
     bounds: Array  # (2, k) float: least and greatest value
 
 
-def constrain(place: Place, trend: tuple[int, ...] | None, level: Level, dtype: Any) -> Constraint | None:
+def constrain(place: Place, trend: tuple[int, ...] | None, level: Level, dtype: Dtype) -> Constraint | None:
     """Bring the trends of the columns and the bounds of a level's nodes to the place."""
     if trend is None:
         return None

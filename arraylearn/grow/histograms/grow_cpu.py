@@ -64,6 +64,7 @@ from arraylearn.grow.rows import Level, Rows
 from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import Limits, Trees
 from arraylearn.grow.trees_cpu import number_nodes
+from arraylearn.table import MISSING_CODE
 
 __all__ = ["grow_class_tree", "grow_newton_tree", "grow_tree"]
 
@@ -182,7 +183,7 @@ def _join_columns(rows: Rows, bins: Host, n_bins: int) -> tuple[Host, int]:
     )
     numeric, nominal = table[: bins.shape[0]], table[bins.shape[0] :]
     numeric[:], nominal[:] = bins, rows.codes
-    numeric[bins == n_bins - 1], nominal[rows.codes < 0] = last, last
+    numeric[bins == n_bins - 1], nominal[rows.codes == MISSING_CODE] = last, last
     return table, last + 1
 
 
