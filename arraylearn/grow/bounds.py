@@ -64,9 +64,10 @@ def hand_on(bounds: HostArray, trend: HostArray, values: HostArray, node: HostAr
     `node` (t,) belong to the children.
     """
     first = np.searchsorted(node, np.arange(bounds.shape[0]))
+    low, high = bounds[node].T
+    values = np.minimum(np.maximum(values, low), high)  # rows without a value may have moved them out
     middle = ((values[first] + values[np.minimum(first + 1, values.shape[0] - 1)]) / 2)[node]
     way = trend[node] * np.where(np.arange(node.shape[0]) == first[node], -1, 1)
-    low, high = bounds[node].T
     return np.stack((np.where(way > 0, middle, low), np.where(way < 0, middle, high)), axis=1)
 
 

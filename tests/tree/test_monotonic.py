@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier as ScikitTree
@@ -121,8 +121,9 @@ def test_probabilities_go_one_way(name, missing):
     np.testing.assert_allclose(bound.predict_proba(rows).sum(axis=1), 1.0)
 
 
+@example(seed=1902831, missing="known_fraction")  # missing values move a child out of the bounds of its node
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from(["fractional", "direction", "known_fraction"]))
+@given(seed=st.integers(0, 2**32), missing=st.sampled_from(["fractional", "direction", "known_fraction"]))
 def test_any_rows_go_one_way(seed, missing):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 60))
