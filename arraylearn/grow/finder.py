@@ -192,8 +192,6 @@ def choose_body(
             return "nominal columns beside sorted lists"
         if rule.nominal == "multiway":
             return "a branch for each category"
-        if rows.n_classes > 2:
-            return "sets of categories of more than two classes"
         if max(rows.n_values) > _MOST_CATEGORIES:
             return f"a column of more than {_MOST_CATEGORIES:,} categories"
     elif d == 0:

@@ -58,7 +58,7 @@ def assert_same_trees(monkeypatch, settings, X, y, weights=None):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("n_classes", [2])
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_mixed_tables(monkeypatch, measure, n_classes, missing):
     for n, depth, is_weighted in ((150, None, False), (900, 5, True), (500, None, True)):

@@ -16,10 +16,10 @@ from arraylearn.grow.rows import UNKNOWN_BRANCH, Level, Rows, rows_at, take_flat
 from arraylearn.grow.split import SplitCandidates, SplitRule, is_gini, judge
 from arraylearn.table import MISSING_CODE
 
-__all__ = ["find_subsets", "scan_nominal", "width_groups"]
+__all__ = ["MOST_TRIED", "find_subsets", "scan_nominal", "width_groups"]
 
 # With more than two classes, all sets of up to so many categories are tried.
-_MOST_TRIED = 8
+MOST_TRIED = 8
 
 
 def width_groups(n_values: tuple[int, ...]) -> list[tuple[int, list[int]]]:
@@ -58,7 +58,7 @@ def find_subsets(place: Place, rows: Rows, level: Level, rule: SplitRule, winner
     """
     xp = place.xp
     width = max(rows.n_values)
-    n_tried = max((n for n in rows.n_values if n <= _MOST_TRIED), default=width)
+    n_tried = max((n for n in rows.n_values if n <= MOST_TRIED), default=width)
     found = []
     for nodes in _node_chunks(rows, level, rule, width, 1):
         counts, held = _winner_counts(place, rows, level, winner, width, nodes)
@@ -87,7 +87,7 @@ def _node_chunks(rows: Rows, level: Level, rule: SplitRule, width: int, n_column
     """Cut the nodes so that their tables of counts fit the budget."""
     tried = 1
     if rule.nominal == "binary" and rows.n_classes > 2:
-        tried = rows.n_classes + 2 ** min(width, _MOST_TRIED) // (width + 1)
+        tried = rows.n_classes + 2 ** min(width, MOST_TRIED) // (width + 1)
     return row_chunks(level.n_nodes, 64 * n_columns * (width + 1) * rows.n_classes * tried)
 
 
@@ -212,7 +212,9 @@ def _best_subsets(
         reached = xp.take_along_axis(scores, best[..., None], axis=-1)[..., 0]
         known = xp.permute_dims(xp.sum(counts, axis=2), (2, 0, 1))
         share = xp.sum(known, axis=0) / xp.where(total > 0, total, 1.0)
-        gain = score = xp.where(gain > -xp.inf, gini_gains(xp, reached, known) * share, -xp.inf)
+        gain = score = xp.where(
+            gain > -xp.inf, gini_gains(xp, xp.where(reached < 0, 0.0, reached), known) * share, -xp.inf
+        )
     return gain, score, branches
 
 
@@ -231,7 +233,7 @@ def _all_subsets(xp: Namespace, rule: SplitRule, counts: Array) -> Array | None:
     """
     width = counts.shape[2]
     n_free = width - 1 if rule.missing == "direction" else width - 2
-    if counts.shape[-1] <= 2 or width - 1 > _MOST_TRIED:
+    if counts.shape[-1] <= 2 or width - 1 > MOST_TRIED:
         return None
     device = array_api_compat.device(counts)
     number = xp.arange(2**n_free, dtype=xp.int64, device=device)

@@ -79,6 +79,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         largest=_ANY_SIZE,
         sequence=np.arange(d),
         is_used=np.ones(d, dtype=bool),
+        tries_sets=np.zeros(d, dtype=bool),
         use_missing=np.zeros(d, dtype=bool),
         log_unit=1.0,
         logs=None,

@@ -309,8 +309,9 @@ def find_pair_cut(
     if newton is None and not is_learned:  # missing values met in prediction go to the heavier side
         left_weight = scratch.side[1, 0] >> 32
         goes_left = left_weight >= (total >> 32) - left_weight
-        if nominal is not None and low != NONE and feature >= plan.n_numeric:
-            goes_left = keep_set(rows, plan, nodes, scratch, feature, left_weight)
+        if nominal is not None:  # noqa: SIM102 - a test for None alone keeps code out
+            if low != NONE and feature >= plan.n_numeric:
+                goes_left = keep_set(rows, plan, nodes, scratch, feature, left_weight)
     return feature, low, high, gain, not goes_left
 
 

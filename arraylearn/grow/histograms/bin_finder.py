@@ -164,7 +164,7 @@ class BinnedFinder(Finder):
         # if only missing values are above, the threshold is the value itself
         high: HostArray = nodes.high
         upper = np.where(high < self.n_bins - 1, high, nodes.threshold)
-        column = np.minimum(nodes.feature, self.bins.shape[0] - 1)  # nominal columns have no thresholds
+        column = np.minimum(nodes.feature, self.bins.shape[0] - 1)  # nominal nodes have no thresholds
         both = (values_at(self.place, self.values, column, at) for at in (nodes.threshold, upper))
         return nodes._replace(threshold=midpoint(HOST.xp, *both))
 

@@ -7,6 +7,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import even_portions, free_threads, parallel_map
+from arraylearn.grow.branches.nominal import MOST_TRIED
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
     HIGH,
@@ -84,6 +85,8 @@ def make_scratch(
     stack, jobs, cuts = (
         np.empty((n, LEFT + 1), np.int64) for n in (2 * _DEEPEST, 2 * _DEEPEST, 2 * plan.max_leaves)
     )
+    has_sets = n_words > 1 and plan.n_numeric < plan.is_used.shape[0]
+    categories = np.empty((plan.n_bins + 2**MOST_TRIED if has_sets else 0, n_words + 2), dtype=np.int64)
     return GrowthScratch(
         tables,
         np.roll(np.arange(1 if tables is None else tables.shape[0]), -thread * per_thread),
@@ -105,6 +108,7 @@ def make_scratch(
         np.empty(2, dtype=np.bool_),
         np.empty(2, dtype=np.int64),
         None if n_words == 1 else np.empty(n_words, dtype=np.int64),
+        categories,
     )
 
 

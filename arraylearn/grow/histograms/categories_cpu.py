@@ -30,7 +30,7 @@ from arraylearn.grow.histograms.records_cpu import (
     RowOrder,
 )
 
-__all__ = ["keep_set", "order_categories", "write_set"]
+__all__ = ["keep_set", "order_categories", "sort_by_ratio", "write_set"]
 
 # By Newton's gain missing values come last: their ratio is above all others.
 _MISSING_RATIO = np.float32(2e30)
@@ -60,7 +60,7 @@ def order_categories(
             ratios[i] = np.float32(gradient) / (np.float32(hessian) + np.float32(newton.smoothing))
             if found[i] == plan.n_bins - 1:
                 ratios[i] = _MISSING_RATIO
-    _sort_by_ratio(scratch, n)
+    sort_by_ratio(scratch, n)
     so_far = np.int64(0)
     for i in range(n):
         own_bin = keys[i] & LOWER
@@ -103,8 +103,11 @@ def _sum_categories(rows: RowOrder, plan: GrowthPlan, scratch: GrowthScratch, j:
 
 
 @part
-def _sort_by_ratio(scratch: GrowthScratch, n: Int) -> None:
-    """Write ratio and bin of the bins in `found` to `running`, as one number each, and sort (Shell's way)."""
+def sort_by_ratio(scratch: GrowthScratch, n: Int) -> None:
+    """Write the ratios of the entries of `found`, and in the lower half these, to `running`; sort them.
+
+    Shell's way: entries far apart change places first, so that few steps are left for those side by side.
+    """
     found, keys, bits = scratch.found, scratch.running, scratch.ratio_bits
     for i in range(n):
         own = np.int64(bits[i])

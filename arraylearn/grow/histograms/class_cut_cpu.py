@@ -8,6 +8,13 @@ from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, part
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
 from arraylearn.grow.formulas import ENTROPY, NO_SPLIT
+from arraylearn.grow.histograms.categories_cpu import keep_set
+from arraylearn.grow.histograms.class_sets_cpu import (
+    SURPLUS_CLASSES,
+    list_categories,
+    search_sets,
+    take_set,
+)
 from arraylearn.grow.histograms.records_cpu import (
     FIRST,
     LOWER,
@@ -26,8 +33,6 @@ __all__ = ["find_class_cut"]
 
 # Up to so many rows are sorted by insertion, more by counting bins.
 _INSERTED = 32
-# Up to so many classes the Gini score sums the surplus of each class, for more the squared counts.
-_SURPLUS_CLASSES = 4
 
 _gini_surplus = part(formulas.gini_surplus)
 _gini_squares = part(formulas.gini_squares)
@@ -43,6 +48,7 @@ def find_class_cut(
     scratch: GrowthScratch,
     logs: Host | None,
     here: Host,
+    nominal: Host | None,
 ) -> tuple[Int, Int, Int, Float, Bool]:
     """Do what `find_pair_cut` does for class vectors; `here` receives the running class weights.
 
@@ -63,9 +69,22 @@ def find_class_cut(
         classes = terms.classes
     best, gain, goes_left, is_learned = NO_SPLIT, np.float32(-np.inf), False, False
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
-    for j in range(n_features):
+    for position in range(n_features):
+        j = plan.sequence[position]
         if is_small:
             _sort_small(rows, n_features, j, first, size, n_bins, scratch.found, keys)
+        if nominal is not None:  # noqa: SIM102 - a test for None alone keeps code out
+            if j >= plan.n_numeric:
+                n = list_categories(rows, plan, scratch, j, size, n_classes)
+                score, way, at = search_sets(plan, scratch, j, n, logs, sums, best)
+                if way != NONE:
+                    reached = np.float32(score)
+                    if logs is None:
+                        reached = _gain_of(score, np.float64(squares), weight, n_classes)
+                    if reached > gain:
+                        best, gain, feature, low, high = score, reached, np.int64(j), at, at + 1
+                        take_set(plan, scratch, n, way, at, chosen)
+                continue
         column_best, is_own, n_steps = best, False, size if is_small else n_bins
         for turn in range(2 if plan.use_missing[j] else 1):
             # squares, or n log2(n), of the classes of both sides
@@ -135,7 +154,7 @@ def find_class_cut(
                         score = score_by_logs(criterion, terms, cells, branches)
                     else:
                         score = score_sides(criterion, terms, here, sums, n_left)
-                elif n_classes > _SURPLUS_CLASSES:
+                elif n_classes > SURPLUS_CLASSES:
                     score = _gini_squares(np.float64(on_left), left_size, np.float64(on_right), right_size)
                 else:
                     score = 0.0
@@ -148,11 +167,7 @@ def find_class_cut(
                 column_best = score
                 reached = np.float32(score)
                 if logs is None:
-                    if n_classes > _SURPLUS_CLASSES:
-                        reached = np.float32(_squares_gain(score, np.float64(squares), weight))
-                    else:
-                        reached = np.float32(_surplus_gain(score, weight))
-                    reached = reached if reached > 0 else np.float32(0)
+                    reached = _gain_of(score, np.float64(squares), weight, n_classes)
                 if reached > gain or is_own:
                     best, gain, feature, is_best, is_own = score, reached, np.int64(j), True, True
                     low, high = (keys[step] >> 32) if is_small else np.int64(step), np.int64(NONE)
@@ -162,8 +177,22 @@ def find_class_cut(
     n_left = np.int64(0)
     for c in range(n_classes):
         n_left += chosen[c]
+    if nominal is not None:  # noqa: SIM102 - see above
+        if low != NONE and feature >= plan.n_numeric:
+            goes_left = keep_set(rows, plan, nodes, scratch, feature, n_left)
+            return feature, low, high, gain, not goes_left
     # if no value is missing, those met in prediction go to the heavier side
     return feature, low, high, gain, not goes_left if is_learned else n_all - n_left > n_left
+
+
+@part
+def _gain_of(score: Float, squares: Float, weight: Float, n_classes: Int) -> Float:
+    """Return the Gini gain in float32."""
+    if n_classes > SURPLUS_CLASSES:
+        gain = np.float32(_squares_gain(score, squares, weight))
+    else:
+        gain = np.float32(_surplus_gain(score, weight))
+    return gain if gain > 0 else np.float32(0)
 
 
 @part

@@ -12,6 +12,7 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.threads import get_num_threads, parallel_map
+from arraylearn.grow.branches.nominal import MOST_TRIED
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import find_drawn_cut
 from arraylearn.grow.formulas import GINI, GRADIENT_BITS
 from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
@@ -155,6 +156,7 @@ def grow_class_tree(
         largest=_ANY_SIZE,
         sequence=np.argsort(np.asarray(rows.column_order), stable=True),
         is_used=np.ones(d, dtype=bool),
+        tries_sets=np.asarray([False] * n_numeric + [k <= MOST_TRIED for k in rows.n_values]),
         use_missing=use_missing,
         log_unit=criterion.unit,
         logs=logs,
@@ -165,8 +167,9 @@ def grow_class_tree(
     buffers = make_buffers(bins, n, sums.shape[0], plan)
     n_nodes, _ = grow_tree(buffers, plan, CutSearch(), np.arange(n), loads, sums)
     trees = read_tree(buffers.nodes, plan, n_nodes)
-    if n_bins - 1 > last_number:
-        trees = trees._replace(high=np.where(trees.high == n_bins - 1, last_number, trees.high))
+    if n_numeric < d:  # nominal nodes have no thresholds
+        at, high = (np.where(trees.feature < n_numeric, part, 0) for part in (trees.threshold, trees.high))
+        trees = trees._replace(threshold=at, high=np.where(high == n_bins - 1, last_number, high))
     if is_pair:
         held = trees.sums & 0xFFFFFFFF
         trees = trees._replace(sums=np.concat(((trees.sums >> 32) - held, held), axis=1)[:, :c])
@@ -230,6 +233,7 @@ def grow_newton_tree(
         largest=_ANY_SIZE,
         sequence=np.arange(d),
         is_used=used,
+        tries_sets=np.zeros(d, dtype=bool),
         use_missing=use_missing,
         log_unit=1.0,
         logs=None,
@@ -301,7 +305,7 @@ def _grow(
                     rows, plan, nodes, scratch, newton, plan.logs, nominal, np.int64(0)
                 )
             if vectors is not None:
-                found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors)
+                found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors, nominal)
                 feature, low, high, gain, goes_right = found
             gained = REFUSED
             if low != NONE:

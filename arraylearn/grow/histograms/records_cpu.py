@@ -102,6 +102,7 @@ class GrowthPlan(NamedTuple):
     largest: int  # the children of nodes of more rows become new jobs
     sequence: Host  # (d,) int64: the columns in the order in which the first of equal cuts is taken
     is_used: Host  # (d,) bool: the columns that may be split
+    tries_sets: Host  # (d,) bool: nominal columns whose sets are all tried, where there are three classes
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
     log_unit: float  # of the logarithms
     logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
@@ -148,6 +149,7 @@ class GrowthScratch(NamedTuple):
     is_open: Host  # (2,) bool: whether the children may be split
     own_table: Host  # (2,) int64: their tables
     here: Host | None  # (c,) int64: running class weights; None where sums are pairs
+    categories: Host  # (s, w + 2) int64: see `class_sets_cpu`
 
 
 class ColumnSums(NamedTuple):
@@ -190,7 +192,7 @@ class CutSearch(NamedTuple):
     drawn: DrawnColumns | None = None
     pairs: Host | None = None  # any array: by pairs of class weights
     vectors: Host | None = None  # (c,) int64: by class vectors; the buffer of the running class weights
-    nominal: Host | None = None  # (s, c) int64: a buffer for sets of categories; None: no column is nominal
+    nominal: Host | None = None  # any array: some columns are nominal
 
 
 class Buffers(NamedTuple):
