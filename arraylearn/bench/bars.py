@@ -21,7 +21,7 @@ class Bar(NamedTuple):
 
     job: str
     against: tuple[Against, ...]
-    sizes: tuple[Size, ...] = SIZES  # that it speaks of
+    sizes: tuple[Size, ...] = SIZES  # that it judges
     is_each: bool = False  # whether every case should reach it, rather than their mean
     enough: float = 0.0  # seconds in which a case reaches it, whatever the peer takes
     second: float | None = None  # our time with one thread / with two

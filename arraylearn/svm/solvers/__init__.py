@@ -12,7 +12,7 @@ linear, more rows than columns: 2,000 x 20     75*       821*      6.0
 a kernel of low rank, large C: 3,000 x 4       191*                          70
 =============================================  ========  ========  ========  ========
 
-``python -m benchmarks.svm_regimes`` measures them, `benchmarks/RESULTS.md` has the table, and `stages`
-chooses. An interior point method for the linear kernel was tried as well: wherever Newton's method did not
-converge, pair steps after it did, in 0.1 to 1 times the time that the interior point took before them.
+``python -m benchmarks.svm_regimes`` measures them in more regimes, and `stages` chooses. An interior point
+method for the linear kernel was tried as well: wherever Newton's method did not converge, pair steps after it
+did, in 0.1 to 1 times the time that the interior point took before them.
 """
