@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from arraylearn._typing import HostArray
@@ -34,6 +35,7 @@ class GridTable(NamedTuple):
         return "\n".join([self.caption, lines[0], rule, *lines[1:]])
 
 
+@dataclass(eq=False, repr=False)
 class FittedTables:
     """The fitted probabilities of a Bayes classifier.
 
@@ -52,19 +54,11 @@ class FittedTables:
         Columns ``class, attribute, other, covariance``; without rows where attributes are independent.
     """
 
-    def __init__(
-        self,
-        grids: Sequence[GridTable],
-        priors: dict[str, list[Any]],
-        nominal: dict[str, list[Any]],
-        numeric: dict[str, list[Any]],
-        covariance: dict[str, list[Any]],
-    ) -> None:
-        self.grids = tuple(grids)
-        self.priors = priors
-        self.nominal = nominal
-        self.numeric = numeric
-        self.covariance = covariance
+    grids: tuple[GridTable, ...]  # as they are printed
+    priors: dict[str, list[Any]]
+    nominal: dict[str, list[Any]]
+    numeric: dict[str, list[Any]]
+    covariance: dict[str, list[Any]]
 
     def to_frames(self, library: Literal["pandas", "polars", "pyarrow"] | None = None) -> dict[str, Any]:
         """Return the tables as data frames.
@@ -149,7 +143,7 @@ class TableMaker:
 
     def make(self) -> FittedTables:
         """Return what was added."""
-        return FittedTables(self.grids, self.priors, self.nominal, self.numeric, self.covariance)
+        return FittedTables(tuple(self.grids), self.priors, self.nominal, self.numeric, self.covariance)
 
 
 def _append(columns: dict[str, list[Any]], *row: Any) -> None:

@@ -146,15 +146,15 @@ def estimate_covariances(
     moments = stats.moments
     stand_in = _pooled_variances(xp, moments)
     cov = covariances(xp, moments, divisor=divisor)
-    if shrinkage is not None:
-        amount = shrinkage if isinstance(shrinkage, float) else None
-        cov = _shrunk(xp, cov, amount) if amount is not None else _shrunk_automatically(xp, stats, cov)
+    if shrinkage == "auto":
+        cov = _shrunk_automatically(xp, stats, cov)
+    elif shrinkage is not None:
+        cov = _shrunk(xp, cov, shrinkage)
     weight = moments.weight
     lost = 1.0 if divisor == "unbiased" else 0.0
     if shared:
         # classes weigh by the divisors of their own covariances
-        rows = xp.where(weight > 0, weight - lost, 0.0)
-        rows = xp.where(rows > 0, rows, 0.0)
+        rows = xp.where(weight > lost, weight - lost, 0.0)
         weight = xp.sum(rows, axis=0, keepdims=True)
         share = rows / xp.where(weight > 0, weight, 1.0)
         cov = xp.sum(share[:, None, None] * cov, axis=0, keepdims=True)

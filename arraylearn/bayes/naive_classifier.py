@@ -29,6 +29,7 @@ from arraylearn.bayes.naive import (
     merge_statistics,
     rounding_variances,
 )
+from arraylearn.bayes.posterior import SUM_TOLERANCE
 from arraylearn.bayes.shared_classifier import BayesClassifier, UndefinedVarianceWarning
 from arraylearn.checks import check_choice, check_integer, check_number, list_some, refuse
 from arraylearn.estimator import Batch
@@ -354,7 +355,7 @@ def _priors_by_cell(given: Mapping[str, Mapping[Any, float]], schema: Schema) ->
         chosen = given.get(column.name, {value: 1 / len(domain) for value in domain})
         missing = [value for value in domain if value not in chosen]
         total = sum(float(p) for p in chosen.values())
-        if missing or not all(p >= 0 for p in chosen.values()) or not abs(total - 1) <= 1e-6:
+        if missing or not all(p >= 0 for p in chosen.values()) or not abs(total - 1) <= SUM_TOLERANCE:
             raise ValueError(
                 f"`value_priors[{column.name!r}]` must give each value of {list(domain)} a probability, with "
                 f"sum 1; got {dict(chosen)}."

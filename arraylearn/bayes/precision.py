@@ -8,6 +8,7 @@ joined: the ends of the range, and the distinct values themselves up to a number
 from __future__ import annotations
 
 import math
+from functools import partial, reduce
 from typing import NamedTuple
 
 import array_api_compat
@@ -74,13 +75,9 @@ def distinct_values(xp: Namespace, x: Array, weights: Array | None = None) -> Di
     dtype = accumulator_dtype(Place(xp, device))
     x = xp.astype(xp.where(is_known, x, math.inf), dtype, copy=False)
     low, high = xp.min(x, axis=0), xp.max(xp.where(is_known, x, -math.inf), axis=0)
-    merged = None
-    for rows in row_chunks(x.shape[0], 8 * 8 * (x.shape[1] + 1)):
-        part = _of_lists(xp, low, high, xp.permute_dims(x[rows, :], (1, 0)))
-        merged = part if merged is None else merge_distinct(xp, merged, part)
-    if merged is None:
-        raise ValueError("distinct values need one row at least; got none.")
-    return merged
+    chunks = row_chunks(x.shape[0], 8 * 8 * (x.shape[1] + 1))
+    parts = (_of_lists(xp, low, high, xp.permute_dims(x[rows, :], (1, 0))) for rows in chunks)
+    return reduce(partial(merge_distinct, xp), parts)
 
 
 @numpy_body

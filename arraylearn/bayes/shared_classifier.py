@@ -216,13 +216,10 @@ class BayesClassifier(ArrayClassifier):
         array (n,)
             Labels, in the library and on the device of `X` where that holds such labels.
         """
-        batch = self._open(X)
-        xp = batch.place.xp
-        model = self._model_at(batch.place, batch.float_dtype)
-        joint = self._joint(batch, model)
+        batch, log_prior, joint = self._open_joint(X)
         if self._may_vanish():
-            joint = settle(xp, joint, model.log_prior)
-        return self._deliver_labels(most_probable(xp, joint), batch)
+            joint = settle(batch.place.xp, joint, log_prior)
+        return self._deliver_labels(most_probable(batch.place.xp, joint), batch)
 
     def predict_joint_log_proba(self, X: Any) -> Array:
         r"""Return the joint log likelihood :math:`\log P(c) + \log P(x \mid c)`.
@@ -237,8 +234,8 @@ class BayesClassifier(ArrayClassifier):
         array (n, k)
             In the order of ``classes_``; ``-inf`` where a class is impossible.
         """
-        batch = self._open(X)
-        return self._deliver(self._joint(batch, self._model_at(batch.place, batch.float_dtype)), batch)
+        batch, _, joint = self._open_joint(X)
+        return self._deliver(joint, batch)
 
     def predict_log_proba(self, X: Any) -> Array:
         r"""Return the log posterior :math:`\log P(c \mid x)`.
@@ -253,8 +250,8 @@ class BayesClassifier(ArrayClassifier):
         array (n, k)
             In the order of ``classes_``. A row that is impossible in every class gets the prior.
         """
-        batch = self._open(X)
-        return self._deliver(self._posterior(batch), batch)
+        batch, log_prior, joint = self._open_joint(X)
+        return self._deliver(log_posterior(batch.place.xp, joint, log_prior), batch)
 
     def predict_proba(self, X: Any) -> Array:
         r"""Return the posterior probability :math:`P(c \mid x)`.
@@ -269,8 +266,9 @@ class BayesClassifier(ArrayClassifier):
         array (n, k)
             In the order of ``classes_``; each row sums to 1.
         """
-        batch = self._open(X)
-        return self._deliver(batch.place.xp.exp(self._posterior(batch)), batch)
+        batch, log_prior, joint = self._open_joint(X)
+        xp = batch.place.xp
+        return self._deliver(xp.exp(log_posterior(xp, joint, log_prior)), batch)
 
     def decision_function(self, X: Any) -> Array:
         r"""Return the log odds of two classes, or the joint log likelihood of more.
@@ -286,11 +284,9 @@ class BayesClassifier(ArrayClassifier):
             Two classes: :math:`\log P(c_1 \mid x) - \log P(c_0 \mid x)`, positive for ``classes_[1]``.
             Otherwise what `predict_joint_log_proba` returns.
         """
-        batch = self._open(X)
-        model = self._model_at(batch.place, batch.float_dtype)
-        joint = self._joint(batch, model)
+        batch, log_prior, joint = self._open_joint(X)
         if joint.shape[1] == 2:
-            joint = settle(batch.place.xp, joint, model.log_prior)
+            joint = settle(batch.place.xp, joint, log_prior)
             joint = joint[:, 1] - joint[:, 0]
         return self._deliver(joint, batch)
 
@@ -341,9 +337,11 @@ class BayesClassifier(ArrayClassifier):
         """Whether a row can be impossible in every class."""
         return False
 
-    def _posterior(self, batch: Batch) -> Array:
+    def _open_joint(self, X: Any) -> tuple[Batch, Array, Array]:
+        """Read rows; return them with the log priors (k,) and their joint log likelihoods (n, k)."""
+        batch = self._open(X)
         model = self._model_at(batch.place, batch.float_dtype)
-        return log_posterior(batch.place.xp, self._joint(batch, model), model.log_prior)
+        return batch, model.log_prior, self._joint(batch, model)
 
     @property
     def class_prior_(self) -> HostArray:

@@ -32,12 +32,10 @@ def judge_bayes_folds(
     loop: other folds, and folds whose training rows lack a class or category of the sample.
     """
     for group in _groups(estimator, candidates):
-        if (
-            set_candidate(estimator, candidates[group[0]]).get_params(deep=False).get("covariance_estimator")
-            is not None
-        ):
+        first = set_candidate(estimator, candidates[group[0]])
+        if getattr(first, "covariance_estimator", None) is not None:
             continue
-        opened = open_bayes(set_candidate(estimator, candidates[group[0]]), sample)
+        opened = open_bayes(first, sample)
         if opened is None:
             continue
         model, batch, weights = opened

@@ -115,17 +115,14 @@ def _answers(model: Any, known: WithoutOne) -> Answers:
         found: HostArray = log_posterior(xp, known.joint, known.log_prior)
         return found
 
-    def decision() -> HostArray:
-        found: HostArray = settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.joint
-        return found
-
     chosen = settled if model._may_vanish() else known.joint
+    odds = settled[:, 1] - settled[:, 0] if settled.shape[1] == 2 else known.joint
     return Answers(
         model.classes_,
         {
             "predict": lambda: model.classes_.take(xp.argmax(chosen, axis=1)),
             "predict_proba": lambda: xp.exp(posterior()),
             "predict_log_proba": posterior,
-            "decision_function": decision,
+            "decision_function": lambda: odds,
         },
     )
