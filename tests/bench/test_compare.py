@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -206,6 +208,12 @@ def test_recorded_times_stand_for_a_peer(monkeypatch, known_peers):
     monkeypatch.setattr(compare, "all_cases", lambda families: [case])
     (one,) = run_bench(options=BenchOptions(sizes=["small", "medium"], turns=2)).results
     assert one.ratios["5 s"].ratio == pytest.approx(5.0 / one.ours.seconds)
+
+
+def test_processor_time_counts_what_children_spend():
+    before = compare._processor_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    assert compare._processor_seconds() - before >= 0.01  # starting Python alone takes longer
 
 
 def test_the_page_has_a_row_for_each_job(report, capsys, monkeypatch, tmp_path):
