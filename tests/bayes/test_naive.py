@@ -15,6 +15,7 @@ from arraylearn.backend.arrays.ragged import count_categories, look_up_sums
 from arraylearn.backend.dispatch import portable_only
 from arraylearn.bayes import UndefinedVarianceWarning
 from arraylearn.bayes.naive import cell_offsets
+from arraylearn.bayes.posterior import most_probable
 from tests.backends.assertions import assert_close
 
 COLOURS = [["red"], ["red"], ["blue"], ["green"], ["red"], ["blue"]]
@@ -302,3 +303,11 @@ def test_counts_on_every_rung(rung, no_sync):
         np.array([[2 + 12, 3 + 13], [4 + 6, 5 + 7], [0 + 8, 1 + 9], [4 + 12, 5 + 13]], dtype=float),
         dtype=rung.float_dtypes[-1],
     )
+
+
+def test_the_best_class_of_many_rows(rung, xp):
+    """Threads share the rows; of equals the first class is chosen, and a class may be impossible."""
+    joint = np.random.default_rng(0).integers(-3, 1, (70_000, 4)).astype("float64")
+    joint[:, 2] = -np.inf
+    found = most_probable(xp, rung.from_host(joint, "float32"))
+    np.testing.assert_array_equal(rung.to_host(found), joint.argmax(axis=1))

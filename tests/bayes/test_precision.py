@@ -94,6 +94,20 @@ def test_parts_in_any_order_give_the_same(rung, xp, float_dtype_name):
     np.testing.assert_array_equal(expected.number, np.minimum(distinct, MOST_VALUES))
 
 
+def test_many_rows_are_read_block_by_block():
+    """NumPy's body looks at 262,144 values at a time for the ends, and at fewer for the list of values."""
+    rows = kinds_of_columns(40_001)
+    found = distinct_values(np, rows)
+    np.testing.assert_array_equal(found.low, np.nanmin(rows, axis=0))
+    np.testing.assert_array_equal(found.high, np.nanmax(rows, axis=0))
+    for column, number, values in zip(rows.T, found.number, found.values, strict=True):
+        known = np.unique(column[~np.isnan(column)])
+        assert number == min(len(known), MOST_VALUES)
+        if number < MOST_VALUES:
+            np.testing.assert_array_equal(values[:number], known)
+        assert np.isinf(values[number if number < MOST_VALUES else 0 :]).all()
+
+
 @pytest.mark.parametrize("n", [2, 12, 1500])
 def test_without_each_row(rung, xp, n):
     name = rung.float_dtypes[-1]

@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from arraylearn.backend.namespace import HOST, Place, locate, same_place
 from arraylearn.table import Column, Schema, categories, holds_bad_numbers, learn_schema, read_table
+from arraylearn.table.categories import folded
 from tests.backends.assertions import assert_close
 
 MIXED = np.array([[3, 0.5, 10], [1, np.nan, 12], [3, 1.5, np.nan], [2, -2.0, 10]])
@@ -406,3 +407,12 @@ def test_integers_of_any_size_as_categories():
     far = learn_schema(np.array([[1e300]]), categorical_features=[0])
     assert read_table(np.array([[5]]), far, HOST).codes.tolist() == [[-1]]
     assert read_table(np.array([[1e300]]), far, HOST).codes.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("n", [5, 16, 35, 160])
+def test_columns_are_reduced_some_rows_at_a_time(n):
+    block = np.random.default_rng(n).normal(size=(n, 3))
+    np.testing.assert_array_equal(folded(np.minimum, block), block.min(axis=0))
+    np.testing.assert_array_equal(folded(np.maximum, np.asfortranarray(block)), block.max(axis=0))
+    block[n - 1, 1] = np.nan
+    np.testing.assert_array_equal(np.isnan(folded(np.minimum, block)), [False, True, False])
