@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import array_api_compat
@@ -12,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import Array, Dtype, HostArray, Namespace
 from arraylearn.backend.errors import MemoryBudgetError, warn_caller
 from arraylearn.backend.memory import row_chunks
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, read_flags, to_host
@@ -24,6 +26,7 @@ from arraylearn.progress import show_progress
 from arraylearn.svm.solvers.dual import NO_LIMIT, KernelMatrix, Settings
 
 __all__ = [
+    "ClassPairs",
     "Machine",
     "MachineEstimator",
     "assemble",
@@ -32,6 +35,8 @@ __all__ = [
     "decide",
     "host_vectors",
     "is_precomputed",
+    "list_pairs",
+    "read_only",
     "score_pairs",
 ]
 
@@ -80,55 +85,81 @@ def assemble(
     machine = Machine(
         kernel, vectors, from_host(weights, place, x.dtype), from_host(intercept, place, x.dtype), None, ends
     )
-    return machine._replace(direction=_directions(place.xp, machine)) if matrix.is_linear else machine
+    return machine._replace(direction=_directions(place, machine)) if matrix.is_linear else machine
 
 
 def host_vectors(machine: Machine) -> HostArray:
     """Return the support vectors as a NumPy array; none for a precomputed kernel."""
     if isinstance(machine.kernel, Precomputed):
         return np.zeros((0, 0))
-    return to_host(machine.vectors)
+    return read_only(to_host(machine.vectors))
 
 
-def decide(xp: Namespace, machine: Machine, x: Array) -> Array:
-    """Return the decision values (n, p) of rows."""
+def read_only(values: HostArray) -> HostArray:
+    """Return a view that cannot be written to, because a fitted model lies below."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+class ClassPairs(NamedTuple):
+    """The pairs i < j of k classes, in the order of their decision values."""
+
+    sides: Array  # (p, k): 1 for the class i of a pair, -1 for its class j, else 0
+    first: Array  # (p,): where the part of class i lies among the (k, k - 1) parts of a decision value
+    second: Array  # (p,): where the part of class j lies
+
+
+@cache
+def _host_pairs(n_classes: int) -> ClassPairs:
+    i, j = np.triu_indices(n_classes, 1)
+    eye = np.eye(n_classes)
+    return ClassPairs(eye[i] - eye[j], i * (n_classes - 1) + j - 1, j * (n_classes - 1) + i)
+
+
+def list_pairs(place: Place, n_classes: int, dtype: Dtype) -> ClassPairs:
+    """Return the pairs of classes as arrays at a place, where `sides` has this dtype."""
+    sides, first, second = _host_pairs(n_classes)
+    return ClassPairs(from_host(sides, place, dtype), from_host(first, place), from_host(second, place))
+
+
+def decide(xp: Namespace, machine: Machine, x: Array, pairs: ClassPairs | None) -> Array:
+    """Return the decision values (n, p) of rows; a machine of pairs needs `pairs`."""
     if machine.direction is not None:
         return x @ xp.matrix_transpose(machine.direction) + machine.intercept
     n, s = x.shape[0], machine.weights.shape[1]
-    chunks = row_chunks(n, s * 8, most=max(1, _CELLS_AT_ONCE // max(1, s)))
-    with small_products(xp):  # kernels use threads of their own
-        parts = [_decide_some(xp, machine, x[chunk, :]) for chunk in chunks]
+    chunks = list(row_chunks(n, s * 8, most=max(1, _CELLS_AT_ONCE // max(1, s))))
+    # kernels use threads of their own
+    with small_products(xp) if len(chunks) > 1 else nullcontext():
+        parts = [_decide_some(xp, machine, x[chunk, :], pairs) for chunk in chunks]
     if not parts:
         return x[:, :1] @ machine.intercept[None, :]
     return xp.concat(parts) if len(parts) > 1 else parts[0]
 
 
-def _directions(xp: Namespace, machine: Machine) -> Array:
+def _directions(place: Place, machine: Machine) -> Array:
     """Return the column weights (p, d) of a machine with the linear kernel."""
-    d = machine.vectors.shape[1]
-    eye = xp.eye(d, dtype=machine.vectors.dtype, device=array_api_compat.device(machine.vectors))
-    return xp.matrix_transpose(decide(xp, machine._replace(intercept=0.0 * machine.intercept), eye))
+    xp, dtype = place.xp, machine.vectors.dtype
+    eye = xp.eye(machine.vectors.shape[1], dtype=dtype, device=place.device)
+    pairs = list_pairs(place, len(machine.ends), dtype) if machine.is_pairwise else None
+    return xp.matrix_transpose(decide(xp, machine._replace(intercept=0.0 * machine.intercept), eye, pairs))
 
 
-def _decide_some(xp: Namespace, machine: Machine, x: Array) -> Array:
+def _decide_some(xp: Namespace, machine: Machine, x: Array, pairs: ClassPairs | None) -> Array:
     """Return the decision values of rows from all their kernel values at once."""
     if isinstance(machine.kernel, Precomputed):
         values = xp.take(x, machine.vectors, axis=1)
     else:
         values = machine.kernel.gram(xp, x, machine.vectors)
-    if not machine.is_pairwise:
-        return values @ xp.matrix_transpose(machine.weights) + machine.intercept
-    starts = (0, *machine.ends[:-1])
-    by_class = [
-        values[:, a:b] @ xp.matrix_transpose(machine.weights[:, a:b])
-        for a, b in zip(starts, machine.ends, strict=True)
-    ]
-    k = len(machine.ends)
-    pairs = [by_class[i][:, j - 1] + by_class[j][:, i] for i in range(k) for j in range(i + 1, k)]
-    return xp.stack(pairs, axis=1) + machine.intercept
+    weights = xp.matrix_transpose(machine.weights)
+    if pairs is None:
+        return values @ weights + machine.intercept
+    bounds = pairwise((0, *machine.ends))
+    parts = xp.concat([values[:, a:b] @ weights[a:b, :] for a, b in bounds], axis=1)
+    return xp.take(parts, pairs.first, axis=1) + xp.take(parts, pairs.second, axis=1) + machine.intercept
 
 
-def score_pairs(xp: Namespace, decisions: Array, n_classes: int) -> tuple[Array, Array]:
+def score_pairs(xp: Namespace, decisions: Array, pairs: ClassPairs) -> tuple[Array, Array]:
     """Turn the decisions of all pairs into votes and a score per class, as scikit-learn does.
 
     The score is the number of votes, plus the sum of the class's decision values mapped into (-1/3, 1/3).
@@ -137,28 +168,22 @@ def score_pairs(xp: Namespace, decisions: Array, n_classes: int) -> tuple[Array,
 
     Parameters
     ----------
-    decisions : array (n, k (k - 1) / 2)
-        Positive for the first class of pair (i, j), i < j.
-    n_classes : int
-        k.
+    decisions : array (n, p)
+        Positive for the first class of each pair.
+    pairs : ClassPairs
+        The pairs of k classes.
 
     Returns
     -------
     votes, scores : arrays (n, k)
         Of each class.
     """
-    votes: list[Array] = [0.0] * n_classes
-    sums: list[Array] = [0.0] * n_classes
-    pair = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            value = decisions[:, pair]
-            won = xp.astype(value >= 0, decisions.dtype)
-            votes[i], votes[j] = votes[i] + won, votes[j] + (1.0 - won)
-            sums[i], sums[j] = sums[i] + value, sums[j] - value
-            pair += 1
-    total, counted = xp.stack(sums, axis=1), xp.stack(votes, axis=1)
-    return counted, counted + total / (3.0 * (xp.abs(total) + 1.0))
+    sides, k = pairs.sides, pairs.sides.shape[1]
+    total = decisions @ sides
+    # class j is the second one of j pairs, and wins those whose first class does not
+    lost = xp.arange(k, dtype=sides.dtype, device=array_api_compat.device(sides))
+    votes = xp.astype(decisions >= 0, sides.dtype) @ sides + lost
+    return votes, votes + total / (3.0 * (xp.abs(total) + 1.0))
 
 
 # ---- estimators
@@ -260,16 +285,24 @@ class MachineEstimator(ArrayEstimator):
         """Return the decision values (n, p) of all tasks."""
         model: Machine = self._model_at(batch.place)
         x = batch.place.xp.astype(batch.table.numeric, model.weights.dtype, copy=False)
-        return decide(batch.place.xp, model, x)
+        return decide(batch.place.xp, model, x, self._pairs_at(batch.place, model))
+
+    def _pairs_at(self, place: Place, model: Machine) -> ClassPairs | None:
+        """Return the pairs of classes where a prediction computes; None where the tasks are not pairs."""
+        if not model.is_pairwise:
+            return None
+        dtype = model.weights.dtype
+        pairs: ClassPairs = self._prepared_at(
+            place, ("pairs", dtype), lambda: list_pairs(place, len(model.ends), dtype)
+        )
+        return pairs
 
     def _column_weights(self, name: str) -> HostArray:
         """Return the column weights (p, d) as the attribute `name`, which the linear kernel alone has."""
         if not isinstance(self.__dict__.get("kernel_", Linear()), Linear):
             raise AttributeError(f"`{name}` exists for the linear kernel only.")
         check_is_fitted(self)
-        weights = to_host(self.model_.direction).view()
-        weights.flags.writeable = False  # as in scikit-learn; the model itself lies below
-        return weights
+        return read_only(to_host(self.model_.direction))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

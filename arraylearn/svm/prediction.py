@@ -126,10 +126,10 @@ class PredictingSVC(MachineEstimator, ArrayClassifier):
     def _scores(self, batch: Batch, *, for_labels: bool = False) -> Array:
         """Return what `decision_function` does, or scores (n, k) that are largest for the predicted class."""
         values = self._decisions(batch)
-        k = self.classes_.shape[0]
-        if k == 2:
+        if self.classes_.shape[0] == 2:
             return values[:, 0]
-        if self.model_.is_pairwise and (for_labels or self.decision_function_shape == "ovr"):
-            votes, scores = score_pairs(batch.place.xp, values, k)
+        pairs = self._pairs_at(batch.place, self._model_at(batch.place))
+        if pairs is not None and (for_labels or self.decision_function_shape == "ovr"):
+            votes, scores = score_pairs(batch.place.xp, values, pairs)
             return votes if for_labels and not self.break_ties else scores
         return values

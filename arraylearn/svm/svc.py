@@ -13,7 +13,7 @@ from arraylearn.backend.random import RandomState
 from arraylearn.checks import check_choice, check_class_weight, check_flag, refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels.objects import Linear
-from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors
+from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors, read_only
 from arraylearn.svm.prediction import PredictingSVC
 from arraylearn.svm.probability import calibrate
 from arraylearn.svm.solvers.dual import KernelMatrix, Settings, SolverName
@@ -218,7 +218,7 @@ class SVC(PredictingSVC):
         machine = assemble(matrix, support, weights, intercept, ends=ends)
         self.kernel_, self.model_ = matrix.kernel, machine
         self.support_, self.n_support_, self.support_vectors_ = support, sizes, host_vectors(machine)
-        self.dual_coef_, self.intercept_ = weights, intercept
+        self.dual_coef_, self.intercept_ = read_only(weights), read_only(intercept)
         self.margin_ = np.asarray([result.margin for result in results])
         self.slack_ = slacks(codes.shape[0], tasks, results)
         self.objective_ = np.asarray([result.objective for result in results])

@@ -78,10 +78,15 @@ def integer_power(xp: Namespace, base: Array, degree: int) -> Array:
 
 @numpy_body
 def _gaussian_gram(x: HostArray, z: HostArray | None, gamma: float | Array) -> HostArray:
+    factor = np.asarray(gamma, dtype=x.dtype)[..., None, None]
+    if z is not None and x.shape[-2] == 1:  # differences take fewer passes than a product does
+        away = z - x
+        square: HostArray = np.einsum("...ij,...ij->...i", away, away)[..., None, :]
+        np.exp(-factor * square, out=square)
+        return square
     center = x.mean(axis=-2, keepdims=True)
     rows = x - center
     columns = rows if z is None else z - center
-    factor = np.asarray(gamma, dtype=x.dtype)[..., None, None]
     # (2 g x, -g |x|^2, 1) . (z, 1, -g |z|^2) = -g |x - z|^2: the product alone gives the exponent
     norms = np.einsum("...ij,...ij->...i", rows, rows)[..., None]
     other = norms if z is None else np.einsum("...ij,...ij->...i", columns, columns)[..., None]

@@ -17,7 +17,7 @@ from arraylearn.backend.threads import parallel_blocks
 from arraylearn.estimator import Batch
 from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike, set_candidate
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
-from arraylearn.svm.machine import score_pairs
+from arraylearn.svm.machine import list_pairs, score_pairs
 from arraylearn.svm.paths.operator_splitting import solve_columns
 from arraylearn.svm.paths.rising_prices import follow_path
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
@@ -256,7 +256,9 @@ def _answers(model: Any, decisions: HostArray) -> Answers:
     """Make predictions of the decision values (n, tasks) of the two-class tasks."""
     xp, k = HOST.xp, model.classes_.shape[0]
     is_paired = model.multiclass == "ovo" and k > 2
-    votes, scores = score_pairs(xp, decisions, k) if is_paired else (decisions, decisions)
+    votes = scores = decisions
+    if is_paired:
+        votes, scores = score_pairs(xp, decisions, list_pairs(HOST, k, decisions.dtype))
     ranked = scores if model.break_ties else votes
     codes = (decisions[:, 0] > 0).astype("int64") if k == 2 else ranked.argmax(axis=1)
     shown = decisions if is_paired and model.decision_function_shape == "ovo" else scores
