@@ -134,29 +134,36 @@ def _walk(xp: Namespace, rows: Array, trees: PackedTrees, chunk: slice) -> Array
     if trees.cut is not None:  # values lie row by row
         start, per_feature = start * per_feature, 1
     start = xp.reshape(xp.broadcast_to(start[None, :], shape), (-1,))
+    feature_mask, shifts = trees.feature_mask, (trees.cut_shift, trees.child_shift)
     for _ in range(trees.height):
         record = xp.take(trees.record, node, axis=0)
-        feature = record & trees.feature_mask
+        feature = record & feature_mask
         at = start + (feature if per_feature == 1 else feature * per_feature)
-        node = _step(xp, trees, node, record, xp.take(flat, at, axis=0))
+        node = _step(xp, trees, shifts, node, record, xp.take(flat, at, axis=0))
     return xp.reshape(node, shape)
 
 
-def _step(xp: Namespace, trees: PackedTrees, node: Array, record: Array, value: Array) -> Array:
-    """Return the next nodes of rows at nodes, whose records and values are given."""
+def _step(
+    xp: Namespace, trees: PackedTrees, shifts: tuple[int, int], node: Array, record: Array, value: Array
+) -> Array:
+    """Return the next nodes of rows at nodes, whose records and values are given.
+
+    `shifts` of the trees are read once for all levels.
+    """
+    cut_shift, child_shift = shifts
     if trees.cut is not None:
         is_right = value > xp.take(trees.cut, node, axis=0)
         if trees.flips:
             is_right = is_right | (xp.isnan(value) & ((record & trees.flip_bit) != 0))
-        return (record >> trees.child_shift) + xp.astype(is_right, xp.int64)
+        return (record >> child_shift) + xp.astype(is_right, xp.int64)
     bins = xp.astype(value, xp.int64)
     if trees.goes_right is not None:
         by_subset = (record & trees.subset_bit) != 0
-        row = (record >> trees.cut_shift) & ((1 << trees.cut_bits) - 1)
+        row = (record >> cut_shift) & ((1 << trees.cut_bits) - 1)
         cell = xp.where(by_subset, row * trees.goes_right.shape[1] + bins, 0)
         is_right = by_subset & xp.take(xp.reshape(trees.goes_right, (-1,)), cell, axis=0)
-        record = record + (xp.astype(is_right, xp.int64) << trees.child_shift)
+        record = record + (xp.astype(is_right, xp.int64) << child_shift)
         bins = xp.where(by_subset, 0, bins)
     if trees.missing_bin is not None:
         bins = xp.where((bins == trees.missing_bin) & ((record & trees.flip_bit) != 0), 0, bins)
-    return (record + (bins << trees.cut_shift)) >> trees.child_shift
+    return (record + (bins << cut_shift)) >> child_shift
