@@ -11,7 +11,7 @@ import csv
 import importlib.util
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
@@ -28,6 +28,8 @@ from arraylearn.table.frames import declared_series, declared_values, series_to_
 
 __all__ = ["read_table_file", "split_target"]
 
+# A fit to text columns of pyarrow takes a quarter of the time of the others, or less.
+_BEST_FOR_TEXT = "pyarrow"
 _MISSING = {"", "?", "na", "nan", "null", "none"}
 
 # "any": text or numbers, depending on the cells; "string": text, only None is missing; a tuple: its values
@@ -99,25 +101,104 @@ def _read_parquet(path: Path, wanted: Wanted) -> Any:
 def _read_csv(path: Path, wanted: Wanted) -> Any:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = _csv_rows(file)
-            header = next(rows, None)
+            separator = _separator(file)
+            rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
+            header = next((row for row in rows if row), None)
             if header is None:
                 raise ValueError(f"`path`: {str(path)!r} is empty.")
-            names = [name or "" for name in header]
-            return _frame(path, dict.fromkeys(_distinct(names, path), "any"), rows, wanted)
+            names = _distinct([name.strip() for name in header], path)
+            text = _read_cells(path, separator, names) if rows.line_num == 1 else None
+            frame = None if text is None else _convert_cells(text, wanted)
+            if frame is None:
+                cells: Iterable[list[str | None]] = ([cell.strip() for cell in row] for row in rows if row)
+                frame = _frame(path, dict.fromkeys(names, "any"), cells, wanted)
+            return frame
     except UnicodeDecodeError as error:
         raise ValueError(f"`path`: {str(path)!r} is not UTF-8 text ({error}). Convert it first.") from error
     except csv.Error as error:
         raise ValueError(f"`path`: {str(path)!r} cannot be read as text with separators: {error}.") from error
 
 
-def _csv_rows(file: TextIO) -> Iterator[list[str | None]]:
+def _separator(file: TextIO) -> str:
+    """Return the separator that the header has most of; a name may contain the others."""
     first = file.readline()
     file.seek(0)
-    # the separator that the header has most of; a name may contain the others
-    separator = max("\t;,", key=lambda mark: (first.count(mark), mark == ","))
-    rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
-    return ([cell.strip() for cell in row] for row in rows if row)
+    return max("\t;,", key=lambda mark: (first.count(mark), mark == ","))
+
+
+def _read_cells(path: Path, separator: str, names: list[str]) -> Any:
+    """Read the lines below the header by a data frame library: a frame of text, or None where it cannot.
+
+    None also if a row may be short, which these libraries fill up: then the last column has an empty cell.
+    """
+    library = _library(_BEST_FOR_TEXT)
+    given: dict[str, Any]
+    try:
+        if library == "pyarrow":
+            import pyarrow as pa
+            from pyarrow import csv as arrow
+
+            native = arrow.read_csv(
+                path,
+                arrow.ReadOptions(column_names=names, skip_rows=1),
+                arrow.ParseOptions(delimiter=separator, newlines_in_values=True),
+                arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+            )
+        elif library == "polars":
+            import polars as pl
+
+            given = {"separator": separator, "new_columns": names, "infer_schema": False}
+            native = pl.read_csv(path, has_header=False, skip_rows=1, **given)
+        else:
+            import pandas as pd
+
+            given = {"sep": separator, "names": names, "dtype": str, "na_filter": False}
+            native = pd.read_csv(path, header=None, skiprows=1, index_col=False, **given)
+    except Exception:  # each library has its own classes; the rows are read again, to say what is wrong
+        return None
+    frame = nw.from_native(native, eager_only=True)
+    last = frame[:, -1]
+    is_whole = list(frame.columns) == names and len(frame) and not (last.is_null() | (last == "")).any()
+    return frame if is_whole else None
+
+
+def _convert_cells(frame: Any, wanted: Wanted) -> Any:
+    """Turn the columns of numbers of a frame of text into such; None where the text needs another reader."""
+    kept = [name for name in frame.columns if wanted.columns is None or name in wanted.columns]
+    made = {name: _as_numbers(frame[name]) for name in kept if name not in wanted.text}
+    others = [name for name in kept if made.get(name) is None]
+    cells = (nw.col(name).str.strip_chars() for name in others)
+    known = frame.select(nw.when(~cell.str.to_lowercase().is_in(list(_MISSING))).then(cell) for cell in cells)
+    for name in others:
+        numbers = None if name in wanted.text else _as_numbers(known[name])
+        made[name] = known[name] if numbers is None else numbers
+        if numbers is None and not (name in wanted.text or _is_text(known[name])):
+            return None
+    # a quote after a space opens a cell, which the libraries do not know
+    is_quoted = (made[name].str.starts_with('"').any() for name in kept if made[name].dtype == nw.String)
+    return None if any(is_quoted) else frame.select(made[name].alias(name) for name in kept)
+
+
+def _as_numbers(cells: Any) -> Any:
+    """Return text as float64, None as NaN, or None where a cell is no number."""
+    try:
+        return cells.cast(nw.Float64).fill_null(float("nan"))
+    except Exception:  # each library has its own class for it
+        return None
+
+
+def _is_text(cells: Any) -> bool:
+    """Whether a column has a cell that Python cannot read as a number, or nothing at all."""
+    known = cells.drop_nulls()
+    return not len(known) or not all(map(_reads_as_number, known.to_list()))
+
+
+def _reads_as_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _distinct(names: list[str], path: Path) -> list[str]:
@@ -139,7 +220,7 @@ def _read_arff(path: Path, wanted: Wanted) -> Any:
 
 def _frame(path: Path, columns: dict[str, Kind], rows: Iterable[list[str | None]], wanted: Wanted) -> Any:
     """Make a data frame of rows of text."""
-    library = _library("pyarrow")  # text columns: a quarter of the time of the others in fit, or less
+    library = _library(_BEST_FOR_TEXT)
     table: list[list[str | None]] = []
     for number, row in enumerate(rows, start=1):
         if len(row) != len(columns):

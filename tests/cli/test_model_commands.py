@@ -206,7 +206,7 @@ def assert_refused(capsys, arguments, told):
         (b"a,y\n1,x\n2,\n", "1 rows have no 'y'"),
         (b"a,y\n1,0.5\n2,0.7\n", "continuous"),
         (b"a,y\n1,inf\n2,1\n", "continuous"),
-        (b'a,y\n"' + b"x" * 200_000 + b'",1\n2,0\n', "cannot be read as text with separators"),
+        (b'a,y\n"' + b"x" * 200_000 + b'",1\n2,\n', "cannot be read as text with separators"),
     ],
 )
 def test_files_that_cannot_be_learned_from(tmp_path, capsys, content, told):

@@ -12,6 +12,7 @@ import pytest
 
 import arraylearn as al
 from arraylearn.backend.dispatch import tuned
+from arraylearn.io import files
 from arraylearn.io.files import read_table_file, split_target
 from arraylearn.table import encode_labels, learn_schema, read_table
 
@@ -59,6 +60,60 @@ def assert_same(found, expected):
         for name, values in found.items()
     }
     assert plain == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,x\n2.5,y\n",
+        "a,b\n 1 , x\n\t-2e3, y z \n",  # spaces around cells
+        "a,b\nNA,nan\nnone, NuLL\n?,1\n,2\n",  # missing in every spelling
+        "a,b\n1_000,x\n2,y\n",  # a number to Python alone
+        "a,b\n1_000,x\n2z,y\n",
+        "a,b\n007,1e400\n+5,-inf\n.5,infinity\n",
+        "a,b\ntrue,2020-01-01\nfalse,2021-01-01\n",  # other types are text
+        'a,b\n"x,1",y\n"say ""no""",z\n',
+        'a,b\n1, "x, y"\n2, "z"\n',  # a quote after a space opens a cell
+        'a,b\n1, "x"\n2, "z"\n',
+        'a,b\n"two\nlines",y\nx,z\n',
+        '"first\nname",b\n1,y\n2,z\n',
+        "a,b\n1,x\n\n2,y\n\n",  # empty lines
+        "\n\na,b\n1,x\n",
+        "a,b\n1,\n2,\n",
+        "a\tb\n1,5\tx\n2,5\ty\n",
+        "a;b\r\n1;x\r\n2;y\r\n",
+        "\ufeffa,b\n1,x\n",
+        "a\n1\n2\n",
+        "a\n1\n\n2\n",
+        " a ,b\n1,9007199254740993\n2,12345678901234567890\n",
+    ],
+)
+def test_libraries_read_what_python_reads(library, tmp_path, monkeypatch, text):
+    path = write(tmp_path, "rows.csv", text)
+    found = read_table_file(path)
+    some = read_table_file(path, columns={"b"}, text={"b"}) if "b" in text else found
+    monkeypatch.setattr(files, "_read_cells", lambda *given: None)
+    expected = read_table_file(path)
+    assert nw.from_native(found).schema == nw.from_native(expected).schema
+    assert_same(columns(found), columns_of_numbers_and_text(expected))
+    if "b" in text:
+        expected = read_table_file(path, columns={"b"}, text={"b"})
+        assert_same(columns(some), columns_of_numbers_and_text(expected))
+
+
+def columns_of_numbers_and_text(frame):
+    """Columns as `assert_same` compares them."""
+    return {
+        name: [None if value is None or value != value else value for value in values]
+        for name, values in columns(frame).items()
+    }
+
+
+def test_large_files_are_read_by_a_library_and_short_rows_by_none(library, tmp_path):
+    path = write(tmp_path, "rows.csv", "a,b\n1, x\n")
+    assert files._read_cells(path, ",", ["a", "b"]).rows() == [("1", " x")]
+    for rows in ("1\n", "1,2,3\n", "1,2\n3\n", "1,2\n3,4,5\n", "1,2\n3,\n"):
+        assert files._read_cells(write(tmp_path, "rows.csv", "a,b\n" + rows), ",", ["a", "b"]) is None
 
 
 def test_csv(library, tmp_path):
