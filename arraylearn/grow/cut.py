@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, locate
 from arraylearn.grow.trees import (
@@ -18,7 +18,7 @@ from arraylearn.grow.trees import (
     tree_on_host,
 )
 
-__all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "subtree_sums"]
+__all__ = ["collapse", "count_errors", "cut_at", "cut_weak", "levels_of", "sum_leaves_below"]
 
 # Rounding error allowed in a decrease of the impurity, as a share of all weight.
 _SLACK = 1e-12
@@ -44,7 +44,7 @@ def cut_at(tree: Trees, becomes_leaf: HostArray) -> Trees:
     is_inner, parents = ~old.is_leaf & ~becomes_leaf, old.parent
     is_kept = np.ones(old.n_nodes, dtype=np.bool)
     # parents come first: a node stays if its parent stays and is not a leaf
-    for nodes in _levels(old)[1:]:
+    for nodes in levels_of(old)[1:]:
         parent = parents[nodes]
         is_kept[nodes] = is_kept[parent] & is_inner[parent]
     kept = np.nonzero(is_kept)[0]
@@ -85,36 +85,31 @@ def _cut_surrogates(surrogates: Surrogates | None, kept: HostArray, inner: HostA
     return Surrogates(*fields)
 
 
-def _levels(tree: Trees) -> list[HostArray]:
-    """Positions of the nodes of each level, the roots first."""
+def levels_of(tree: Trees) -> list[HostArray]:
+    """Return the positions of the nodes of each level of host trees, the roots first."""
     n_nodes = np.cumulative_sum(histogram(HOST.xp, tree.depth, int(np.max(tree.depth)) + 1))
     return np.split(np.argsort(tree.depth, stable=True), n_nodes[:-1].tolist())
 
 
-def subtree_sums(tree: Trees, values: HostArray) -> HostArray:
-    """Sum host values (t,) over the leaves below each node of a host tree."""
-    total, parents = np.where(tree.is_leaf, values, 0.0), tree.parent
-    for nodes in reversed(_levels(tree)[1:]):
-        parent = parents[nodes]
-        # siblings are neighbours: one run per parent
-        first = np.concat((np.ones(1, dtype=np.bool), parent[1:] != parent[:-1]))
-        starts = np.nonzero(first)[0]
-        running = np.concat((np.zeros(1), np.cumulative_sum(total[nodes])))
-        ends = np.concat((starts[1:], np.asarray([nodes.shape[0]])))
-        total[parent[starts]] = running[ends] - running[starts]
+def sum_leaves_below(tree: Trees, values: HostArray) -> HostArray:
+    """Sum values (t, ...) over the leaves below each node of a host tree."""
+    total, parents = np.where(tree.is_leaf, values.T, 0.0).T, tree.parent
+    for nodes in reversed(levels_of(tree)[1:]):
+        np.add.at(total, parents[nodes], total[nodes])
     return total
 
 
-def count_errors(xp: Namespace, counts: Array) -> Array:
-    """Weight (...) of the rows outside the most frequent class, of class weights (..., c)."""
-    return xp.sum(counts, axis=-1) - xp.max(counts, axis=-1)
+def count_errors(counts: HostArray) -> HostArray:
+    """Weigh the rows (...) outside the most frequent class, given host class weights (..., c)."""
+    errors: HostArray = np.sum(counts, axis=-1) - np.max(counts, axis=-1)
+    return errors
 
 
 def collapse(tree: Trees, tolerance: float = 1e-3) -> Trees:
     """Cut every subtree that makes no fewer training errors than a leaf in its place, as C4.5 does."""
     old = tree_on_host(tree)
-    errors = count_errors(HOST.xp, old.counts)
-    return cut_at(tree, ~old.is_leaf & (subtree_sums(old, errors) >= errors - tolerance))
+    errors = count_errors(old.counts)
+    return cut_at(tree, ~old.is_leaf & (sum_leaves_below(old, errors) >= errors - tolerance))
 
 
 def cut_weak(

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from arraylearn._typing import Array, HostArray
-from arraylearn.backend.namespace import HOST
+from arraylearn.backend.namespace import locate, to_host
 from arraylearn.checks import refuse
 from arraylearn.grow.cut import cut_at
-from arraylearn.grow.trees import Trees, check_tree, tree_on_host
+from arraylearn.grow.trees import Trees, check_tree, tree_at, tree_on_host
 from arraylearn.measures import IMPURITIES
 from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.pruning.confidence import SLACK, Confidence, confidence_cuts, limited_errors
@@ -88,11 +88,12 @@ def prune(
         raise refuse("pruning", "must not raise subtrees, which needs the training rows", repr(pruning))
     if isinstance(pruning, ReducedError) and held_out is None:
         raise refuse("held_out", "must hold the counts of `count_held_out` for `ReducedError`", None)
-    return cut_at(tree, _choose_cuts(check_tree(tree), pruning, held_out, n_values or ()))
+    counts = None if held_out is None else np.astype(to_host(held_out), np.float64)
+    return cut_at(tree, _choose_cuts(tree_on_host(check_tree(tree)), pruning, counts, n_values or ()))
 
 
-def _choose_cuts(tree: Trees, pruning: Any, held_out: Array | None, n_values: Sequence[int]) -> HostArray:
-    """Choose the nodes that become leaves: bool (t,) on the host."""
+def _choose_cuts(tree: Trees, pruning: Any, held_out: HostArray | None, n_values: Sequence[int]) -> HostArray:
+    """Choose the nodes of a host tree that become leaves: bool (t,)."""
     match pruning:
         case ChiSquare():
             return chi2_cuts(tree, pruning)
@@ -105,6 +106,7 @@ def _choose_cuts(tree: Trees, pruning: Any, held_out: Array | None, n_values: Se
                 raise refuse("alpha", "must be a price where there are no rows to choose it by", None)
             return cost_complexity_cuts(tree, alpha=pruning.alpha, risk=pruning.risk)
         case ReducedError():
+            assert held_out is not None
             return reduced_error_cuts(tree, held_out)
         case DescriptionLength():
             return mdl_cuts(tree, n_values)
@@ -138,7 +140,8 @@ def grow_and_prune(
     if isinstance(pruning, ReducedError) and held_out is None:
         held = _draw_share(sample.codes, generator, pruning.validation_fraction)
         sample, held_out = _only(sample, ~held), _only(sample, held)
-    tree = grow(sample.weights)
+    grown = grow(sample.weights)
+    tree, place = tree_on_host(grown), locate(grown.feature)
     if isinstance(pruning, ReducedError | Pessimistic | Confidence) and pruning.raising:
         estimate, slack = _make_estimate(pruning)
         made, steps = prune_and_raise(
@@ -149,8 +152,7 @@ def grow_and_prune(
             held_out=held_out if isinstance(pruning, ReducedError) else None,
             impurity=impurity,
         )
-        before, after = (size_of(tree_on_host(one)) for one in (tree, made))
-        return Pruned(made, PruningReport(before, after, tuple(steps)))
+        return Pruned(tree_at(made, place), PruningReport(size_of(tree), size_of(made), tuple(steps)))
     choice = None
     if isinstance(pruning, CostComplexity) and pruning.alpha is None:
         choice = _cross_validate(pruning, sample, grow, tree, generator)
@@ -158,7 +160,7 @@ def grow_and_prune(
     counts = None if held_out is None else node_counts(tree, held_out)
     cuts = _choose_cuts(tree, pruning, counts, _n_values(sample))
     made = cut_at(tree, cuts)
-    return Pruned(made, report_cuts(tree, cuts, made), choice)
+    return Pruned(tree_at(made, place), report_cuts(tree, cuts, made), choice)
 
 
 def _n_values(sample: Sample) -> list[int]:
@@ -171,10 +173,10 @@ def _make_estimate(pruning: Pruning) -> tuple[Estimate, float]:
     if isinstance(pruning, Confidence):
         options: Any = {"confidence": pruning.confidence, "limit": pruning.limit}
         slack = SLACK[pruning.limit]
-        return lambda counts, wrong: limited_errors(HOST.xp, counts, **options), slack
+        return lambda counts, wrong: limited_errors(counts, **options), slack
     if isinstance(pruning, Pessimistic):
         penalty = pruning.penalty
-        return lambda counts, wrong: charged_errors(HOST.xp, counts, penalty=penalty), 0.0
+        return lambda counts, wrong: charged_errors(counts, penalty=penalty), 0.0
     return lambda counts, wrong: wrong, 0.0
 
 
@@ -215,7 +217,7 @@ def _cross_validate(
         rest, held = _only(sample, fold != number), _only(sample, fold == number)
         if not (np.any(rest.weights) and np.any(held.weights)):
             continue
-        grown = grow(rest.weights)
+        grown = tree_on_host(grow(rest.weights))
         folds.append((grown, node_counts(grown, held)))
     if not folds:
         return None

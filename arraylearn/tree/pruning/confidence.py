@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Literal
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.namespace import locate, to_host
+import numpy as np
+
+from arraylearn._typing import HostArray
 from arraylearn.checks import check_choice, check_flag, check_number
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import Trees
-from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+from arraylearn.tree.pruning.levels import choose_cuts
 
 __all__ = [
     "LIMITS",
@@ -72,7 +73,7 @@ class Confidence:
         check_flag("raising", self.raising)
 
 
-def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Array:
+def normal_limit(errors: HostArray, total: HostArray, level: float) -> HostArray:
     r"""Upper end of the interval of the error rate, times the rows: normal approximation.
 
     The rate for which the observed one, :math:`f = (e + \frac12) / n` with half an error added for
@@ -93,10 +94,10 @@ def normal_limit(xp: Namespace, errors: Array, total: Array, level: float) -> Ar
     float array (...)
         Expected errors; 0 where there are no rows.
     """
-    return _wilson(xp, errors + 0.5, total, NormalDist().inv_cdf((1 + level) / 2))
+    return _wilson(errors + 0.5, total, NormalDist().inv_cdf((1 + level) / 2))
 
 
-def c45_limit(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
+def c45_limit(errors: HostArray, total: HostArray, tail: float) -> HostArray:
     r"""Upper limit of the errors, as C4.5 computes it.
 
     Without errors the exact binomial limit, :math:`n (1 - \text{tail}^{1/n})`; from one error on the normal
@@ -120,27 +121,24 @@ def c45_limit(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
     J. R. Quinlan, C4.5: Programs for Machine Learning, 1993, section 4.2.
     """
     has_rows = total > 0
-    safe = xp.where(has_rows, total, xp.ones_like(total))
-    none = safe * (1 - xp.exp(math.log(tail) / safe))
-    some = _from_one_error(xp, xp.maximum(errors, xp.ones_like(errors)), safe, tail)
-    one = _from_one_error(xp, xp.ones_like(errors), safe, tail)
+    safe = np.where(has_rows, total, 1.0)
+    none = safe * (1 - np.exp(math.log(tail) / safe))
+    some = _from_one_error(np.maximum(errors, 1.0), safe, tail)
+    one = _from_one_error(np.ones_like(safe), safe, tail)
     # between no error and one: linear from `none` to `one`
-    limit = xp.where(errors < 1, none + errors * (one - none), some)
-    return xp.where(has_rows, limit, 0.0)
+    return np.where(has_rows, np.where(errors < 1, none + errors * (one - none), some), 0.0)
 
 
-def _from_one_error(xp: Namespace, errors: Array, total: Array, tail: float) -> Array:
-    limit = _wilson(xp, errors + 0.5, total, NormalDist().inv_cdf(1 - tail))
-    return xp.where(errors + 0.5 >= total, xp.maximum(total, errors), limit)
+def _from_one_error(errors: HostArray, total: HostArray, tail: float) -> HostArray:
+    limit = _wilson(errors + 0.5, total, NormalDist().inv_cdf(1 - tail))
+    return np.where(errors + 0.5 >= total, np.maximum(total, errors), limit)
 
 
-def _wilson(xp: Namespace, errors: Array, total: Array, z: float) -> Array:
-    has_rows = total > 0
-    n = xp.where(has_rows, total, xp.ones_like(total))
-    rate = xp.minimum(errors / n, xp.ones_like(n))
-    spread = xp.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    limit = n * (rate + z * z / (2 * n) + z * spread) / (1 + z * z / n)
-    return xp.where(has_rows, limit, 0.0)
+def _wilson(errors: HostArray, total: HostArray, z: float) -> HostArray:
+    n = np.where(total > 0, total, 1.0)
+    rate = np.minimum(errors / n, 1.0)
+    spread = np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    return np.where(total > 0, n * (rate + z * z / (2 * n) + z * spread) / (1 + z * z / n), 0.0)
 
 
 LIMITS = {"c45": c45_limit, "normal": normal_limit}
@@ -148,13 +146,12 @@ LIMITS = {"c45": c45_limit, "normal": normal_limit}
 SLACK = {"c45": 0.1, "normal": 1e-6}
 
 
-def limited_errors(xp: Namespace, counts: Array, *, confidence: float, limit: Limit = "c45") -> Array:
-    """Upper limit of the errors (t,) of nodes with class weights (t, c) as leaves."""
-    return LIMITS[limit](xp, count_errors(xp, counts), xp.sum(counts, axis=-1), confidence)
+def limited_errors(counts: HostArray, *, confidence: float, limit: Limit = "c45") -> HostArray:
+    """Return the upper limit of the errors (t,) of nodes with class weights (t, c) as leaves."""
+    return LIMITS[limit](count_errors(counts), np.sum(counts, axis=-1), confidence)
 
 
 def confidence_cuts(tree: Trees, pruning: Confidence) -> HostArray:
-    """Choose the nodes (t,) that become leaves, on the host."""
-    xp = locate(tree.feature).xp
-    cost = limited_errors(xp, tree.counts, confidence=pruning.confidence, limit=pruning.limit)
-    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost, slack=SLACK[pruning.limit]))
+    """Choose the nodes (t,) of a host tree that become leaves."""
+    cost = limited_errors(tree.counts, confidence=pruning.confidence, limit=pruning.limit)
+    return choose_cuts(tree, cost, slack=SLACK[pruning.limit])

@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, locate, read_together, to_host
+from arraylearn.backend.namespace import HOST
 from arraylearn.checks import check_choice, check_integer, check_number
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import Trees, check_tree, tree_on_host
-from arraylearn.tree.pruning.levels import least_above, read_bounds
+from arraylearn.tree.pruning.levels import least_above
 from arraylearn.tree.pruning.reduced_error import held_out_errors
 from arraylearn.tree.pruning.weakest_link import Links, weakest_links
 
@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 Risk = Literal["impurity", "error"]
+
+# Prices that differ by less than this, and as a share, are equal.
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -92,16 +95,13 @@ class AlphaChoice(NamedTuple):
         return float(self.path.ccp_alphas[self.chosen])
 
 
-def node_risk(place: Place, tree: Trees, risk: Risk) -> Array:
-    """Risk (t,) of each node as a leaf, as a share of all rows: impurity or errors."""
+def _find_links(tree: Trees, risk: Risk) -> tuple[Links, HostArray]:
+    """Return the links of a host tree, and the risk (t,) of each node as a leaf, as a share of all rows."""
     check_choice("risk", risk, ("impurity", "error"))
-    xp, dtype = place.xp, accumulator_dtype(place)
-    counts = xp.astype(tree.counts, dtype)
-    weight = xp.sum(counts, axis=1)
-    total = xp.where(weight[:1] > 0, weight[:1], xp.ones_like(weight[:1]))
-    if risk == "error":
-        return count_errors(xp, counts) / total
-    return xp.astype(tree.impurity, dtype) * weight / total
+    weight = np.sum(tree.counts, axis=1)
+    cost = count_errors(tree.counts) if risk == "error" else tree.impurity * weight
+    cost = np.astype(cost / (weight[0] if weight[0] > 0 else 1.0), np.float64)
+    return weakest_links(tree, cost), cost
 
 
 def cost_complexity_path(tree: Trees, *, risk: Risk = "impurity") -> CostComplexityPath:
@@ -133,31 +133,22 @@ def cost_complexity_path(tree: Trees, *, risk: Risk = "impurity") -> CostComplex
     >>> path.ccp_alphas.tolist(), path.n_leaves.tolist()
     ([0.0, 0.16], [3, 1])
     """
-    place = locate(check_tree(tree).feature)
-    cost = node_risk(place, tree, risk)
-    links = weakest_links(place, tree, len(read_bounds(tree)) - 1, cost)
-    return path_of_links(place, tree, links, cost)
-
-
-def path_of_links(place: Place, tree: Trees, links: Links, cost: Array) -> CostComplexityPath:
-    """Sum the links up, weakest first, those of one price together; one sync."""
-    xp = place.xp
-    is_leaf = xp.where(tree.is_leaf, xp.ones_like(cost), xp.zeros_like(cost))
-    alpha, *steps, risk, leaf = read_together(place, *links, cost, is_leaf)
+    tree = tree_on_host(check_tree(tree))
+    (alpha, *steps), cost = _find_links(tree, risk)
+    # the links are summed up, weakest first, those of one price together
     cut = np.nonzero(alpha < np.inf)[0]
     order = cut[np.argsort(alpha[cut], stable=True)]
     alpha = alpha[order]
-    rounding = 64 * float(np.finfo(alpha.dtype).eps)
     is_last = np.ones(alpha.shape[0], dtype=np.bool)
-    is_last[:-1] = alpha[1:] > alpha[:-1] * (1 + rounding) + rounding
-    start = (np.sum(risk * leaf), np.sum(leaf), float(tree.n_nodes))
+    is_last[:-1] = alpha[1:] > alpha[:-1] * (1 + _ROUNDING) + _ROUNDING
+    start = (np.sum(cost[tree.is_leaf]), np.sum(tree.is_leaf), float(tree.n_nodes))
     signs = (1, -1, -1)
     columns = [
         np.concat((np.asarray([first]), first + sign * np.cumulative_sum(step[order])[is_last]))
         for first, sign, step in zip(start, signs, steps, strict=True)
     ]
-    alphas = np.concat((np.zeros(1), np.astype(alpha[is_last], np.float64)))
-    if alphas.shape[0] > 1 and alphas[1] <= rounding:  # splits that gain nothing are pruned at any price
+    alphas = np.concat((np.zeros(1), alpha[is_last]))
+    if alphas.shape[0] > 1 and alphas[1] <= _ROUNDING:  # splits that gain nothing are pruned at any price
         alphas, columns = alphas[1:], [column[1:] for column in columns]
         alphas[0] = 0.0
     risks, n_leaves, n_nodes = columns
@@ -165,20 +156,16 @@ def path_of_links(place: Place, tree: Trees, links: Links, cost: Array) -> CostC
 
 
 def cost_complexity_cuts(tree: Trees, *, alpha: float, risk: Risk = "impurity") -> HostArray:
-    """Choose the nodes (t,) that become leaves where a leaf has this price, on the host."""
-    place = locate(tree.feature)
-    links = weakest_links(place, tree, len(read_bounds(tree)) - 1, node_risk(place, tree, risk))
-    prices: HostArray
-    (prices,) = read_together(place, links.alpha)
-    rounding = 64 * float(np.finfo(prices.dtype).eps)
-    return prices <= alpha * (1 + rounding) + rounding
+    """Choose the nodes (t,) of a host tree that become leaves where a leaf has this price."""
+    links, _ = _find_links(tree, risk)
+    return links.alpha <= alpha * (1 + _ROUNDING) + _ROUNDING
 
 
 # ---- the price chosen by cross-validation
 
 
-def fold_errors(tree: Trees, held_out: Array, prices: HostArray, risk: Risk) -> HostArray:
-    """Weight (k,) of the held-out rows that a tree gets wrong, pruned at each of the ascending prices (k,).
+def fold_errors(tree: Trees, held_out: HostArray, prices: HostArray, risk: Risk) -> HostArray:
+    """Weigh the held-out rows (k,) that a host tree gets wrong, pruned at each of the ascending prices (k,).
 
     A node is a leaf of the pruned tree from its own price on, up to the least price of the nodes above it; so
     the errors of all prices are one running sum.
@@ -188,14 +175,10 @@ def fold_errors(tree: Trees, held_out: Array, prices: HostArray, risk: Risk) -> 
     held_out : array (t, c)
         Held-out rows by node and class, from `node_counts`.
     """
-    place, bounds = locate(tree.feature), read_bounds(tree)
-    links = weakest_links(place, tree, len(bounds) - 1, node_risk(place, tree, risk))
-    old = tree_on_host(tree)
-    own = np.astype(to_host(links.alpha), np.float64)
-    above = least_above(HOST.xp, old.parent, bounds, own, np.inf)
-    begin = np.where(old.is_leaf, -np.inf, own)
-    errors = held_out_errors(HOST.xp, old.probability, np.astype(to_host(held_out), np.float64))
-    errors = np.where(begin < above, errors, 0.0)
+    links, _ = _find_links(tree, risk)
+    above = least_above(tree, links.alpha, np.inf)
+    begin = np.where(tree.is_leaf, -np.inf, links.alpha)
+    errors = np.where(begin < above, held_out_errors(tree.probability, held_out), 0.0)
     first, end = (np.searchsorted(prices, price, side="left") for price in (begin, above))
     n = prices.shape[0] + 1
     change = histogram(HOST.xp, first, n, errors) - histogram(HOST.xp, end, n, errors)
@@ -204,7 +187,7 @@ def fold_errors(tree: Trees, held_out: Array, prices: HostArray, risk: Risk) -> 
 
 def choose_alpha(
     path: CostComplexityPath,
-    folds: Sequence[tuple[Trees, Array]],
+    folds: Sequence[tuple[Trees, HostArray]],
     *,
     risk: Risk,
     standard_errors: float = 1.0,
@@ -220,7 +203,7 @@ def choose_alpha(
     path : CostComplexityPath
         Of the tree grown from all rows.
     folds : sequence of (Trees, array (t, c))
-        Trees grown without the rows of a fold, and those rows by node and class.
+        Host trees grown without the rows of a fold, and those rows by node and class.
 
     References
     ----------
@@ -232,7 +215,7 @@ def choose_alpha(
     last = np.asarray([float(np.finfo(alphas.dtype).max)])
     prices = np.concat((np.sqrt(alphas[:-1] * alphas[1:]), last))
     wrong = sum(fold_errors(tree, held_out, prices, risk) for tree, held_out in folds)
-    total = sum(float(np.sum(to_host(held_out)[0])) for _, held_out in folds)
+    total = sum(float(np.sum(held_out[0])) for _, held_out in folds)
     rate = np.clip(wrong / total, 0.0, 1.0)
     spread = np.sqrt(rate * (1 - rate) / total)
     least = float(np.min(rate))

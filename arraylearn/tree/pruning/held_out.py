@@ -10,10 +10,10 @@ from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, from_host, read_flags, to_host
 from arraylearn.estimator import check_same_length
-from arraylearn.grow.trees import Trees, tree_at, tree_on_host
+from arraylearn.grow.cut import sum_leaves_below
+from arraylearn.grow.trees import Trees, tree_on_host
 from arraylearn.table import Schema, Table, encode_with
 from arraylearn.tree.predict import leaves_of, make_walker, shares_of
-from arraylearn.tree.pruning.levels import read_bounds, sum_upward
 from arraylearn.walk.spread import find_missing
 from arraylearn.weights import read_weights
 
@@ -29,12 +29,17 @@ class Sample(NamedTuple):
     codes: HostArray  # (n,) class of each row, on the host
     weights: HostArray | None  # (n,) on the host; None: 1 each
 
+    def on_host(self) -> Sample:
+        """Copy the table to the host."""
+        numeric, codes = (to_host(part) for part in (self.table.numeric, self.table.codes))
+        return self._replace(place=HOST, table=self.table._replace(numeric=numeric, codes=codes))
 
-def node_counts(tree: Trees, sample: Sample) -> Array:
-    """Weight (t, c) of the rows of each class that pass each node."""
+
+def node_counts(tree: Trees, sample: Sample) -> HostArray:
+    """Weigh the rows of each class (t, c) that pass each node of a host tree."""
     place, table, codes = sample.place, sample.table, sample.codes
     xp, c = place.xp, tree.n_classes
-    walker = make_walker(place, tree_on_host(tree), sample.schema)
+    walker = make_walker(place, tree, sample.schema)
     node = leaves_of(place, walker, table)
     dtype = accumulator_dtype(place)
     weight = np.ones(codes.shape[0]) if sample.weights is None else np.astype(sample.weights, np.float64)
@@ -48,8 +53,7 @@ def node_counts(tree: Trees, sample: Sample) -> Array:
         part = share * from_host(weight[rows][entry], place, dtype)
         key = leaf * c + from_host(codes[rows][entry], place, xp.int64)
         counts = counts + histogram(xp, key, tree.n_nodes * c, part)
-    counts = xp.reshape(counts, (tree.n_nodes, c))
-    return sum_upward(xp, tree_at(tree, place), read_bounds(tree), counts)
+    return sum_leaves_below(tree, np.astype(to_host(counts), np.float64).reshape(tree.n_nodes, c))
 
 
 def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
@@ -80,7 +84,8 @@ def count_held_out(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Arr
     [[2.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
     sample = read_sample(model, X, y, sample_weight)
-    return node_counts(model.model_, sample)
+    counts = node_counts(tree_on_host(model.model_), sample)
+    return from_host(counts, sample.place, accumulator_dtype(sample.place))
 
 
 def read_sample(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sample:

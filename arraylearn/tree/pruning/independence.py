@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.arrays.segments import segment_sum
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
+from arraylearn._typing import HostArray
 from arraylearn.checks import check_number
 from arraylearn.grow.trees import Trees
 
@@ -49,42 +47,28 @@ class ChiSquare:
         check_number("significance", self.significance, 0, 1, closed="neither")
 
 
-def chi2_statistics(xp: Namespace, tree: Trees) -> tuple[Array, Array]:
-    """Chi-square statistic and degrees of freedom (t,) of the splits; 0 for leaves.
+def chi2_statistics(tree: Trees) -> tuple[HostArray, HostArray]:
+    """Return chi-square statistic and degrees of freedom (t,) of each split of a host tree; 0 for leaves.
 
     Branches without rows, and classes that the node does not have, are left out.
     """
-    t = tree.n_nodes
-    parent = xp.astype(tree.parent[1:], xp.int64)
-    counts, above = tree.counts[1:, :], xp.take(tree.counts, parent, axis=0)
-    size = xp.sum(counts, axis=1)
-    expected = above * xp.where(size > 0, size, xp.ones_like(size))[:, None]
-    cells = xp.where(expected > 0, counts * counts / xp.where(expected > 0, expected, 1.0), 0.0)
-    branches = xp.astype(size > 0, counts.dtype)
-    summed = segment_sum(xp, xp.stack((xp.sum(cells, axis=1), branches), axis=1), parent, t)
-    total = xp.astype(xp.sum(tree.counts, axis=1), summed.dtype)
-    n_classes = xp.sum(xp.astype(tree.counts > 0, summed.dtype), axis=1)
-    is_inner = ~tree.is_leaf
-    statistic = xp.where(is_inner, total * (summed[:, 0] - 1), 0.0)
-    freedom = xp.where(is_inner, (summed[:, 1] - 1) * (n_classes - 1), 0.0)
-    return statistic, freedom
-
-
-def _critical_values(place: Place, tree: Trees, significance: float) -> Array:
-    """Critical values of statistics of 0, 1, 2, ... degrees of freedom; 0 for none."""
-    from scipy.special import chdtri
-
-    widest = int(to_host(place.xp.max(tree.n_branches)))
-    freedom = np.arange(1, max(widest - 1, 1) * max(tree.n_classes - 1, 1) + 1, dtype=np.float64)
-    values = np.concat((np.zeros(1), chdtri(freedom, significance)))
-    return from_host(values, place, accumulator_dtype(place))
+    parent, counts = tree.parent[1:], tree.counts[1:]
+    size = np.sum(counts, axis=1)
+    expected = tree.counts[parent] * np.where(size > 0, size, 1.0)[:, None]
+    cells = np.where(expected > 0, counts * counts / np.where(expected > 0, expected, 1.0), 0.0)
+    summed, n_branches = np.zeros((2, tree.n_nodes))
+    np.add.at(summed, parent, np.sum(cells, axis=1))
+    np.add.at(n_branches, parent, np.astype(size > 0, np.float64))
+    n_classes = np.sum(tree.counts > 0, axis=1)
+    statistic = np.where(tree.is_leaf, 0.0, np.sum(tree.counts, axis=1) * (summed - 1))
+    return statistic, np.where(tree.is_leaf, 0.0, (n_branches - 1) * (n_classes - 1))
 
 
 def chi2_cuts(tree: Trees, pruning: ChiSquare) -> HostArray:
-    """Choose the nodes (t,) that become leaves, on the host."""
-    place = locate(tree.feature)
-    xp = place.xp
-    statistic, freedom = chi2_statistics(xp, tree)
-    values = _critical_values(place, tree, pruning.significance)
-    critical = xp.take(values, xp.astype(freedom, xp.int64), axis=0)
-    return to_host(~tree.is_leaf & (xp.astype(statistic, critical.dtype) <= critical))
+    """Choose the nodes (t,) of a host tree that become leaves."""
+    from scipy.special import chdtri
+
+    statistic, freedom = chi2_statistics(tree)
+    critical = np.where(freedom > 0, chdtri(np.maximum(freedom, 1), pruning.significance), 0.0)
+    is_cut: HostArray = ~tree.is_leaf & (statistic <= critical)
+    return is_cut

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, locate, to_host
+import numpy as np
+from scipy.special import gammaln
+
+from arraylearn._typing import HostArray
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import LEAF, NOMINAL, NUMERIC, Trees
-from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+from arraylearn.tree.pruning.levels import choose_cuts
 
 __all__ = ["DescriptionLength", "leaf_bits", "mdl_cuts", "split_bits"]
 
@@ -46,49 +48,30 @@ class DescriptionLength:
     """
 
 
-def leaf_bits(xp: Namespace, counts: Array) -> Array:
-    """Bits (t,) to state a leaf with class weights (t, c): that it is one, its class, its exceptions."""
+def leaf_bits(counts: HostArray) -> HostArray:
+    """Return the bits (t,) of a leaf with class weights (t, c): that it is one, its class, its exceptions."""
     n_classes = counts.shape[-1]
-    total, errors = xp.sum(counts, axis=-1), count_errors(xp, counts)
-    which_rows = xp.log2(total + 1) + _log2_choose(xp, total, errors)
-    return 1 + math.log2(n_classes) + which_rows + errors * math.log2(max(n_classes - 1, 1))
+    total, errors = np.sum(counts, axis=-1), count_errors(counts)
+    # the number of sets of exceptions, also for weights that are not integers
+    sets = gammaln(total + 1) - gammaln(errors + 1) - gammaln(total - errors + 1)
+    which_rows = np.log2(total + 1) + sets / math.log(2)
+    bits: HostArray = 1 + math.log2(n_classes) + which_rows + errors * math.log2(max(n_classes - 1, 1))
+    return bits
 
 
-def split_bits(place: Place, tree: Trees, n_values: Sequence[int]) -> Array:
-    """Bits (t,) to state a split: that it is one, its column, its threshold or its set of categories."""
-    xp, dtype = place.xp, accumulator_dtype(place)
-    total = xp.astype(xp.sum(tree.counts, axis=-1), dtype)
-    threshold = xp.log2(xp.maximum(total - 1, xp.ones_like(total)))
-    widths = from_host([float(max(n - 1, 0)) for n in n_values], place, dtype)
-    column = xp.where(tree.feature == LEAF, 0, tree.feature)
-    subset = xp.take(widths, xp.astype(column, xp.int64), axis=0)
+def split_bits(tree: Trees, n_values: Sequence[int]) -> HostArray:
+    """Return the bits (t,) of a split: that it is one, its column, its threshold or its set of categories."""
+    threshold = np.log2(np.maximum(np.sum(tree.counts, axis=-1) - 1, 1))
+    column = np.where(tree.feature == LEAF, 0, tree.feature)
+    subset = np.asarray([max(n - 1, 0) for n in n_values])[column]
     # one branch per category needs no set
-    kind = tree.kind
-    is_subset = (kind == NOMINAL) & (xp.astype(tree.n_branches, dtype) < subset + 1)
-    more = xp.where(kind == NUMERIC, threshold, xp.where(is_subset, subset, 0.0))
+    is_subset = (tree.kind == NOMINAL) & (tree.n_branches < subset + 1)
+    more = np.where(tree.kind == NUMERIC, threshold, np.where(is_subset, subset, 0.0))
     return 1 + math.log2(len(n_values)) + more
 
 
-def _log2_choose(xp: Namespace, n: Array, k: Array) -> Array:
-    """Binary logarithm of the number of sets of k among n, also for n and k that are not integers."""
-    return (_log_gamma(xp, n + 1) - _log_gamma(xp, k + 1) - _log_gamma(xp, n - k + 1)) / math.log(2)
-
-
-def _log_gamma(xp: Namespace, x: Array) -> Array:
-    """Logarithm of the gamma function from 1 on: Stirling's series at x + 7 (error below 1e-10)."""
-    product = x
-    for step in range(1, 7):
-        product = product * (x + step)
-    y = x + 7
-    series = 1 / (12 * y) - 1 / (360 * y * y * y) + 1 / (1260 * y * y * y * y * y)
-    return (y - 0.5) * xp.log(y) - y + 0.5 * math.log(2 * math.pi) + series - xp.log(product)
-
-
 def mdl_cuts(tree: Trees, n_values: Sequence[int]) -> HostArray:
-    """Choose the nodes (t,) that become leaves, on the host."""
-    place = locate(tree.feature)
+    """Choose the nodes (t,) of a host tree that become leaves."""
     if not n_values or any(n < 0 for n in n_values):
         raise ValueError(f"`n_values` must have a number of at least 0 for each column; got {n_values!r}.")
-    xp = place.xp
-    leaf = leaf_bits(xp, xp.astype(tree.counts, accumulator_dtype(place)))
-    return to_host(choose_cuts(xp, tree, read_bounds(tree), leaf, split_bits(place, tree, n_values)))
+    return choose_cuts(tree, leaf_bits(tree.counts), split_bits(tree, n_values))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.namespace import locate, to_host
+from arraylearn._typing import HostArray
 from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.cut import count_errors
 from arraylearn.grow.trees import Trees
-from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+from arraylearn.tree.pruning.levels import choose_cuts
 
 __all__ = ["Pessimistic", "charged_errors", "pessimistic_cuts"]
 
@@ -50,13 +49,11 @@ class Pessimistic:
         check_flag("raising", self.raising)
 
 
-def charged_errors(xp: Namespace, counts: Array, *, penalty: float) -> Array:
-    """Errors (t,) of nodes with class weights (t, c) as leaves, with `penalty` added to each."""
-    return count_errors(xp, counts) + penalty
+def charged_errors(counts: HostArray, *, penalty: float) -> HostArray:
+    """Return the errors (t,) of nodes with class weights (t, c) as leaves, with `penalty` added to each."""
+    return count_errors(counts) + penalty
 
 
 def pessimistic_cuts(tree: Trees, pruning: Pessimistic) -> HostArray:
-    """Choose the nodes (t,) that become leaves, on the host."""
-    xp = locate(tree.feature).xp
-    cost = charged_errors(xp, tree.counts, penalty=pruning.penalty)
-    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))
+    """Choose the nodes (t,) of a host tree that become leaves."""
+    return choose_cuts(tree, charged_errors(tree.counts, penalty=pruning.penalty))

@@ -7,11 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from arraylearn._typing import HostArray
-from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import HOST
-from arraylearn.grow.cut import count_errors
+from arraylearn.grow.cut import count_errors, levels_of
 from arraylearn.grow.trees import Trees, check_tree, tree_on_host
-from arraylearn.tree.pruning.levels import read_bounds
 from arraylearn.tree.pruning.tree_shape import TreeShape, children_of, find_levels, shape_of
 
 __all__ = [
@@ -105,7 +102,7 @@ def size_of(tree: Trees) -> Size:
     """Count nodes, leaves and training errors of a host tree."""
     is_leaf = tree.is_leaf
     n_leaves = int(np.sum(np.astype(is_leaf, np.int64)))
-    return Size(tree.n_nodes, n_leaves, _round(np.sum(count_errors(HOST.xp, tree.counts)[is_leaf])))
+    return Size(tree.n_nodes, n_leaves, _round(np.sum(count_errors(tree.counts)[is_leaf])))
 
 
 def _round(errors: float) -> float:
@@ -136,18 +133,16 @@ def _find_cuts(old: Trees, new: Trees) -> HostArray:
 def _steps_of_cuts(tree: Trees, is_cut: HostArray) -> list[PruningStep]:
     """Cut the marked nodes level by level, the deepest first, in one pass over the tree."""
     # rows: nodes, leaves, errors; of each node as a leaf, and of its subtree as pruned so far
-    as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), count_errors(HOST.xp, tree.counts)))
+    as_leaf = np.stack((np.ones(tree.n_nodes), np.ones(tree.n_nodes), count_errors(tree.counts)))
     below = np.where(tree.is_leaf, as_leaf, 0.0)
     size, parent = np.asarray([float(number) for number in size_of(tree)]), tree.parent
-    bounds = read_bounds(tree)
+    levels = levels_of(tree)
     steps: list[PruningStep] = []
-    for depth in reversed(range(len(bounds) - 1)):
-        nodes = np.arange(bounds[depth], bounds[depth + 1])
-        inner = nodes[~tree.is_leaf[nodes]]
-        if depth + 2 < len(bounds):
-            children = slice(bounds[depth + 1], bounds[depth + 2])
-            owner = np.broadcast_to(parent[children] - bounds[depth], (3, children.stop - children.start))
-            below[:, nodes] += histogram(HOST.xp, owner, nodes.shape[0], below[:, children])
+    for depth in reversed(range(len(levels))):
+        inner = levels[depth][~tree.is_leaf[levels[depth]]]
+        if depth + 1 < len(levels):
+            below_here = levels[depth + 1]
+            np.add.at(below.T, parent[below_here], below[:, below_here].T)
             below[0, inner] += 1
         cut = inner[is_cut[inner]]
         if cut.shape[0]:

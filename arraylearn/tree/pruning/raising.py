@@ -9,9 +9,9 @@ import numpy as np
 
 from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import segment_max
-from arraylearn.backend.namespace import HOST, from_host, locate
+from arraylearn.backend.namespace import HOST
 from arraylearn.grow.cut import count_errors
-from arraylearn.grow.trees import LEAF, Trees, tree_at, tree_on_host
+from arraylearn.grow.trees import LEAF, Trees
 from arraylearn.measures import IMPURITIES
 from arraylearn.measures.count_measures import Measure
 from arraylearn.tree.predict import make_branching
@@ -54,12 +54,12 @@ def prune_and_raise(
     """Prune from the leaves up; each node stays, turns into a leaf or is replaced by its largest branch.
 
     A raised branch gets all rows of the node, and is pruned again with them. All nodes of a level are judged
-    at once; rows are sent down at their place, decisions about nodes are made on the host.
+    at once, on the host.
 
     Parameters
     ----------
     tree : Trees
-        A grown tree; it stays as it is.
+        A grown tree on the host; it stays as it is.
     training : Sample
         The rows that it was grown from.
     estimate : callable
@@ -74,7 +74,7 @@ def prune_and_raise(
     Returns
     -------
     tree : Trees
-        At the place of the old one.
+        On the host.
     steps : list of PruningStep
         The levels at which nodes were cut or raised.
     """
@@ -84,9 +84,9 @@ def prune_and_raise(
             "another policy for missing values, such as `missing='fractional'`."
         )
     samples = [training] if held_out is None else [training, held_out]
-    work = _Work(tree_on_host(tree), samples, estimate, slack + TIE)
+    work = _Work(tree, [sample.on_host() for sample in samples], estimate, slack + TIE)
     steps = work.run()
-    return tree_at(make_tree(work.tree, work.shape, work.counts, impurity), locate(tree.feature)), steps
+    return make_tree(work.tree, work.shape, work.counts, impurity), steps
 
 
 class _Work:
@@ -94,8 +94,6 @@ class _Work:
 
     def __init__(self, tree: Trees, samples: list[Sample], estimate: Estimate, slack: float) -> None:
         self.tree, self.samples, self.estimate, self.slack = tree, samples, estimate, slack
-        self.place = samples[0].place
-        self.labels = [from_host(sample.codes, self.place, self.place.xp.int64) for sample in samples]
         n = tree.n_nodes
         self.shape = shape_of(tree)
         self.counts = np.zeros((n, tree.n_classes))  # training rows at each node, as of now
@@ -120,7 +118,7 @@ class _Work:
                 frames.pop()
             if len(frames) <= 1 and n_cut + n_raised:
                 depth = len(frames[0].levels) if frames else 0
-                size = size_of_shape(self.shape, count_errors(HOST.xp, self.counts))
+                size = size_of_shape(self.shape, count_errors(self.counts))
                 steps.append(PruningStep(depth, n_cut, n_raised, size))
                 n_cut = n_raised = 0
         return steps
@@ -139,10 +137,10 @@ class _Work:
 
     def _send(self, parts: list[RowParts]) -> list[list[RowParts]]:
         tables = [sample.table for sample in self.samples]
-        return send_down(self.place, self._walk(), list(zip(tables, parts, strict=True)))
+        return send_down(self._walk(), list(zip(tables, parts, strict=True)))
 
     def _keep(self, parts: list[RowParts], nodes: HostArray, goes_to: HostArray) -> list[RowParts]:
-        return [keep_at(self.place, part, nodes, goes_to, self.tree.n_nodes) for part in parts]
+        return [keep_at(part, nodes, goes_to, self.tree.n_nodes) for part in parts]
 
     def _decide(self, nodes: HostArray, parts: list[RowParts]) -> tuple[HostArray, HostArray]:
         """Decide on the nodes of a level, after those below; return the nodes that were cut and raised."""
@@ -168,8 +166,8 @@ class _Work:
     def _tally(self, levels: list[HostArray], arrivals: list[list[RowParts]]) -> tuple[HostArray, HostArray]:
         """Class weights (t, c) of the training rows; held-out rows (t,) that nodes as leaves get wrong."""
         size = self.counts.shape
-        pairs = zip(arrivals, self.labels, strict=True)
-        counts, *held_out = (tally(self.place, reached, labels, *size) for reached, labels in pairs)
+        pairs = zip(arrivals, self.samples, strict=True)
+        counts, *held_out = (tally(reached, sample.codes, *size) for reached, sample in pairs)
         wrong = np.zeros(size[0])
         if held_out:
             label = np.argmax(counts, axis=1)
@@ -213,5 +211,5 @@ class _Work:
                 map_start=tree.map_start[shape.split_of],
                 default_branch=tree.default_branch[shape.split_of],
             )
-            self._walker = make_branching(self.place, moved, self.samples[0].schema)
+            self._walker = make_branching(HOST, moved, self.samples[0].schema)
         return self._walker

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import array_api_compat
+import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.namespace import accumulator_dtype, from_host, is_array, locate, move, to_host
+from arraylearn._typing import HostArray
 from arraylearn.checks import check_flag, check_number
 from arraylearn.grow.trees import Trees
-from arraylearn.tree.pruning.levels import choose_cuts, read_bounds
+from arraylearn.tree.pruning.levels import choose_cuts
 
 __all__ = ["ReducedError", "held_out_errors", "reduced_error_cuts"]
 
@@ -51,24 +50,18 @@ class ReducedError:
         check_flag("raising", self.raising)
 
 
-def held_out_errors(xp: Namespace, probability: Array, held_out: Array) -> Array:
-    """Held-out rows (t,) that nodes as leaves get wrong; the leaf predicts its most probable class."""
-    label = xp.astype(xp.argmax(probability, axis=-1), xp.int64)
-    k, c = held_out.shape
-    at = c * xp.arange(k, dtype=xp.int64, device=array_api_compat.device(held_out)) + label
-    right = xp.take(xp.reshape(held_out, (-1,)), at, axis=0)
-    return xp.sum(held_out, axis=-1) - right
+def held_out_errors(probability: HostArray, held_out: HostArray) -> HostArray:
+    """Weigh the held-out rows (t,) that nodes as leaves get wrong: those outside the most probable class."""
+    right = held_out[np.arange(held_out.shape[0]), np.argmax(probability, axis=-1)]
+    errors: HostArray = np.sum(held_out, axis=-1) - right
+    return errors
 
 
-def reduced_error_cuts(tree: Trees, held_out: Array) -> HostArray:
-    """Choose the nodes (t,) that become leaves, on the host."""
-    place = locate(tree.feature)
-    counts = move(held_out, place) if is_array(held_out) else from_host(held_out, place)
-    if tuple(counts.shape) != (tree.n_nodes, tree.n_classes):
+def reduced_error_cuts(tree: Trees, held_out: HostArray) -> HostArray:
+    """Choose the nodes (t,) of a host tree that become leaves."""
+    if held_out.shape != (tree.n_nodes, tree.n_classes):
         raise ValueError(
             f"`held_out` must have a row per node and a column per class, {tree.n_nodes, tree.n_classes}; "
-            f"got the shape {tuple(counts.shape)}."
+            f"got the shape {held_out.shape}."
         )
-    xp = place.xp
-    cost = held_out_errors(xp, tree.probability, xp.astype(counts, accumulator_dtype(place)))
-    return to_host(choose_cuts(xp, tree, read_bounds(tree), cost))
+    return choose_cuts(tree, held_out_errors(tree.probability, held_out))

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn._typing import Array, HostArray
-from arraylearn.backend.arrays.order import compress
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import LEFT_OUT, histogram
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import HOST
 from arraylearn.table import Table
 from arraylearn.tree.pruning.held_out import Sample
 from arraylearn.walk.spread import BranchingTree, copy_rows, route
@@ -26,38 +25,29 @@ __all__ = ["RowParts", "keep_at", "send_down", "start_at_root", "tally"]
 class RowParts(NamedTuple):
     """Rows, or parts of rows, at nodes: arrays (e,) of small dtypes, since all levels are kept."""
 
-    row: Array  # int32
-    node: Array  # int32
-    weight: Array  # float: of the part
+    row: HostArray  # int32
+    node: HostArray  # int32
+    weight: HostArray  # float64: of the part
 
 
 def start_at_root(sample: Sample) -> RowParts:
     """Put the rows of a sample at the root; rows of weight 0 are left out."""
-    place, xp = sample.place, sample.place.xp
     weight = np.ones(sample.codes.shape[0]) if sample.weights is None else sample.weights
     rows = np.nonzero(weight > 0)[0]
-    return RowParts(
-        from_host(rows, place, xp.int32),
-        xp.zeros(rows.shape[0], dtype=xp.int32, device=place.device),
-        from_host(weight[rows], place, accumulator_dtype(place)),
-    )
+    at_root = np.zeros(rows.shape[0], dtype=np.int32)
+    return RowParts(np.astype(rows, np.int32), at_root, np.astype(weight[rows], np.float64))
 
 
-def keep_at(place: Place, parts: RowParts, nodes: HostArray, goes_to: HostArray, n_nodes: int) -> RowParts:
-    """Keep the parts at some nodes (k,), and move them to other nodes (k,); one sync."""
-    xp = place.xp
+def keep_at(parts: RowParts, nodes: HostArray, goes_to: HostArray, n_nodes: int) -> RowParts:
+    """Keep the parts at some nodes (k,), and move them to other nodes (k,)."""
     target = np.full(n_nodes, LEFT_OUT, dtype=np.int32)
     target[nodes] = goes_to
-    node = xp.take(from_host(target, place), parts.node, axis=0)
+    node = target[parts.node]
     stays = node != LEFT_OUT
-    size = int(to_host(xp.sum(xp.astype(stays, xp.int64))))
-    moved = parts._replace(node=node)
-    return RowParts(*(compress(xp, field, stays, size) for field in moved))
+    return RowParts(*(field.compress(stays) for field in parts._replace(node=node)))
 
 
-def send_down(
-    place: Place, tree: BranchingTree, samples: list[tuple[Table, RowParts]]
-) -> list[list[RowParts]]:
+def send_down(tree: BranchingTree, samples: list[tuple[Table, RowParts]]) -> list[list[RowParts]]:
     """Send training rows down level by level, and other rows in the proportions that these set.
 
     Parameters
@@ -68,49 +58,42 @@ def send_down(
     Returns
     -------
     list of list of RowParts
-        For each sample the parts at each level, the first ones as given; those at leaves do not go on. One
-        sync per level and sample.
+        For each sample the parts at each level, the first ones as given; those at leaves do not go on.
     """
     arrivals = [[parts] for _, parts in samples]
     while any(levels[-1].row.shape[0] for levels in arrivals):
-        known: tuple[Array, Array] | None = None
+        known: tuple[HostArray, HostArray] | None = None
         for i, (table, _) in enumerate(samples):
-            made, known = _step(place, tree, table, arrivals[i][-1], known)
+            made, known = _step(tree, table, arrivals[i][-1], known)
             arrivals[i].append(made)
     return arrivals
 
 
 def _step(
-    place: Place, tree: BranchingTree, table: Table, parts: RowParts, known: tuple[Array, Array] | None
-) -> tuple[RowParts, tuple[Array, Array]]:
+    tree: BranchingTree, table: Table, parts: RowParts, known: tuple[HostArray, HostArray] | None
+) -> tuple[RowParts, tuple[HostArray, HostArray]]:
     """Go one level down; also return the known weight by child and by node, computed if None."""
-    xp = place.xp
-    here, rows = xp.astype(parts.node, xp.int64), xp.astype(parts.row, xp.int64)
-    target, spreads = route(xp, tree, table, here, rows)
-    n_branches = xp.astype(xp.take(tree.n_branches, here, axis=0), xp.int64)
+    here, rows = (np.astype(field, np.int64) for field in (parts.node, parts.row))
+    target, spreads = route(HOST.xp, tree, table, here, rows)
+    n_branches = np.astype(tree.n_branches[here], np.int64)
     if known is None:
-        weight = xp.where(spreads, 0.0, parts.weight)
-        t = tree.child.shape[0]
-        by_child = histogram(xp, target, t, weight)
-        known = by_child, histogram(xp, here, t, weight)
-    copies = xp.where(n_branches > 0, xp.where(spreads, n_branches, 1), 0)
-    origin, child = copy_rows(xp, target, copies, int(to_host(xp.sum(copies))))
-    row, node, weight = (xp.take(field, origin, axis=0) for field in parts)
-    is_copy = xp.take(spreads, origin, axis=0)
-    at_node = xp.take(known[1], node, axis=0)
+        weight = np.where(spreads, 0.0, parts.weight)
+        by_child, by_node = (histogram(HOST.xp, at, tree.child.shape[0], weight) for at in (target, here))
+        known = by_child, by_node
+    copies = np.where(n_branches > 0, np.where(spreads, n_branches, 1), 0)
+    origin, child = copy_rows(HOST.xp, target, copies, int(np.sum(copies)))
+    row, node, weight = (field[origin] for field in parts)
+    at_node = known[1][node]
     # where no value is known, all branches get equal shares
-    even = 1 / xp.astype(xp.take(n_branches, origin, axis=0), weight.dtype)
-    share = xp.take(known[0], child, axis=0) / xp.where(at_node > 0, at_node, 1.0)
-    weight = weight * xp.where(is_copy, xp.where(at_node > 0, share, even), 1.0)
-    return RowParts(row, xp.astype(child, xp.int32), weight), known
+    even, share = 1 / n_branches[origin], known[0][child] / np.where(at_node > 0, at_node, 1.0)
+    share = np.where(at_node > 0, share, even)
+    weight = weight * np.where(spreads[origin], share, 1.0)
+    return RowParts(row, np.astype(child, np.int32), weight), known
 
 
-def tally(place: Place, arrivals: list[RowParts], labels: Array, n_nodes: int, n_classes: int) -> HostArray:
-    """Weigh the classes (t, c) at each node, `labels` (n,) being those of the rows; one sync."""
-    xp = place.xp
-    keys = [
-        xp.astype(parts.node, xp.int64) * n_classes + xp.take(labels, parts.row, axis=0) for parts in arrivals
-    ]
-    weight = xp.concat([parts.weight for parts in arrivals])
-    counts = to_host(histogram(xp, xp.concat(keys), n_nodes * n_classes, weight))
-    return np.astype(np.reshape(counts, (n_nodes, n_classes)), np.float64)
+def tally(arrivals: list[RowParts], labels: HostArray, n_nodes: int, n_classes: int) -> HostArray:
+    """Weigh the classes (t, c) at each node, `labels` (n,) being those of the rows."""
+    keys = [np.astype(parts.node, np.int64) * n_classes + labels[parts.row] for parts in arrivals]
+    weight = np.concat([parts.weight for parts in arrivals])
+    counts: HostArray = histogram(HOST.xp, np.concat(keys), n_nodes * n_classes, weight)
+    return counts.reshape(n_nodes, n_classes)

@@ -4,141 +4,93 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from arraylearn._typing import Array, Namespace
-from arraylearn.backend.arrays.order import compress
+import numpy as np
+
+from arraylearn._typing import HostArray
 from arraylearn.backend.arrays.segments import segment_max, segment_sum
-from arraylearn.backend.namespace import Place, accumulator_dtype, to_host
+from arraylearn.backend.namespace import HOST
 from arraylearn.grow.trees import NO_PARENT, Trees
 
 __all__ = ["Links", "weakest_links"]
 
 
 class Links(NamedTuple):
-    """The price at which each node turns into a leaf, and the change of the tree then: float arrays (t,)."""
+    """The price at which each node turns into a leaf, and the change of the tree then: arrays (t,)."""
 
-    alpha: Array  # price of a leaf from which on the node is one; inf: never, or a node above is cut first
-    risk_step: Array  # growth of the risk of the tree
-    leaf_step: Array  # fall of the number of leaves
-    node_step: Array  # fall of the number of nodes
-
-
-class _Rest(NamedTuple):
-    """The nodes that are still in the tree: arrays (r,)."""
-
-    node: Array  # number in the grown tree
-    parent: Array  # position among these, r for the root
-    risk: Array  # of the node as a leaf
-    is_inner: Array  # whether it still is a split
+    alpha: HostArray  # price of a leaf from which on the node is one; inf: never, or after a node above
+    risk_step: HostArray  # growth of the risk of the tree
+    leaf_step: HostArray  # fall of the number of leaves
+    node_step: HostArray  # fall of the number of nodes
 
 
-def weakest_links(place: Place, tree: Trees, n_levels: int, risk: Array) -> Links:
-    r"""Find the price at which each node turns into a leaf.
+def weakest_links(tree: Trees, risk: HostArray) -> Links:
+    r"""Find the price at which each node of a host tree turns into a leaf.
 
     The weakest link has the least :math:`g(t) = (R(t) - R(T_t)) / (|T_t| - 1)`. Pruning it changes g only in
     the nodes above, and never lowers it. So every node whose g is the least among the nodes above and below
     it becomes a weakest link at some price, and all such nodes are pruned in one round. Sums over subtrees
-    take steps of 1, 2, 4, ... levels, so that their number grows with the logarithm of the depth. One sync
-    per round.
+    take steps of 1, 2, 4, ... levels, so that their number grows with the logarithm of the depth.
 
     Parameters
     ----------
-    n_levels : int
-        Number of levels of the tree.
     risk : float array (t,)
         R, the risk of each node as a leaf.
     """
-    xp, dtype, t = place.xp, accumulator_dtype(place), tree.n_nodes
-    node = xp.arange(t, dtype=xp.int64, device=place.device)
-    parent = xp.astype(tree.parent, xp.int64)
-    parent = xp.where(parent == NO_PARENT, t, parent)
-    rest = _Rest(node, parent, xp.astype(risk, dtype), ~tree.is_leaf)
-    found: list[tuple[Array, Array]] = []  # per round: nodes cut, and their rows of `steps`
-    while rest.node.shape[0] > 1:
-        jumps = _double_jumps(xp, rest.parent, n_levels)
-        steps = _judge(xp, rest, jumps)
-        price = steps[:, 0]
-        is_least = (price <= _least_below(xp, price, jumps)) & (price <= _least_above(xp, price, jumps))
-        is_cut = rest.is_inner & is_least
-        is_gone = _least_above(xp, -xp.astype(is_cut, dtype), jumps) < 0
+    t, n_levels = tree.n_nodes, int(tree.depth[-1]) + 1
+    links = np.zeros((4, t))
+    links[0] = np.inf
+    # of the nodes that are still in the tree; the parent is a position among them
+    node, is_inner = np.arange(t), ~tree.is_leaf
+    parent = np.where(tree.parent == NO_PARENT, t, tree.parent)
+    while node.shape[0] > 1:
+        r, jumps = node.shape[0], _double_jumps(parent, n_levels)
+        steps = _judge(risk, is_inner, jumps)
+        price = steps[0]
+        is_least = (price <= _least_below(price, jumps)) & (price <= _least_above(price, jumps))
+        is_cut = is_inner & is_least
+        stays = _least_above(np.where(is_cut, -1.0, 0.0), jumps) >= 0
         # if several links of one price are on one path, the uppermost is cut, and the others with it
-        is_cut = is_cut & ~is_gone
-        n_cut, n_left = _read_sizes(xp, is_cut, ~is_gone)
-        cut, cut_steps = (compress(xp, part, is_cut, n_cut) for part in (rest.node, steps))
-        found.append((cut, cut_steps))
-        rest = _shrink(xp, rest._replace(is_inner=rest.is_inner & ~is_cut), ~is_gone, n_left)
-    return _collect(xp, found, rest.risk, t)
+        is_cut &= stays
+        links[:, node[is_cut]] = steps[:, is_cut]
+        number = np.append(np.cumulative_sum(np.astype(stays, np.int64)) - 1, np.sum(stays))
+        is_inner = is_inner & ~is_cut
+        parent = number[np.minimum(parent, r)][stays]
+        node, risk, is_inner = (part[stays] for part in (node, risk, is_inner))
+    return Links(*links)
 
 
-def _double_jumps(xp: Namespace, parent: Array, n_levels: int) -> list[Array]:
-    """Ancestors (r,) of 1, 2, 4, ... levels above; r where there is none."""
-    r = parent.shape[0]
+def _double_jumps(parent: HostArray, n_levels: int) -> list[HostArray]:
+    """Return the ancestors (r,) of 1, 2, 4, ... levels above; r where there is none."""
     jumps, n = [parent], 1
     while 2 * n < n_levels:
-        above = jumps[-1]
-        further = xp.take(above, xp.where(above < r, above, 0), axis=0)
-        jumps.append(xp.where(above < r, further, r))
+        jumps.append(np.append(jumps[-1], parent.shape[0])[jumps[-1]])
         n *= 2
     return jumps
 
 
-def _judge(xp: Namespace, rest: _Rest, jumps: list[Array]) -> Array:
-    """Price, rise of the risk, fall of leaves and nodes (r, 4) if each node were a leaf; inf for leaves."""
-    one, zero = xp.ones_like(rest.risk), xp.zeros_like(rest.risk)
-    leaf_risk, leaf = (xp.where(rest.is_inner, zero, value) for value in (rest.risk, one))
-    below = xp.stack((leaf_risk, leaf, one), axis=1)
+def _judge(risk: HostArray, is_inner: HostArray, jumps: list[HostArray]) -> HostArray:
+    """Return price, rise of the risk, fall of leaves and nodes (4, r) if each node were a leaf."""
+    is_leaf = np.where(is_inner, 0.0, 1.0)
+    below = np.stack((risk * is_leaf, is_leaf, np.ones_like(risk)), axis=1)
     for jump in jumps:
-        further = segment_sum(xp, below, jump, rest.node.shape[0] + 1)
-        below = below + xp.astype(further[:-1, :], rest.risk.dtype)
-    gap = xp.maximum(rest.risk - below[:, 0], zero)
-    price = xp.where(rest.is_inner, gap / xp.where(rest.is_inner, below[:, 1] - 1, one), xp.inf)
-    return xp.stack((price, gap, below[:, 1] - 1, below[:, 2] - 1), axis=1)
+        below = below + segment_sum(HOST.xp, below, jump, risk.shape[0] + 1)[:-1]
+    leaf_risk, n_leaves, n_nodes = below.T
+    gap = np.maximum(risk - leaf_risk, 0.0)
+    price = np.where(is_inner, gap / np.where(is_inner, n_leaves - 1, 1.0), np.inf)
+    return np.stack((price, gap, n_leaves - 1, n_nodes - 1))
 
 
-def _least_below(xp: Namespace, price: Array, jumps: list[Array]) -> Array:
-    """Least price (r,) of each node and all below it."""
+def _least_below(price: HostArray, jumps: list[HostArray]) -> HostArray:
+    """Return the least price (r,) of each node and all below it."""
     most = -price
     for jump in jumps:
-        most = xp.maximum(most, segment_max(xp, most, jump, price.shape[0] + 1)[:-1])
+        most = np.maximum(most, segment_max(HOST.xp, most, jump, price.shape[0] + 1)[:-1])
     return -most
 
 
-def _least_above(xp: Namespace, values: Array, jumps: list[Array]) -> Array:
-    """Least value (r,) strictly above each node; inf for the root."""
-    r = values.shape[0]
-    least = _take_or_inf(xp, values, jumps[0], r)
+def _least_above(values: HostArray, jumps: list[HostArray]) -> HostArray:
+    """Return the least value (r,) strictly above each node; inf for the root."""
+    least = np.append(values, np.inf)[jumps[0]]
     for jump in jumps:
-        least = xp.minimum(least, _take_or_inf(xp, least, jump, r))
+        least = np.minimum(least, np.append(least, np.inf)[jump])
     return least
-
-
-def _take_or_inf(xp: Namespace, values: Array, at: Array, r: int) -> Array:
-    return xp.where(at < r, xp.take(values, xp.where(at < r, at, 0), axis=0), xp.inf)
-
-
-def _read_sizes(xp: Namespace, *masks: Array) -> list[int]:
-    """Count the masks; one sync."""
-    counts = xp.stack([xp.sum(xp.astype(mask, xp.int64)) for mask in masks])
-    return [int(count) for count in to_host(counts)]
-
-
-def _shrink(xp: Namespace, rest: _Rest, stays: Array, size: int) -> _Rest:
-    """Leave out the nodes below the cuts."""
-    r = rest.node.shape[0]
-    number = xp.cumulative_sum(xp.astype(stays, xp.int64)) - 1
-    moved = xp.take(number, xp.where(rest.parent < r, rest.parent, 0), axis=0)
-    parent = xp.where(rest.parent < r, moved, size)
-    fields = (rest.node, parent, rest.risk, rest.is_inner)
-    node, parent, risk, is_inner = (compress(xp, field, stays, size) for field in fields)
-    return _Rest(node, parent, risk, is_inner)
-
-
-def _collect(xp: Namespace, found: list[tuple[Array, Array]], like: Array, n_nodes: int) -> Links:
-    """Bring the links found in all rounds into the order of the nodes."""
-    if not found:
-        nothing = xp.zeros_like(like)
-        return Links(nothing + xp.inf, nothing, nothing, nothing)
-    node, steps = (xp.concat(list(parts), axis=0) for parts in zip(*found, strict=True))
-    marked = xp.concat((steps, xp.ones_like(steps[:, :1])), axis=1)
-    by_node = segment_sum(xp, marked, node, n_nodes)
-    alpha = xp.where(by_node[:, 4] > 0, by_node[:, 0], xp.inf)
-    return Links(alpha, by_node[:, 1], by_node[:, 2], by_node[:, 3])
