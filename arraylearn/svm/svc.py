@@ -66,9 +66,10 @@ class SVC(PredictingSVC):
         ``decision_function_shape="ovo"``.
     solver : {"auto", "decomposition", "newton", "dense"}
         Working-set decomposition; Newton's method in the columns (linear kernel only); whole kernel
-        matrices in memory, all tasks as one batch. "auto" takes "dense" for up to 700 rows, "newton" for the
-        linear kernel, decomposition otherwise, and Newton's method on a low-rank factor of the kernel matrix
-        where decomposition converges slowly.
+        matrices in memory, all tasks as one batch. "auto" takes the last for tasks of up to 700 rows (3,000
+        where Numba compiles it and the kernel is not linear), "newton" for the linear kernel, decomposition
+        otherwise, and Newton's method on a low-rank factor of the kernel matrix where pair steps converge
+        slowly.
     tol : float
         Largest violation of the optimality conditions at which to stop (LIBSVM's ``eps``). Where rounding
         does not allow it, the solver stops with a warning that states the violation reached.

@@ -22,7 +22,7 @@ from arraylearn.svm.solvers.dual import (
 )
 from arraylearn.svm.solvers.pairs import LEAST_CELLS, Block, make_block, solve_block
 
-__all__ = ["choose_body", "solve_dense"]
+__all__ = ["Body", "choose_body", "solve_dense"]
 
 # Rounds without an improvement after which a problem counts as stalled by rounding.
 _PATIENCE = 20

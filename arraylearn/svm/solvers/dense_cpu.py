@@ -30,10 +30,7 @@ __all__ = ["climb_together"]
 
 _ROWS_PER_PART = 16  # smaller parts are not worth the calls that compute their blocks
 _SAMPLED = 64  # rows on which the rounding of float32 is measured
-# The errors of a gradient's terms are independent: their sum is within so many times the largest of a sample
-# times the length of the multipliers.
-_UNSEEN = 4.0
-_CERTAIN = 0.1  # the share of the tolerance that this may be
+_CERTAIN = 0.1  # the share of the tolerance by which rounding may change a gradient
 _CELLS_PER_THREAD = 2_000_000  # of problems whose solution takes a thread about a millisecond
 
 
@@ -57,9 +54,11 @@ def climb_together(
 ) -> list[DualSolution]:
     """Take pair steps in each problem, up to the limit of the settings; see `dense.solve_dense`.
 
-    Kernel values are float32 first. A problem whose gap these leave uncertain goes on in float64.
+    Kernel values are float32 first. A problem whose gap these leave uncertain goes on in float64: the errors
+    of a gradient's terms are independent, so that it is off by about one of them times the length of the
+    multipliers.
     """
-    error = _UNSEEN * _rounding_error(matrix)
+    error = _rounding_error(matrix)
     largest = max(float((problem.upper - problem.lower).max()) for problem in problems)
     if error * largest > _CERTAIN * settings.tol:
         return _climb(matrix, members, problems, settings, np.float64)

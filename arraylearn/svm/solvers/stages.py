@@ -1,15 +1,16 @@
 """Choose and run the solvers of dual problems, in stages: each takes over at the best point so far.
 
 =======================  ===============================================================================
-up to `DENSE_ROWS` rows  pairs on complete matrices, as one batch with a limit of steps; problems that are
+small problems           pairs on complete matrices, as one batch with a limit of steps; problems that are
                          left: Newton (for a nonlinear kernel on a low-rank factor), then pairs
 linear, d < n            Newton, pairs; where Newton steps are expensive, a short trial of pairs before them
 other                    pairs with a limit of steps, Newton on a low-rank factor, pairs
 =======================  ===============================================================================
 
-"Pairs" are steps in two multipliers at a time, on the complete matrix or by working-set decomposition. A
-solver that `Settings.solver` names is used without the others; after Newton's method, pairs finish. All
-bounds must be finite.
+Small problems have up to `DENSE_ROWS` rows, or `COMPILED_ROWS` with a nonlinear kernel where pair steps are
+compiled. "Pairs" are steps in two multipliers at a time, on the complete matrix or by working-set
+decomposition. A solver that `Settings.solver` names is used without the others; after Newton's method, pairs
+finish. All bounds must be finite.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from arraylearn._typing import Array
 from arraylearn.svm.solvers.decomposition import decompose
-from arraylearn.svm.solvers.dense import choose_body, solve_dense
+from arraylearn.svm.solvers.dense import Body, choose_body, solve_dense
 from arraylearn.svm.solvers.dual import (
     DualProblem,
     DualSolution,
@@ -32,14 +33,20 @@ from arraylearn.svm.solvers.dual import (
 from arraylearn.svm.solvers.low_rank import solve_low_rank
 from arraylearn.svm.solvers.newton import solve_newton
 
-__all__ = ["DENSE_ROWS", "solve_problems"]
+__all__ = ["COMPILED_ROWS", "DENSE_ROWS", "solve_problems"]
 
-# Up to this many rows the kernel matrix of a problem is one block.
+# Up to this many rows the kernel matrix of a problem is one block; beyond, it is divided into working sets.
 DENSE_ROWS = 700
+# The same with compiled pair steps and a nonlinear kernel: working sets are faster from 4,000 rows on.
+COMPILED_ROWS = 3000
 # Pair steps per row before a low-rank factor is tried; kernels of full rank need two to ten.
 _PAIRS_PER_ROW = 10
 # The same for small linear problems, of which many are nearly separable.
 _LINEAR_PAIRS_PER_ROW = 2
+# The same for compiled steps, as rows x steps: a step takes a third of a nanosecond a row, a factor at least
+# 15 ms, and Newton's method for a linear problem 2 to 4 ms.
+_COMPILED_WORK = 40_000_000
+_LINEAR_COMPILED_WORK = 4_000_000
 # Where n d^2 exceeds this, Newton steps are expensive and a limited number of pair steps is tried first; for
 # nearly separable rows these are enough.
 _TRIAL_WORTH = 1e8
@@ -112,8 +119,8 @@ def solve_problems(
     """
     if settings.solver == "dense":
         return solve_dense(matrix, members, problems, settings)
-    if settings.solver == "auto" and max(idx.shape[0] for idx in members) <= DENSE_ROWS:
-        return _solve_small(matrix, members, problems, settings, bound)
+    if settings.solver == "auto" and (solve := _batch_solver(matrix, members, settings)) is not None:
+        return _solve_small(matrix, members, problems, settings, bound, solve)
     shared = _Source(matrix, bound)  # problems on all rows share the cache of kernel rows
     solutions = []
     for idx, problem in zip(members, problems, strict=True):
@@ -134,25 +141,41 @@ def _stages(matrix: KernelMatrix, settings: Settings) -> list[Stage]:
     return [_limited_pairs, _low_rank, _pairs]
 
 
+def _batch_solver(matrix: KernelMatrix, members: Sequence[Array], settings: Settings) -> Body | None:
+    """Return what solves the problems as one batch, with its limit of steps; None where one is too large."""
+    sizes = [idx.shape[0] for idx in members]
+    most = max(sizes)
+    body = choose_body(matrix.place.xp, sum(m**2 for m in sizes))
+    if isinstance(body, str):
+        return solve_dense if most <= DENSE_ROWS else None
+    is_held = most <= COMPILED_ROWS and not matrix.is_linear and 8 * most**2 <= settings.cache_bytes
+    return body if most <= DENSE_ROWS or is_held else None
+
+
 def _solve_small(
     matrix: KernelMatrix,
     members: Sequence[Array],
     problems: Sequence[DualProblem],
     settings: Settings,
     bound: float,
+    solve: Body,
 ) -> list[DualSolution]:
     """Solve small problems as one batch by pair steps; those that need many are continued one by one."""
-    per_row = _LINEAR_PAIRS_PER_ROW if matrix.is_linear else _PAIRS_PER_ROW
-    first = settings.at_most(per_row * max(idx.shape[0] for idx in members))
-    solve = choose_body(matrix.place.xp, sum(idx.shape[0] ** 2 for idx in members))
-    solutions = (solve_dense if isinstance(solve, str) else solve)(matrix, members, problems, first)
+    most = max(idx.shape[0] for idx in members)
+    n_steps = (_LINEAR_PAIRS_PER_ROW if matrix.is_linear else _PAIRS_PER_ROW) * most
+    if solve is not solve_dense:
+        work = _LINEAR_COMPILED_WORK if matrix.is_linear else _COMPILED_WORK
+        n_steps = max(n_steps, work // most)
+    first = settings.at_most(n_steps)
+    solutions = solve(matrix, members, problems, first)
     if first == settings:
         return solutions
     for k, solution in enumerate(solutions):
         if not solution.is_converged and not solution.is_stalled:
             begun = problems[k]._replace(start=solution.beta)
             source, left = _Source(matrix.subset(members[k]), bound), settings.after(solution.n_iter)
-            found = _in_turn(source, begun, left, [_newton if matrix.is_linear else _low_rank, _dense])
+            last = _dense if members[k].shape[0] <= DENSE_ROWS else _pairs
+            found = _in_turn(source, begun, left, [_newton if matrix.is_linear else _low_rank, last])
             solutions[k] = found._replace(n_iter=solution.n_iter + found.n_iter)
     return solutions
 
