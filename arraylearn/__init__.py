@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from arraylearn import tree as tree
     from arraylearn.backend import BackendFallbackWarning as BackendFallbackWarning
     from arraylearn.backend import BackendUnavailableError as BackendUnavailableError
+    from arraylearn.backend import LongRunWarning as LongRunWarning
     from arraylearn.backend import MemoryBudgetError as MemoryBudgetError
     from arraylearn.backend import backend_info as backend_info
     from arraylearn.backend import get_backend as get_backend
@@ -73,6 +74,7 @@ _NAMES = {
     "backend": (
         "BackendFallbackWarning",
         "BackendUnavailableError",
+        "LongRunWarning",
         "MemoryBudgetError",
         "backend_info",
         "get_backend",

@@ -1,4 +1,4 @@
-"""A progress bar on the standard error: steps done, a measure of the last one, the time left."""
+"""A progress bar on the standard error, and the warning before work that takes long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Advance", "advance_nothing", "show_progress"]
+from arraylearn.backend.errors import LongRunWarning, warn_caller
+from arraylearn.backend.spinner import only_one
+
+__all__ = ["Advance", "advance_nothing", "show_progress", "warn_of_cost"]
+
+# Estimated seconds from which on a warning comes before the work.
+_LONG = 120.0
 
 
 class Advance(Protocol):
@@ -37,7 +43,7 @@ def show_progress(
         return
     measured = TextColumn("{task.fields[measured]}")
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), measured, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=show is None) as bar:
+    with only_one(), Progress(*columns, console=console, transient=show is None) as bar:
         task = bar.add_task(label, total=total, measured="")
 
         def advance(measured: float | None = None) -> None:
@@ -48,3 +54,17 @@ def show_progress(
 
 def advance_nothing(measured: float | None = None) -> None:
     """Stand in for the function of a bar that is not shown."""
+
+
+def warn_of_cost(learner: str, seconds: float, remedy: str) -> None:
+    """Warn, before a fit begins, if it will take two minutes or more by a rough estimate for one core.
+
+    >>> from arraylearn.progress import warn_of_cost
+    >>> warn_of_cost("SVC", 119.0, "Try kernel='linear'.")
+    """
+    if seconds >= _LONG:
+        text = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"
+        warn_caller(
+            f"{learner} will take about {text} on these rows, by a rough estimate for one core. {remedy}",
+            LongRunWarning,
+        )

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import arraylearn as al
+from arraylearn.progress import warn_of_cost
+from arraylearn.svm import svc
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.arange(12) % 2
@@ -44,3 +46,28 @@ def test_the_fallback_is_told_at_the_callers_line(monkeypatch):
     with pytest.warns(al.BackendFallbackWarning) as found, al.use_backend("cupy:9", fallback="numpy"):
         pass
     assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(120, "about 2 minutes"), (5_399, "about 90 minutes"), (36_000, "about 10 hours")]
+)
+def test_cost_is_told_from_two_minutes_on(seconds, told):
+    with pytest.warns(al.LongRunWarning, match=f"Learner will take {told} .* Do less.") as found:
+        warn_of_cost("Learner", seconds, "Do less.")
+    assert found[0].filename == __file__
+    warn_of_cost("Learner", 119.9, "Do less.")  # a warning would be an error
+
+
+def test_a_machine_of_many_rows_tells_its_cost_before_it_begins(monkeypatch):
+    def stop(*given):
+        raise InterruptedError
+
+    monkeypatch.setattr(svc, "solve_tasks", stop)
+    X = np.arange(200_000.0)[:, None]
+    told = pytest.warns(al.LongRunWarning, match="SVC .* 3 minutes .* kernel='linear'")
+    with told as found, pytest.raises(InterruptedError):
+        al.SVC().fit(X, X[:, 0] > 9)
+    assert found[0].filename == __file__
+    for model, n in ((al.SVC(kernel="linear"), 200_000), (al.SVC(), 150_000)):
+        with pytest.raises(InterruptedError):
+            model.fit(X[:n], X[:n, 0] > 9)

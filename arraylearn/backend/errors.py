@@ -5,7 +5,13 @@ import sys
 import warnings
 from pathlib import Path
 
-__all__ = ["BackendFallbackWarning", "BackendUnavailableError", "MemoryBudgetError", "warn_caller"]
+__all__ = [
+    "BackendFallbackWarning",
+    "BackendUnavailableError",
+    "LongRunWarning",
+    "MemoryBudgetError",
+    "warn_caller",
+]
 
 # Files that are not the user's code: this package, and the module that runs its context managers.
 _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
@@ -17,6 +23,10 @@ class BackendUnavailableError(ImportError, RuntimeError):
 
 class BackendFallbackWarning(UserWarning):
     """A backend, or Numba, is missing and something else computes instead: the stated fallback, or NumPy."""
+
+
+class LongRunWarning(UserWarning):
+    """Work that is about to begin will take minutes or more; the message has the estimate and a remedy."""
 
 
 class MemoryBudgetError(MemoryError):

@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from arraylearn.backend.spinner import spinning
 from arraylearn.checks import list_some
 from arraylearn.cli.outputs import is_stream, new_text_file, refuse_output
 
@@ -115,13 +116,15 @@ def _fit(options: argparse.Namespace) -> int:
     X, y, target = _read(options)
     model = _make(options)
     start = time.perf_counter()
-    model.fit(X, y)
+    with spinning(f"fitting {type(model).__name__}"):
+        model.fit(X, y)
     seconds = time.perf_counter() - start
     model.target_name_in_ = target
     al.save(model, Path(options.model).resolve())  # a symbolic link is followed, not replaced
     n, d = X.shape
     print(f"{type(model).__name__} for {target!r}: {n} rows, {d} columns, {len(model.classes_)} classes")
-    accuracy = float((model.predict(X) == y).mean())
+    with spinning("judging it"):
+        accuracy = float((model.predict(X) == y).mean())
     print(f"fitted in {seconds:.3g} s; accuracy on the rows it saw: {accuracy:.4f}")
     print(f"written to {options.model}")
     return 0
@@ -137,12 +140,13 @@ def _predict(options: argparse.Namespace) -> int:
     if options.proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"`--proba`: this {type(model).__name__} was fitted without probabilities.")
     X = _columns_of(model, _read_for(model, options), options)
-    rows: list[list[Any]] = [[label] for label in model.predict(X).tolist()]
     header = ["prediction"]
-    if options.proba:
-        header += [f"P({label})" for label in model.classes_.tolist()]
-        for row, shares in zip(rows, model.predict_proba(X).tolist(), strict=True):
-            row += [f"{share:.6g}" for share in shares]
+    with spinning("predicting"):
+        rows: list[list[Any]] = [[label] for label in model.predict(X).tolist()]
+        if options.proba:
+            header += [f"P({label})" for label in model.classes_.tolist()]
+            for row, shares in zip(rows, model.predict_proba(X).tolist(), strict=True):
+                row += [f"{share:.6g}" for share in shares]
     if options.output is None:
         _write(sys.stdout, header, rows)
         return 0
@@ -162,7 +166,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     target = _target_of(model, options)
     frame = _read_for(model, options, target)
     X, y = _columns_of(model, frame, options, target), _truth(model, frame, target, options)
-    _print_confusion(model, y, model.predict(X))
+    with spinning("predicting"):
+        found = model.predict(X)
+    _print_confusion(model, y, found)
     return 0
 
 
@@ -180,7 +186,9 @@ def _cross_validate(options: argparse.Namespace) -> int:
             f"({largest}); got {n_folds}."
         )
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
-    print(al.evaluate(_make(options), X, y, cv=folds, refit=False, verbose=0))
+    with spinning(f"fitting {n_folds} folds"):
+        report = al.evaluate(_make(options), X, y, cv=folds, refit=False, verbose=0)
+    print(report)
     return 0
 
 
@@ -213,7 +221,8 @@ def _read(options: argparse.Namespace) -> tuple[Any, Any, str]:
     """Read the training rows: columns, labels, and the name of the target."""
     from arraylearn.io.files import read_table_file, split_target
 
-    X, y, target = split_target(read_table_file(options.data), options.target)
+    with spinning(f"reading {options.data}"):
+        X, y, target = split_target(read_table_file(options.data), options.target)
     if y.dtype.kind == "f":
         raise ValueError(
             f"`--target`: {target!r} of {options.data!r} is continuous: it holds numbers that are not whole. "
@@ -312,7 +321,9 @@ def _read_for(model: Any, options: argparse.Namespace, target: str | None = None
         domains = zip(model.schema_.nominal_idx, model.schema_.text_values, strict=True)
         text = [names[j] for j, value in domains if value is not None]
     columns = [*names, *([target] if target else [])] if names else None
-    return nw.from_native(read_table_file(options.data, columns=columns, text=text), eager_only=True)
+    with spinning(f"reading {options.data}"):
+        frame = read_table_file(options.data, columns=columns, text=text)
+    return nw.from_native(frame, eager_only=True)
 
 
 def _columns_of(model: Any, frame: Any, options: argparse.Namespace, target: str | None = None) -> Any:

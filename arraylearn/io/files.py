@@ -154,12 +154,12 @@ def _read_cells(path: Path, separator: str, names: list[str]) -> Any:
 
             given = {"sep": separator, "names": names, "dtype": str, "na_filter": False}
             native = pd.read_csv(path, header=None, skiprows=1, index_col=False, **given)
-    except Exception:  # each library has its own classes; the rows are read again, to say what is wrong
+    except Exception:  # each library has its own classes; Python reads the rows again and reports the error
         return None
     frame = nw.from_native(native, eager_only=True)
     last = frame[:, -1]
-    is_whole = list(frame.columns) == names and len(frame) and not (last.is_null() | (last == "")).any()
-    return frame if is_whole else None
+    may_be_short = not len(frame) or (last.is_null() | (last == "")).any()
+    return frame if list(frame.columns) == names and not may_be_short else None
 
 
 def _convert_cells(frame: Any, wanted: Wanted) -> Any:

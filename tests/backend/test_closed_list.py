@@ -21,18 +21,21 @@ GENERIC = {
     "arrays.order": "argsort_rows bin_columns compress number_values",
     "arrays.ragged": "count_categories look_up_sums",
     "arrays.segments": (
-        "block_index block_max first_in_block histogram paired_histogram scatter segment_max "
-        "segment_sum split_lists steps"
+        "block_index block_max first_in_block histogram LEFT_OUT NO_HIT paired_histogram scatter "
+        "segment_max segment_sum split_lists steps"
     ),
     "costs": "count_operations measure_peak OperationCounts",
-    "cpu.intrinsics": "choose_words mark_rows prefetch WORDS",
-    "cpu.jit": "compiled compiled_loosely entry Host index inlined Int loops_for part signed",
+    "cpu.intrinsics": "choose_words larger mark_rows prefetch WORDS",
+    "cpu.jit": (
+        "Bool compiled compiled_loosely entry Float Host HostOrNone index inlined Int loose_part loops_for "
+        "part signed"
+    ),
     "dispatch": (
         "call_of_learner CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling "
         "native numpy_body state_work use_compiled why_not_compiled"
     ),
-    "errors": "MemoryBudgetError warn_caller",
-    "gpu.launch": "cuda_launcher CudaKernel Launch",
+    "errors": "LongRunWarning MemoryBudgetError warn_caller",
+    "gpu.launch": "c_type cuda_launcher CudaKernel Launch",
     "memory": "get_memory_budget is_out_of_memory row_chunks scratch with_smaller_chunks",
     "namespace": (
         "accumulator_dtype as_float bring copy_together from_host HOST is_array is_on_gpu "
@@ -42,6 +45,7 @@ GENERIC = {
     "probe": "parse",
     "random": "as_generator permutation RandomState spawn",
     "selector": "choose_place find_places resolve",
+    "spinner": "only_one spinning",
     "threads": (
         "available_cores even_portions free_threads get_num_threads limited_threads map_apart "
         "parallel_blocks parallel_map run_jobs same_threads small_products"

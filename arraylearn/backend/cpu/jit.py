@@ -28,6 +28,7 @@ from numba.core.compiler import Compiler
 from numba.extending import overload
 
 from arraylearn._typing import HostArray
+from arraylearn.backend.spinner import Spinner
 from arraylearn.backend.threads import run_to_the_end
 
 __all__ = [
@@ -76,9 +77,10 @@ _NOTICE = (
 class CompileNotice(event.Listener):
     """Log once per process that functions are being compiled, as soon as that has taken a second in all.
 
-    While Numba compiles, the collector of cyclic garbage is off: it would take a tenth of the time. Numba
-    sends these events for compilations only, not for code loaded from disk. It compiles under a lock; the
-    events of called functions are nested in those of their caller, so a counter of open events is enough.
+    On a terminal a spinner shows while it lasts. While Numba compiles, the collector of cyclic garbage is
+    off: it would take a tenth of the time. Numba sends these events for compilations only, not for code
+    loaded from disk. It compiles under a lock; the events of called functions are nested in those of their
+    caller, so a counter of open events is enough.
     """
 
     def __init__(self, seconds: float = _SECONDS) -> None:
@@ -86,6 +88,7 @@ class CompileNotice(event.Listener):
         self._depth = 0
         self._began = 0.0
         self._timer: threading.Timer | None = None
+        self._spinner: Spinner | None = None
         self._collects = False  # whether the collector was on
 
     def on_start(self, event: Any) -> None:
@@ -95,6 +98,7 @@ class CompileNotice(event.Listener):
             return
         self._collects = gc.isenabled()
         gc.disable()
+        self._spinner = Spinner("compiling for this machine", max(self._left, _SECONDS / 2))
         if self._left > 0:
             self._began = time.perf_counter()
             self._timer = threading.Timer(self._left, _log.warning, [_NOTICE])
@@ -108,6 +112,8 @@ class CompileNotice(event.Listener):
             return
         if self._collects:
             gc.enable()
+        if self._spinner is not None:
+            self._spinner.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
