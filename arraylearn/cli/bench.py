@@ -71,7 +71,9 @@ def _bench(options: argparse.Namespace) -> int:
         report.save(options.json)
     show(report)
     if options.chart is not None:
-        _draw(report, options.growth).savefig(options.chart)
+        from arraylearn.plot.benchmark import save_chart
+
+        save_chart(_draw(report, options.growth), options.chart)
     if options.results is not None:
         from arraylearn.bench.show import write_page
 

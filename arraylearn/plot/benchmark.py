@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plot_bench", "plot_growth", "refuse_without_matplotlib"]
+__all__ = ["plot_bench", "plot_growth", "refuse_without_matplotlib", "save_chart"]
 
 
 def refuse_without_matplotlib(argument: str) -> None:
@@ -17,6 +17,14 @@ def refuse_without_matplotlib(argument: str) -> None:
         raise ValueError(
             f"`{argument}` needs matplotlib, which is not installed: pip install 'arraylearn[plot]'."
         )
+
+
+def save_chart(figure: Any, path: Any) -> None:
+    """Write a chart in the format of the file's name; an SVG file keeps its text as text."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.fonttype": "none"}):
+        figure.savefig(path)
 
 
 def plot_bench(summaries: Sequence[Any], title: str) -> Any:
