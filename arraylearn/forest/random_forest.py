@@ -55,7 +55,7 @@ class RandomForestClassifier(FittedForest):
     n_estimators : int
         Number of trees. Tree i is the same however many there are, on every backend.
     criterion : str or callable
-        As for `DecisionTreeClassifier`. All but "gini" are computed level by level, by the array program.
+        As for `DecisionTreeClassifier`. A function takes the array program, which grows level by level.
     max_features : int, float, {"sqrt", "log2"}, optional
         Number or share of the columns drawn for each node; None for all.
     max_bins : int

@@ -1,12 +1,13 @@
 """Scores of splits, equal on every backend where weights are integers.
 
-Logarithms come from a table of ``n log2(n)`` as integers in units of a power of two: sums of them do not
-depend on the order of classes and branches, and no library's logarithm decides which cut is the best.
+Logarithms are those of ``n log2(n)`` as integers in units of a power of two, computed by integer arithmetic:
+sums of them do not depend on the order of classes and branches, and no library's logarithm decides which cut
+is the best.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import array_api_compat
@@ -15,12 +16,13 @@ import numpy as np
 from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow import formulas
+from arraylearn.grow.formulas import INTERVAL_BITS, LOG_BITS, WEIGHT_BITS
 from arraylearn.measures.count_measures import MEASURES, Measure
 
 __all__ = [
     "CRITERIA",
-    "MOST_COUNTED",
     "MOST_IN_ORDER",
+    "NO_LOGS",
     "PLAIN_GINI",
     "Criterion",
     "LogTable",
@@ -29,6 +31,7 @@ __all__ = [
     "gini_scores",
     "log_table",
     "make_criterion",
+    "n_log_n",
     "score_counts",
 ]
 
@@ -46,10 +49,8 @@ _NAMES = {number: name for name, number in CRITERIA.items()}
 
 # Up to here the classes are summed one by one in a fixed order, so that every backend rounds alike.
 MOST_IN_ORDER = 4
-# The largest weight of a tree whose logarithms are looked up: a table of 128 MB.
-MOST_COUNTED = 2**24
-# Tables of up to so many entries are kept from tree to tree.
-_MOST_KEPT = 2**20
+# Logarithms of weights of up to so many bits are looked up: a table of 8 MB.
+_TABLE_BITS = 20
 _LEAST_BITS = 12
 # Bits of the largest value of a table: fewer than float64 holds, so that rounding is below one unit.
 _VALUE_BITS = 50
@@ -59,46 +60,54 @@ _LOG2_E = 1.4426950408889634
 
 
 class LogTable(NamedTuple):
-    """``n log2(n)`` for n = 0, 1, ..."""
+    """What ``n log2(n)`` is made of, at the place."""
 
-    values: HostArray  # int64, in units; at most one unit off
-    unit: float  # a power of two
+    values: Array | None  # int64: the results for n = 0, 1, ...; None: they are computed each time
+    logs: Array  # int64: arguments of `formulas.n_log_n` for each interval
+    slopes: Array  # int64
+    bits: int  # a unit is 2**-bits
 
 
 class Criterion(NamedTuple):
-    """A criterion for integer weights: its number, and the table of logarithms if it takes them."""
+    """A criterion for integer weights: its number, and the logarithms if it takes them."""
 
     number: int  # see `formulas.GINI`
-    logs: Array | None  # `LogTable.values` at the place, where the criterion takes logarithms
-    unit: float
+    logs: LogTable | None
 
 
-# Criteria without logarithms.
-PLAIN_GINI = Criterion(formulas.GINI, None, 1.0)
+# For criteria without logarithms, where a table has to be passed.
+_NONE = np.zeros(1, dtype=np.int64)
+NO_LOGS = LogTable(_NONE, _NONE, _NONE, 0)
+PLAIN_GINI = Criterion(formulas.GINI, None)
 
 
 def log_table(largest: int) -> LogTable:
-    """Make a table up to `largest`, by additions, products and quotients alone: the same on every machine."""
-    bits = max(_LEAST_BITS, int(largest).bit_length())
-    return (_kept_table if 1 << bits <= _MOST_KEPT else _make_table)(bits)
+    """Make the logarithms of weights up to `largest`, on the host."""
+    return _make_table(max(_LEAST_BITS, int(largest).bit_length()))
 
 
+@lru_cache(maxsize=8)
 def _make_table(bits: int) -> LogTable:
-    n = np.arange(1 << bits, dtype=np.float64)
-    mantissa, exponent = np.frexp(np.maximum(n, 1.0))
+    computed = LogTable(None, *_make_intervals(), _VALUE_BITS - (bits << bits).bit_length())
+    if bits > _TABLE_BITS:
+        return computed
+    return computed._replace(values=n_log_n(np, computed, np.arange(1 << bits, dtype=np.int64)))
+
+
+@cache
+def _make_intervals() -> tuple[HostArray, HostArray]:
+    """Return `LogTable.logs` and `slopes` by additions, products and quotients: the same everywhere."""
+    start = 1.0 + np.arange(1 << INTERVAL_BITS) * 2.0**-INTERVAL_BITS
     # between sqrt(1/2) and sqrt(2), where the series converges fast
-    is_low = mantissa < 0.7071067811865476
-    mantissa, exponent = np.where(is_low, 2.0 * mantissa, mantissa), exponent - is_low
-    ratio = (mantissa - 1.0) / (mantissa + 1.0)
+    is_high = start > 1.4142135623730951
+    near = np.where(is_high, 0.5 * start, start)
+    ratio = (near - 1.0) / (near + 1.0)
     square, series = ratio * ratio, np.zeros_like(ratio)
     for k in range(_TERMS - 1, -1, -1):
         series = series * square + 1.0 / (2 * k + 1)
-    log = exponent + 2.0 * _LOG2_E * (ratio * series)
-    shift = _VALUE_BITS - (bits << bits).bit_length()
-    return LogTable(np.rint(n * log * 2.0**shift).astype(np.int64), 2.0**-shift)
-
-
-_kept_table = lru_cache(maxsize=8)(_make_table)
+    log = is_high + 2.0 * _LOG2_E * (ratio * series)
+    slope = _LOG2_E / start * 2.0 ** (72 - WEIGHT_BITS + 1)
+    return np.rint(log * 2.0**LOG_BITS).astype(np.int64), np.rint(slope).astype(np.int64)
 
 
 def make_criterion(place: Place, measure: str | Measure, weight: float) -> Criterion | None:
@@ -107,11 +116,13 @@ def make_criterion(place: Place, measure: str | Measure, weight: float) -> Crite
     if number is None:
         return None
     if number < formulas.ENTROPY:
-        return Criterion(number, None, 1.0)
-    if weight > MOST_COUNTED:
+        return Criterion(number, None)
+    if int(weight) >> WEIGHT_BITS:
         return None
-    logs, unit = log_table(int(weight))
-    return Criterion(number, from_host(logs, place), unit)
+    table = log_table(int(weight))
+    values = None if table.values is None else from_host(table.values, place)
+    logs, slopes = (from_host(part, place) for part in (table.logs, table.slopes))
+    return Criterion(number, LogTable(values, logs, slopes, table.bits))
 
 
 def score_counts(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
@@ -143,17 +154,18 @@ def _score_chi2(xp: Namespace, counts: Array) -> Array:
 
 def _score_information(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
     n_branches, n_classes = counts.shape[-2:]
-    dtype = accumulator_dtype(Place(xp, array_api_compat.device(counts)))
+    dtype, logs = accumulator_dtype(Place(xp, array_api_compat.device(counts))), criterion.logs
+    assert logs is not None
     by_branch, by_class = xp.sum(counts, axis=-1), xp.sum(counts, axis=-2)
     size = xp.sum(by_class, axis=-1)
-    node = _look_up(xp, criterion, size)
-    branches = xp.sum(_look_up(xp, criterion, by_branch), axis=-1)
-    classes = xp.sum(_look_up(xp, criterion, by_class), axis=-1)
-    cells = xp.sum(_look_up(xp, criterion, counts), axis=(-2, -1))
+    node = n_log_n(xp, logs, size)
+    branches = xp.sum(n_log_n(xp, logs, by_branch), axis=-1)
+    classes = xp.sum(n_log_n(xp, logs, by_class), axis=-1)
+    cells = xp.sum(n_log_n(xp, logs, counts), axis=(-2, -1))
     gained = formulas.information(node, cells, branches, classes)
     gained = xp.where(gained > count_values(n_branches, n_classes), gained, 0)
     split, held = (xp.astype(node - part, dtype) for part in (branches, classes))
-    safe = xp.astype(xp.where(size > 0, size, 1), dtype) / criterion.unit
+    safe = xp.astype(xp.where(size > 0, size, 1) << logs.bits, dtype)
     return _divide(xp, criterion, xp.astype(gained, dtype), split, held, safe)
 
 
@@ -166,9 +178,18 @@ def _divide(
     return formulas.information_score(criterion.number, gained, split, held, size)
 
 
-def _look_up(xp: Namespace, criterion: Criterion, counts: Array) -> Array:
-    assert criterion.logs is not None
-    return xp.reshape(xp.take(criterion.logs, xp.reshape(counts, (-1,)), axis=0), counts.shape)
+def n_log_n(xp: Namespace, logs: LogTable, counts: Array) -> Array:
+    """Return n log2(n) of int64 weights of any shape, in units."""
+
+    def take(table: Array, at: Array) -> Array:
+        return xp.reshape(xp.take(table, xp.reshape(at, (-1,)), axis=0), at.shape)
+
+    if logs.values is not None:
+        return take(logs.values, counts)
+    lifted, exponent = formulas.lift(counts)
+    interval = (lifted >> (WEIGHT_BITS - 1 - INTERVAL_BITS)) & ((1 << INTERVAL_BITS) - 1)
+    start = take(logs.logs, interval), take(logs.slopes, interval)
+    return formulas.n_log_n(lifted, exponent, *start, logs.bits)
 
 
 def count_values(n_branches: int, n_classes: int) -> int:

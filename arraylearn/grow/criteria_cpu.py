@@ -6,24 +6,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Float, Host, Int, part
+from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int, index, part
 from arraylearn.grow import formulas
-from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR
+from arraylearn.grow.criteria import LogTable
+from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR, INTERVAL_BITS, WEIGHT_BITS
 
 __all__ = [
     "NodeTerms",
     "describe_node",
+    "describe_pair",
+    "move",
+    "n_log_n",
     "score_by_logs",
     "score_majority",
+    "score_pair",
     "score_sides",
-    "score_two_by_chi2",
+    "score_vector",
 ]
 
 _majority_score = part(formulas.majority_score)
 _chi2_part = part(formulas.chi2_part)
 _gini_surplus = part(formulas.gini_surplus)
+_lift = part(formulas.lift)
+_n_log_n = part(formulas.n_log_n)
 _information = part(formulas.information)
 _information_score = part(formulas.information_score)
+
+
+# The bits of a lifted weight after those of its interval, and a mask of intervals.
+_REST, _INTERVALS = WEIGHT_BITS - 1 - INTERVAL_BITS, (1 << INTERVAL_BITS) - 1
 
 
 class NodeTerms(NamedTuple):
@@ -38,7 +49,23 @@ class NodeTerms(NamedTuple):
 
 
 @part
-def describe_node(criterion: Int, logs: Host, unit: Float, sums: Host) -> NodeTerms:
+def n_log_n(logs: LogTable, n: Int) -> Int:
+    """Return n log2(n) in units of the table."""
+    return _look_up(logs.values, logs, n)
+
+
+@part
+def _look_up(values: HostOrNone, logs: LogTable, n: Int) -> Int:
+    if values is None:
+        lifted, exponent = _lift(np.int64(n))
+        at = index((lifted >> _REST) & _INTERVALS)
+        return _n_log_n(lifted, exponent, logs.logs[at], logs.slopes[at], logs.bits)
+    else:
+        return values[index(n)]
+
+
+@part
+def describe_node(criterion: Int, logs: LogTable, sums: Host) -> NodeTerms:
     """Return the terms of a node with the class weights `sums`."""
     n, classes, most = np.int64(0), np.int64(0), np.int64(0)
     for c in range(sums.shape[0]):
@@ -46,11 +73,11 @@ def describe_node(criterion: Int, logs: Host, unit: Float, sums: Host) -> NodeTe
         most = sums[c] if sums[c] > most else most
     node = np.int64(0)
     if criterion >= ENTROPY:
-        node = logs[n]
+        node = n_log_n(logs, n)
         for c in range(sums.shape[0]):
-            classes += logs[sums[c]]
+            classes += n_log_n(logs, sums[c])
     before = most if criterion == ERROR else np.int64(0)
-    return NodeTerms(n, np.float64(n) / unit, node, classes, np.int64(3 * (sums.shape[0] + 1)), before)
+    return NodeTerms(n, np.float64(n << logs.bits), node, classes, np.int64(3 * (sums.shape[0] + 1)), before)
 
 
 @part
@@ -87,9 +114,51 @@ def score_sides(criterion: Int, terms: NodeTerms, left: Host, sums: Host, n_left
 
 
 @part
-def score_two_by_chi2(zero: Int, one: Int, zeros: Int, ones: Int) -> Float:
-    """Score two classes by chi2: `zero` of `zeros` and `one` of `ones` are left; the totals are above 0."""
-    n_near, n_far = np.float64(zero + one), np.float64(zeros + ones - zero - one)
-    parts = _chi2_part(np.float64(zero), np.float64(zeros - zero), n_near, n_far)
-    parts += _chi2_part(np.float64(one), np.float64(ones - one), n_near, n_far)
-    return np.float64(np.float32(_gini_surplus(parts, n_near, n_far)))
+def describe_pair(criterion: Int, logs: LogTable, n: Int, ones: Int) -> NodeTerms:
+    """Return the terms of a node of weight `n`, of which `ones` are of the second of two classes."""
+    node, classes, zeros = np.int64(0), np.int64(0), n - ones
+    if criterion >= ENTROPY:
+        node, classes = n_log_n(logs, n), n_log_n(logs, ones) + n_log_n(logs, zeros)
+    before = (ones if ones > zeros else zeros) if criterion == ERROR else np.int64(0)
+    # a sum of nine logarithms (of the node, two branches, two classes, four cells) is up to nine units off
+    return NodeTerms(n, np.float64(n << logs.bits), node, classes, np.int64(9), before)
+
+
+@part
+def score_pair(criterion: Int, logs: LogTable, terms: NodeTerms, n_left: Int, one: Int, ones: Int) -> Float:
+    """Score a cut with `one` of the `ones` among the `n_left` left rows; both sides have rows."""
+    n_right, zero, one_right = terms.n - n_left, n_left - one, ones - one
+    zero_right = n_right - one_right
+    if criterion >= ENTROPY:
+        cells = n_log_n(logs, one) + n_log_n(logs, zero)
+        cells += n_log_n(logs, one_right) + n_log_n(logs, zero_right)
+        return score_by_logs(criterion, terms, cells, n_log_n(logs, n_left) + n_log_n(logs, n_right))
+    if criterion == CHI2:
+        n_near, n_far = np.float64(n_left), np.float64(n_right)
+        parts = _chi2_part(np.float64(zero), np.float64(zero_right), n_near, n_far)
+        parts += _chi2_part(np.float64(one), np.float64(one_right), n_near, n_far)
+        return np.float64(np.float32(_gini_surplus(parts, n_near, n_far)))
+    most_left = one if one > zero else zero
+    return score_majority(terms, most_left + (one_right if one_right > zero_right else zero_right))
+
+
+@part
+def move(criterion: Int, logs: LogTable, here: Host, sums: Host, c: Int, more: Int) -> Int:
+    """Move weight of a class to the left; return the change of n log2(n) summed over sides and classes."""
+    held, at = here[c], np.int64(0)
+    here[c] = held + more
+    if criterion >= ENTROPY:
+        rest = sums[c] - held
+        at = n_log_n(logs, held + more) - n_log_n(logs, held)
+        at += n_log_n(logs, rest - more) - n_log_n(logs, rest)
+    return at
+
+
+@part
+def score_vector(
+    criterion: Int, logs: LogTable, terms: NodeTerms, here: Host, sums: Host, n_left: Int, cells: Int
+) -> Float:
+    """Score a cut with class weights `here` of the `sums` on the left; `cells` is the sum of `move`."""
+    if criterion >= ENTROPY:
+        return score_by_logs(criterion, terms, cells, n_log_n(logs, n_left) + n_log_n(logs, terms.n - n_left))
+    return score_sides(criterion, terms, here, sums, n_left)

@@ -18,7 +18,7 @@ from arraylearn.backend.dispatch import get_tuning, why_not_compiled
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
 from arraylearn.grow.branches.nominal import find_subsets, scan_nominal
 from arraylearn.grow.builder import Builder, NextLevel, Splits
-from arraylearn.grow.criteria import MOST_COUNTED
+from arraylearn.grow.formulas import WEIGHT_BITS
 from arraylearn.grow.rows import Level, Rows, nominal_column, numeric_column, take_flat
 from arraylearn.grow.sorted_lists.lists import MOST_ROWS, MOST_WEIGHT, ListSplits, SortedRows
 from arraylearn.grow.sorted_lists.thresholds import scan_lists
@@ -42,7 +42,7 @@ _MOST_CATEGORIES = 4_094
 # The reason why `SplitRule.exact` is None.
 _NOT_EXACT = (
     "a measure of the caller's, C4.5's corrections, parts of rows, weights that are no integers, or "
-    f"logarithms of weights beyond {MOST_COUNTED:,}"
+    f"logarithms of weights of more than {WEIGHT_BITS} bits"
 )
 
 

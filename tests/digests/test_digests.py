@@ -1,8 +1,8 @@
 """Every learner learns and predicts what it did when the digests were recorded.
 
 Trees, forests, boosting, rules and counts are compared to the bit, and the array programs and the compiled
-bodies must give the same: one digest is recorded for both. Entropies of float weights and of C4.5, and the
-weights of AdaBoost, go through the logarithms of the machine: where its library rounds another way, equal
+bodies must give the same: one digest is recorded for both. Entropies of C4.5, and the weights of AdaBoost,
+go through the logarithms of the machine: where its library rounds another way, equal
 gains can be told apart, and a digest can differ. The weights of ``tree/balanced`` are no whole numbers: its
 counts may change by rounding.
 """

@@ -15,9 +15,9 @@ import arraylearn as al
 from arraylearn.backend.dispatch import portable_only, tuned, use_compiled
 from arraylearn.backend.namespace import HOST, Place
 from arraylearn.backend.threads import set_num_threads
-from arraylearn.grow.criteria import CRITERIA, MOST_COUNTED, log_table, make_criterion, score_counts
+from arraylearn.grow.criteria import CRITERIA, log_table, make_criterion, n_log_n, score_counts
 from arraylearn.grow.finder import choose_body
-from arraylearn.grow.formulas import CHI2
+from arraylearn.grow.formulas import CHI2, WEIGHT_BITS
 from arraylearn.grow.loop import presort
 from arraylearn.grow.rows import Entries, level_of, prepare_rows
 from arraylearn.grow.split import SplitRule, prepare_rule
@@ -68,17 +68,31 @@ def test_values_by_hand(rung, xp, place, measure):
         assert float(found[0]) == pytest.approx(BY_HAND[measure], rel=1e-6)
 
 
-@pytest.mark.parametrize("largest", [1, 5_000, 300_000])
-def test_logarithms_are_at_most_a_unit_off(largest):
-    values, unit = log_table(largest)
-    assert values.shape[0] > largest
-    chosen = {0, 1, 2, 3, 7, largest, *np.random.default_rng(0).integers(1, largest + 1, 200).tolist()}
+@pytest.mark.parametrize("largest", [1, 5_000, 300_000, 2**27, 2**WEIGHT_BITS - 1])
+def test_logarithms_are_at_most_a_unit_off(rung, xp, place, largest):
+    draw = np.random.default_rng(0)
+    powers = {2**bit + step for bit in range(WEIGHT_BITS) for step in (-1, 0, 1)}
+    chosen = {largest, *range(9), *powers, *draw.integers(0, largest + 1, 300).tolist()}
+    weights = np.asarray(sorted(n for n in chosen if n <= largest))
+    logs = make_criterion(place, "entropy", largest).logs
+    found = rung.to_host(n_log_n(xp, logs, rung.from_host(weights)))
     with localcontext() as context:
         context.prec = 40
-        for n in chosen - {0}:
-            exact = n * Decimal(n).ln() / Decimal(2).ln() / Decimal(unit)
-            assert abs(int(values[n]) - exact) < 1
-    assert values[0] == values[1] == 0
+        for n, units in zip(weights.tolist(), found.tolist(), strict=True):
+            exact = (n * Decimal(n).ln() / Decimal(2).ln() if n else Decimal(0)) * 2**logs.bits
+            assert abs(units - exact) < Decimal("0.53")
+            if n & (n - 1) == 0:
+                assert units == (n * (n.bit_length() - 1)) << logs.bits if n else units == 0
+
+
+@on_the_host
+def test_tables_and_the_formula_agree(rung):
+    table = log_table(70_000)
+    computed = table._replace(values=None)
+    np.testing.assert_array_equal(
+        table.values, n_log_n(np, computed, np.arange(table.values.shape[0])), strict=True
+    )
+    assert log_table(2**30).values is None
 
 
 @given(
@@ -138,12 +152,26 @@ def threads(request):
 @pytest.mark.parametrize("measure", MEASURES)
 @on_the_host
 def test_trees_are_those_of_levels(rung, threads, measure, splitter, n_classes):
-    for n_values, is_weighted in ((None, True), (50, False)):  # every row a value of its own; ties
+    for n_values in (None, 50):  # every row a value of its own; ties
         X, y, weights = draw_rows(n_classes, 250, n_classes, n_values)
-        settings = {"criterion": measure, "splitter": splitter, "max_bins": 40, "max_depth": 12}
-        found, expected = fit_both(settings, X, y, weights if is_weighted else None)
-        assert found.n_nodes > 20
-        assert_same_tree(found, expected)
+        gridded = np.random.default_rng(4).random(250)
+        for given_weights in (None, weights) if n_values is None else (gridded,):
+            settings = {"criterion": measure, "splitter": splitter, "max_bins": 40, "max_depth": 12}
+            found, expected = fit_both(settings, X, y, given_weights)
+            assert found.n_nodes > 20
+            assert_same_tree(found, expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize(
+    "measure", ["entropy", "gain_ratio", "symmetric_gain_ratio", "symmetric_gain_ratio_sum"]
+)
+@on_the_host
+def test_long_lists_are_passed_over_where_nothing_is_better(rung, measure, n_classes):
+    X, y, weights = draw_rows(n_classes, 2500, n_classes, None)
+    settings = {"criterion": measure, "splitter": "exact", "max_depth": 3}
+    for given_weights in (None, weights, np.random.default_rng(4).random(2500)):
+        assert_same_tree(*fit_both(settings, X, y, given_weights))
 
 
 @pytest.mark.parametrize("splitter", ["exact", "hist"])
@@ -202,6 +230,6 @@ def test_why_the_array_program_serves(changes, limits, reason):
             assert isinstance(choose_body(HOST, rows, level, rule, Limits(), by_lists=by_lists), str)
 
 
-def test_weights_beyond_the_table_are_scored_in_floats():
-    assert make_criterion(HOST, "entropy", MOST_COUNTED + 1) is None
-    assert make_criterion(HOST, "chi2", MOST_COUNTED + 1).number == CHI2
+def test_larger_weights_are_scored_in_floats():
+    assert make_criterion(HOST, "entropy", 2**WEIGHT_BITS) is None
+    assert make_criterion(HOST, "chi2", 2**WEIGHT_BITS).number == CHI2

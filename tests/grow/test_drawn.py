@@ -13,6 +13,7 @@ from arraylearn.grow.drawn_columns import drawn
 from arraylearn.grow.drawn_columns.cuts import CutRules, Draws, best_cuts
 from arraylearn.grow.formulas import splitmix
 from arraylearn.grow.trees import LEAF, Limits
+from arraylearn.measures import MEASURES
 
 ENOUGH = Tuning().compiled_forest
 needs_numba = pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
@@ -164,7 +165,7 @@ def assert_same_trees(one, other):
             assert a.dtype == b.dtype, name
 
 
-def random_plan(rng, n_bins, n_classes, n_columns, is_drawn, **limits):
+def random_plan(rng, n_bins, n_classes, n_columns, is_drawn, criterion="gini", **limits):
     """A plan that looks at some of the columns, and at drawn cuts if that is asked for."""
     n_features = int(rng.integers(1, n_columns + 1))
     columns = np.argsort(rng.random((64, n_columns)), axis=1)[:, :n_features].copy()
@@ -172,7 +173,7 @@ def random_plan(rng, n_bins, n_classes, n_columns, is_drawn, **limits):
     positions = np.cumsum(steps * (rng.random(steps.shape) < 0.8), axis=1)
     positions += np.arange(n_columns)[:, None] * (1 << 33)
     drawn_cuts = positions.reshape(-1) if is_drawn else None
-    return drawn.DrawnPlan(n_bins, n_classes, Limits(**limits), columns, drawn_cuts)
+    return drawn.DrawnPlan(n_bins, n_classes, Limits(**limits), columns, drawn_cuts, criterion)
 
 
 def random_bags(rng, n, n_trees, most_weight):
@@ -184,8 +185,9 @@ def random_bags(rng, n, n_trees, most_weight):
     return drawn.Bags(np.concatenate(rows), weights, sizes, seeds)
 
 
+@pytest.mark.parametrize("criterion", MEASURES)
 @needs_numba
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
     n=st.sampled_from([2, 9, 40, 41, 150, 700, 2200]),
@@ -204,7 +206,7 @@ def random_bags(rng, n, n_trees, most_weight):
     ),
 )
 def test_the_body_grows_the_trees_of_the_array_program(
-    seed, n, n_bins, n_classes, most_weight, is_drawn, limits
+    criterion, seed, n, n_bins, n_classes, most_weight, is_drawn, limits
 ):
     rng = np.random.default_rng(seed)
     bins = rng.integers(0, n_bins, (n, 11))  # more columns than are gathered at a time
@@ -213,7 +215,7 @@ def test_the_body_grows_the_trees_of_the_array_program(
     bins = bins.astype(np.uint8 if n_bins <= 256 else np.int16)
     codes = (bins[:, 0].astype(int) * n_classes // n_bins + rng.integers(0, 2, n)) % n_classes
     bags = random_bags(rng, n, 3, most_weight)
-    plan = random_plan(rng, n_bins, n_classes, 11, is_drawn, **limits)
+    plan = random_plan(rng, n_bins, n_classes, 11, is_drawn, criterion, **limits)
     assert_same_trees(*grow_both(bins, codes, bags, plan))
 
 
@@ -242,6 +244,7 @@ def test_a_tree_of_one_leaf_and_one_of_a_single_split():
         ("always", 1, {"n_bins": 5000}, 9, "more than 4,096 bins"),
         ("always", 1, {"n_classes": 70_000}, 9, "65,536 classes"),
         ("always", 1, {}, 2**31, "weights of"),
+        ("always", 1, {"criterion": MEASURES["gini"]}, 9, "a measure of the caller's"),
     ],
 )
 @needs_numba

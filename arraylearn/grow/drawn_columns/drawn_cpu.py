@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Host
-from arraylearn.backend.namespace import Place
+from arraylearn.backend.namespace import HOST, Place
+from arraylearn.grow.criteria import NO_LOGS, make_criterion
 from arraylearn.grow.drawn_columns.drawn import Bags, DrawnPlan, least_rows_of_groups, sum_classes, with_gains
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import DIGITS, HEAVIEST, LANES, TOGETHER
 from arraylearn.grow.formulas import GINI, MOST_GROUPS
@@ -22,6 +23,7 @@ from arraylearn.grow.histograms.records_cpu import (
     DrawnColumns,
     GrowthPlan,
 )
+from arraylearn.grow.split import SplitRule
 from arraylearn.grow.trees import LEAF, Trees
 
 __all__ = ["grow_trees"]
@@ -34,10 +36,11 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
     """Grow one tree per bag on `bins` (d, n), whose transpose is contiguous: see `drawn.grow_trees`."""
     (d, _), most, is_pair = bins.shape, int(bags.sizes.max()), plan.n_classes <= 2
     codes, roots = codes[bags.rows], sum_classes(codes, bags, plan.n_classes)
+    weight = int(np.max(np.sum(roots, axis=1)))
     loads = (codes * bags.weights if is_pair else codes) + (bags.weights << 32)
     if is_pair:
         roots = (np.sum(roots, axis=1, keepdims=True) << 32) + roots[:, -1:]
-    growth, n_words = _make_growth_plan(d, plan), roots.shape[1]
+    growth, n_words = _make_growth_plan(d, plan, weight), roots.shape[1]
     cells = np.ascontiguousarray(bins.T, dtype=np.int16)
     rows = make_rows(cells.reshape(-1), cells.T, most)
     scratch = make_scratch(None, 0, 1, 1, n_words, growth)
@@ -58,13 +61,14 @@ def grow_trees(place: Place, bins: Host, codes: Host, bags: Bags, plan: DrawnPla
         second = sums & LOWER
         sums = np.concatenate(((sums >> 32) - second, second), axis=1)[:, -plan.n_classes :]
     roots = np.nonzero(depth == 0)[0]
-    return with_gains(Trees(roots, feature, cut, child, depth, sums=sums))
+    return with_gains(Trees(roots, feature, cut, child, depth, sums=sums), SplitRule(plan.criterion))
 
 
-def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
-    limits = plan.limits
+def _make_growth_plan(d: int, plan: DrawnPlan, weight: int) -> GrowthPlan:
+    limits, criterion = plan.limits, make_criterion(HOST, plan.criterion, weight)
+    assert criterion is not None
     return GrowthPlan(
-        criterion=GINI,
+        criterion=criterion.number,
         n_bins=plan.n_bins,
         n_numeric=d,
         max_depth=UNLIMITED if limits.max_depth is None else limits.max_depth,
@@ -81,8 +85,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan) -> GrowthPlan:
         is_used=np.ones(d, dtype=bool),
         tries_sets=np.zeros(d, dtype=bool),
         use_missing=np.zeros(d, dtype=bool),
-        log_unit=1.0,
-        logs=None,
+        logs=None if criterion.number == GINI else criterion.logs or NO_LOGS,
         has_trend=False,
         trend=np.zeros(d, dtype=np.int8),
     )

@@ -15,6 +15,8 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part
 from arraylearn.grow import formulas
+from arraylearn.grow.criteria import LogTable
+from arraylearn.grow.criteria_cpu import describe_node, describe_pair, move, score_pair, score_vector
 from arraylearn.grow.histograms.records_cpu import (
     FIRST,
     LOWER,
@@ -62,6 +64,7 @@ def find_drawn_cut(
     nodes: NodeSlots,
     scratch: GrowthScratch,
     drawn: DrawnColumns,
+    logs: LogTable | None,
     here: Host | None,
 ) -> tuple[Int, Int, Int, Float, bool]:
     """Do what `find_pair_cut` does among the columns of a draw, and where none of them is cut, among all.
@@ -100,11 +103,11 @@ def find_drawn_cut(
                 if is_drawn:
                     number = np.int64(_splitmix(seed + np.uint64(column + 3)) >> np.uint64(32))
                     at = _draw_cut(found[j], size, number, drawn.positions, column * plan.n_bins)
-                    top = _score_drawn(drawn, own, j, at, is_light, best, total, here)
+                    top = _score_drawn(plan, drawn, logs, own, j, at, is_light, best, total, here)
                 elif is_light:
-                    top, at = _search_in_order(drawn, j, size, best, total, here)
+                    top, at = _search_in_order(plan, drawn, logs, j, size, best, total, here)
                 else:
-                    top, at = _search_groups(plan.n_bins, drawn, own, j, best, total, here)
+                    top, at = _search_groups(plan, drawn, logs, own, j, best, total, here)
                 if top > best:
                     best, feature, cut = top, column, at
     return feature, cut, cut, np.float32(0), True
@@ -123,12 +126,24 @@ def _weigh(sums: Host, here: Host | None) -> Int:
 
 
 @part
-def _score_pairs(sums: Host, n: Int, total: Int, least_side: Float, scores: Host) -> None:
+def _score_pairs(
+    plan: GrowthPlan, drawn: DrawnColumns, logs: LogTable | None, sums: Host, n: Int, total: Int
+) -> None:
     """Score the cuts after each of `n` pairs on the left, with fields of half their bits; `total` is wide."""
+    scores = drawn.scores
     kind = sums.dtype.type
     bits = _NARROW if sums.itemsize == 4 else _WIDE
-    mask, least = (1 << bits) - 1, kind(least_side)
+    mask, least = (1 << bits) - 1, kind(drawn.least_side)
     weight, second = kind(total >> _WIDE), kind(total & LOWER)
+    if logs is not None:
+        terms = describe_pair(plan.criterion, logs, np.int64(weight), np.int64(second))
+        for i in range(n):
+            n_left, one, score = np.int64((sums[i] >> bits) & mask), np.int64(sums[i] & mask), _NO_SCORE
+            if n_left >= least and weight - n_left >= least:
+                reached = np.float32(score_pair(plan.criterion, logs, terms, n_left, one, np.int64(second)))
+                score = (reached if reached > _NO_SCORE else _NO_SCORE) + _NO_GAIN
+            scores[i] = score
+        return
     for i in range(n):
         n_left, held = kind((sums[i] >> bits) & mask), kind(sums[i] & mask)
         n_right = kind(weight - n_left)
@@ -138,15 +153,45 @@ def _score_pairs(sums: Host, n: Int, total: Int, least_side: Float, scores: Host
 
 
 @part
-def _score_squares(sums: Host, n: Int, total: Int, least_side: Float, scores: Host) -> None:
+def _score_squares(drawn: DrawnColumns, sums: Host, n: Int, total: Int) -> None:
     """Score the cuts after each of `n` weights on the left, by the squares on both sides: rows of `sums`."""
-    kind = sums.dtype.type
-    weight, least = kind(total), kind(least_side)
+    kind, scores = sums.dtype.type, drawn.scores
+    weight, least = kind(total), kind(drawn.least_side)
     for i in range(n):
         n_left, inside, outside = sums[_LEFT, i], np.float32(sums[_INSIDE, i]), np.float32(sums[_OUTSIDE, i])
         n_right = kind(weight - n_left)
         score = _gini_squares(inside, np.float32(n_left), outside, np.float32(n_right))
         scores[i] = score if (n_left >= least) & (n_right >= least) else _NO_SCORE
+
+
+@part
+def _score_vectors(
+    plan: GrowthPlan, drawn: DrawnColumns, logs: LogTable, n: Int, total: Host, here: Host, is_ordered: bool
+) -> None:
+    """Score the cuts after each of `n` cells, or of n rows in order, by another criterion than Gini's."""
+    scores, ints, least, n_left = drawn.scores, drawn.ints, drawn.least_side, np.int64(0)
+    n_classes, first = np.int64(here.shape[0]), np.int64(0)
+    terms, last = describe_node(plan.criterion, logs, total), n_classes
+    sums = terms.classes
+    for c in range(n_classes):
+        here[c] = 0
+    for i in range(n):
+        weight, load, score = np.int64(0), np.int64(0), _NO_SCORE
+        if is_ordered:
+            load = np.int64(ints[_LOAD, ints[_ORDERED, i] & _NARROW_MASK])
+            first = load & _NARROW_MASK
+            last = first + 1
+        for c in range(first, last):
+            more = (load >> _NARROW) & _NARROW_MASK if is_ordered else drawn.cells[i * n_classes + c]
+            if more > 0:
+                sums += move(plan.criterion, logs, here, total, c, more)
+                weight += more
+        n_left += weight
+        drawn.wide[_LEFT, index(0 if is_ordered else i)] = n_left if weight else 0
+        if weight > 0 and n_left >= least and terms.n - n_left >= least:
+            reached = np.float32(score_vector(plan.criterion, logs, terms, here, total, n_left, sums))
+            score = (reached if reached > _NO_SCORE else _NO_SCORE) + _NO_GAIN
+        scores[i] = score
 
 
 @part
@@ -187,7 +232,9 @@ def _draw_cut(found: Host, m: Int, number: Int, positions: Host, first: Int) -> 
 
 @inlined
 def _score_drawn(
+    plan: GrowthPlan,
     drawn: DrawnColumns,
+    logs: LogTable | None,
     own: Host,
     j: Int,
     cut: Int,
@@ -215,7 +262,7 @@ def _score_drawn(
             for i in range(m):
                 pair += own[i] if found[i] <= limit else np.int64(0)
         wide[_LEFT, 0] = pair
-        _score_pairs(wide[_LEFT], 1, sums[0], drawn.least_side, drawn.scores)
+        _score_pairs(plan, drawn, logs, wide[_LEFT], 1, sums[0])
         if drawn.bits[0] > best:
             drawn.left[0] = pair
     else:
@@ -229,8 +276,11 @@ def _score_drawn(
             for i in range(m):
                 weight = own[i] >> _WIDE if found[i] <= limit else 0
                 cells[index(own[i] & LOWER)] += weight
-        _sum_cells(cells, 1, sums, here, wide)
-        _score_squares(wide, 1, _weigh(sums, here), drawn.least_side, drawn.scores)
+        if logs is not None:
+            _score_vectors(plan, drawn, logs, 1, sums, here, False)
+        else:
+            _sum_cells(cells, 1, sums, here, wide)
+            _score_squares(drawn, wide, 1, _weigh(sums, here))
         if drawn.bits[0] > best:
             for c in range(here.shape[0]):
                 drawn.left[c] = here[c]
@@ -239,8 +289,9 @@ def _score_drawn(
 
 @part
 def _search_groups(
-    n_bins: Int,
+    plan: GrowthPlan,
     drawn: DrawnColumns,
+    logs: LogTable | None,
     own: Host,
     j: Int,
     best: Int,
@@ -256,7 +307,7 @@ def _search_groups(
     for i in range(m):
         low, high = min(low, found[j, i]), max(high, found[j, i])
     bin_bits, size_bits, spread_bits = 0, 0, 0
-    while n_bins >> bin_bits:
+    while plan.n_bins >> bin_bits:
         bin_bits += 1
     while m >> size_bits:
         size_bits += 1
@@ -274,13 +325,16 @@ def _search_groups(
         for i in range(n):
             pair += cells[i]
             wide[_LEFT, i] = pair
-        _score_pairs(wide[_LEFT], n, sums[0], drawn.least_side, drawn.scores)
+        _score_pairs(plan, drawn, logs, wide[_LEFT], n, sums[0])
     else:
         for i in range(m):
             group = np.int64((found[j, i] - low) >> shift)
             cells[index(group * n_words + (own[i] & LOWER))] += own[i] >> _WIDE
-        _sum_cells(cells, n, sums, here, wide)
-        _score_squares(wide, n, _weigh(sums, here), drawn.least_side, drawn.scores)
+        if logs is not None:
+            _score_vectors(plan, drawn, logs, n, sums, here, False)
+        else:
+            _sum_cells(cells, n, sums, here, wide)
+            _score_squares(drawn, wide, n, _weigh(sums, here))
     if drawn.side_rows > 1:
         held = cells[n * n_words :]
         for i in range(n):
@@ -314,7 +368,9 @@ def _search_groups(
 
 @inlined
 def _search_in_order(
+    plan: GrowthPlan,
     drawn: DrawnColumns,
+    logs: LogTable | None,
     j: Int,
     m: Int,
     best: Int,
@@ -322,7 +378,7 @@ def _search_in_order(
     here: Host | None,
 ) -> tuple[Int, Int]:
     """Do what `_search_groups` does for a light node, between all bins."""
-    found, ints, scores, bits, left = drawn.found, drawn.ints, drawn.scores, drawn.bits, drawn.left
+    found, ints, bits, left = drawn.found, drawn.ints, drawn.bits, drawn.left
     lanes, counts_rows = (m + LANES - 1) // LANES * LANES, drawn.side_rows > 1
     is_ordered = m > _COMPARED or here is not None or counts_rows
     if m > _COMPARED:
@@ -352,10 +408,12 @@ def _search_in_order(
             for i in range(m):
                 running = np.int32(running + ints[_LOAD, ints[_ORDERED, i] & _NARROW_MASK])
                 ints[_LEFT, i] = running
-        _score_pairs(ints[_LEFT], m, sums[0], drawn.least_side, scores)
+        _score_pairs(plan, drawn, logs, ints[_LEFT], m, sums[0])
+    elif logs is not None:
+        _score_vectors(plan, drawn, logs, m, sums, here, True)
     else:
         _sum_rows(ints, m, sums, here)
-        _score_squares(ints, m, _weigh(sums, here), drawn.least_side, scores)
+        _score_squares(drawn, ints, m, _weigh(sums, here))
     if is_ordered:  # no cut parts equal bins
         m -= 1
         for i in range(m):

@@ -6,8 +6,9 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, inlined, part
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_two_by_chi2
-from arraylearn.grow.formulas import CHI2, ENTROPY, ERROR, NO_SPLIT
+from arraylearn.grow.criteria import LogTable
+from arraylearn.grow.criteria_cpu import describe_pair, score_pair
+from arraylearn.grow.formulas import NO_SPLIT
 from arraylearn.grow.histograms.categories_cpu import keep_set, order_categories, write_set
 from arraylearn.grow.histograms.records_cpu import (
     FEATURE,
@@ -83,35 +84,15 @@ def _score_gini(plan: GrowthPlan, column: ColumnSums, running: Host, scores: Hos
 
 
 @part
-def _score_two(plan: GrowthPlan, logs: Host, column: ColumnSums, running: Host, scores: Host) -> None:
+def _score_two(plan: GrowthPlan, logs: LogTable, column: ColumnSums, running: Host, scores: Host) -> None:
     """Score the running sums of a column by another criterion; NO_SPLIT where a side is too light."""
-    criterion, lightest, start = plan.criterion, plan.least_side, index(column.first)
-    n_all, ones = column.total >> 32, column.total & LOWER
-    zeros = n_all - ones
-    node, classes = np.int64(0), np.int64(0)
-    if criterion >= ENTROPY:
-        node, classes = logs[n_all], logs[ones] + logs[zeros]
-    before = (ones if ones > zeros else zeros) if criterion == ERROR else np.int64(0)
-    # a sum of nine logarithms (of the node, two branches, two classes, four cells) is up to nine units off
-    terms = NodeTerms(n_all, np.float64(n_all) / plan.log_unit, node, classes, np.int64(9), before)
+    start, n_all, ones = index(column.first), column.total >> 32, column.total & LOWER
+    lightest, terms = plan.least_side, describe_pair(plan.criterion, logs, n_all, ones)
     for i in range(column.n):
         packed = running[start + index(i)] + column.missing
-        n_left, one = packed >> 32, packed & LOWER
-        n_right, zero = n_all - n_left, n_left - one
-        score = NO_SPLIT
-        if n_left >= lightest and n_right >= lightest:
-            one_right, zero_right = ones - one, zeros - zero
-            if criterion >= ENTROPY:
-                cells = logs[one] + logs[zero] + logs[one_right] + logs[zero_right]
-                score = score_by_logs(criterion, terms, cells, logs[n_left] + logs[n_right])
-            elif criterion == CHI2:
-                score = score_two_by_chi2(zero, one, zeros, ones)
-            else:
-                most_left, most_right = (
-                    one if one > zero else zero,
-                    one_right if one_right > zero_right else zero_right,
-                )
-                score = score_majority(terms, most_left + most_right)
+        n_left, score = packed >> 32, NO_SPLIT
+        if n_left >= lightest and n_all - n_left >= lightest:
+            score = score_pair(plan.criterion, logs, terms, n_left, packed & LOWER, ones)
         scores[i] = score
 
 
@@ -192,7 +173,7 @@ def find_pair_cut(
     nodes: NodeSlots,
     scratch: GrowthScratch,
     newton: Newton | None,
-    logs: Host | None,
+    logs: LogTable | None,
     nominal: Host | None,
     search: Int,
 ) -> tuple[Int, Int, Int, Float, bool]:

@@ -6,7 +6,8 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Bool, Float, Host, Int, index, part
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
+from arraylearn.grow.criteria import LogTable
+from arraylearn.grow.criteria_cpu import describe_node, n_log_n, score_vector
 from arraylearn.grow.formulas import ENTROPY, NO_SPLIT
 from arraylearn.grow.histograms.categories_cpu import keep_set
 from arraylearn.grow.histograms.class_sets_cpu import (
@@ -46,7 +47,7 @@ def find_class_cut(
     plan: GrowthPlan,
     nodes: NodeSlots,
     scratch: GrowthScratch,
-    logs: Host | None,
+    logs: LogTable | None,
     here: Host,
     nominal: Host | None,
 ) -> tuple[Int, Int, Int, Float, Bool]:
@@ -65,7 +66,7 @@ def find_class_cut(
         squares += sums[c] * sums[c]
     weight, classes = np.float64(n_all), np.int64(0)
     if logs is not None:
-        terms = describe_node(criterion, logs, plan.log_unit, sums)
+        terms = describe_node(criterion, logs, sums)
         classes = terms.classes
     best, gain, goes_left, is_learned = NO_SPLIT, np.float32(-np.inf), False, False
     feature, low, high = np.int64(0), np.int64(NONE), np.int64(NONE)
@@ -104,7 +105,7 @@ def find_class_cut(
                         on_left += held * held
                         on_right += rest * rest
                     elif criterion >= ENTROPY:
-                        cells += logs[index(held)] + logs[index(rest)]
+                        cells += n_log_n(logs, held) + n_log_n(logs, rest)
             at_cell = index(j * n_bins * n_classes)
             for step in range(n_steps):
                 # a row, or a bin with its classes, moves to the left side
@@ -118,8 +119,8 @@ def find_class_cut(
                         on_left += added * (2 * held + added)
                         on_right += added * (added - 2 * rest)
                     elif criterion >= ENTROPY:
-                        cells += logs[index(held + added)] - logs[index(held)]
-                        cells += logs[index(rest - added)] - logs[index(rest)]
+                        cells += n_log_n(logs, held + added) - n_log_n(logs, held)
+                        cells += n_log_n(logs, rest - added) - n_log_n(logs, rest)
                     here[own] = held + added
                 else:
                     moved, shared, on_left = np.int64(0), np.int64(0), np.int64(0)
@@ -127,8 +128,8 @@ def find_class_cut(
                         more, held = counts[at_cell + c], here[c]
                         if logs is not None and criterion >= ENTROPY and more > 0:
                             rest = sums[c] - held
-                            cells += logs[index(held + more)] - logs[index(held)]
-                            cells += logs[index(rest - more)] - logs[index(rest)]
+                            cells += n_log_n(logs, held + more) - n_log_n(logs, held)
+                            cells += n_log_n(logs, rest - more) - n_log_n(logs, rest)
                         held += more
                         here[c] = held
                         moved += held
@@ -149,11 +150,7 @@ def find_class_cut(
                     continue
                 left_size, right_size = np.float64(n_left), np.float64(n_right)
                 if logs is not None:
-                    if criterion >= ENTROPY:
-                        branches = logs[index(n_left)] + logs[index(n_right)]
-                        score = score_by_logs(criterion, terms, cells, branches)
-                    else:
-                        score = score_sides(criterion, terms, here, sums, n_left)
+                    score = score_vector(criterion, logs, terms, here, sums, n_left, cells)
                 elif n_classes > SURPLUS_CLASSES:
                     score = _gini_squares(np.float64(on_left), left_size, np.float64(on_right), right_size)
                 else:

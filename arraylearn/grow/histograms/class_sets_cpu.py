@@ -18,7 +18,8 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, part
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria_cpu import describe_node, score_by_logs, score_sides
+from arraylearn.grow.criteria import LogTable
+from arraylearn.grow.criteria_cpu import describe_node, n_log_n, score_vector
 from arraylearn.grow.formulas import ENTROPY, NO_SPLIT
 from arraylearn.grow.histograms.categories_cpu import sort_by_ratio, write_set
 from arraylearn.grow.histograms.records_cpu import (
@@ -74,7 +75,7 @@ def list_categories(
 
 @part
 def search_sets(
-    plan: GrowthPlan, scratch: GrowthScratch, j: Int, n: Int, logs: Host | None, sums: Host, best: Float
+    plan: GrowthPlan, scratch: GrowthScratch, j: Int, n: Int, logs: LogTable | None, sums: Host, best: Float
 ) -> tuple[Float, Int, Int]:
     """Search the sets of the n listed categories of a column.
 
@@ -148,7 +149,7 @@ def _order_by_class(scratch: GrowthScratch, n: Int, o: Int, n_classes: Int) -> N
 
 
 @part
-def _score_left(plan: GrowthPlan, logs: Host | None, sums: Host, left: Host) -> Float:
+def _score_left(plan: GrowthPlan, logs: LogTable | None, sums: Host, left: Host) -> Float:
     """Score a split by the class weights of its left side."""
     n_classes, n_left, n_all = sums.shape[0], np.int64(0), np.int64(0)
     for c in range(n_classes):
@@ -158,13 +159,10 @@ def _score_left(plan: GrowthPlan, logs: Host | None, sums: Host, left: Host) -> 
     if n_left < plan.least_side or n_right < plan.least_side:
         return NO_SPLIT
     if logs is not None:
-        terms = describe_node(plan.criterion, logs, plan.log_unit, sums)
-        if plan.criterion < ENTROPY:
-            return score_sides(plan.criterion, terms, left, sums, n_left)
-        cells = np.int64(0)
-        for c in range(n_classes):
-            cells += logs[index(left[c])] + logs[index(sums[c] - left[c])]
-        return score_by_logs(plan.criterion, terms, cells, logs[index(n_left)] + logs[index(n_right)])
+        terms, cells = describe_node(plan.criterion, logs, sums), np.int64(0)
+        for c in range(n_classes if plan.criterion >= ENTROPY else 0):
+            cells += n_log_n(logs, left[c]) + n_log_n(logs, sums[c] - left[c])
+        return score_vector(plan.criterion, logs, terms, left, sums, n_left, cells)
     near, far, squares = np.float64(n_left), np.float64(n_right), 0.0
     if n_classes > SURPLUS_CLASSES:
         on_left, on_right = np.int64(0), np.int64(0)

@@ -13,6 +13,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Host, Int, entry
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow.branches.nominal import MOST_TRIED
+from arraylearn.grow.criteria import NO_LOGS
 from arraylearn.grow.drawn_columns.drawn_cut_cpu import find_drawn_cut
 from arraylearn.grow.formulas import GINI, GRADIENT_BITS
 from arraylearn.grow.histograms.best_cut_cpu import find_newton_cut, find_pair_cut, judge, may_split
@@ -137,7 +138,7 @@ def grow_class_tree(
         use_missing = bins.max(axis=1) == n_bins - 1
     is_pair, logs = c <= 2, None
     if criterion.number != GINI:
-        logs = np.zeros(1, dtype=np.int64) if criterion.logs is None else criterion.logs
+        logs = NO_LOGS if criterion.logs is None else criterion.logs
     # rows of a node from which on counting a table is faster than sorting: measured with 3k to 100k rows
     small = 20 if is_pair else max(64, n_bins * c // 8)
     plan = GrowthPlan(
@@ -158,7 +159,6 @@ def grow_class_tree(
         is_used=np.ones(d, dtype=bool),
         tries_sets=np.asarray([False] * n_numeric + [k <= MOST_TRIED for k in rows.n_values]),
         use_missing=use_missing,
-        log_unit=criterion.unit,
         logs=logs,
         has_trend=rule.trend is not None,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
@@ -235,7 +235,6 @@ def grow_newton_tree(
         is_used=used,
         tries_sets=np.zeros(d, dtype=bool),
         use_missing=use_missing,
-        log_unit=1.0,
         logs=None,
         has_trend=rule.trend is not None,
         trend=np.asarray(rule.trend or np.zeros(d), dtype=np.int8),
@@ -297,7 +296,9 @@ def _grow(
             for i in range(LEFT):
                 job[i] = stack[heights[0], i]
             if drawn is not None:
-                feature, low, high, gain, goes_right = find_drawn_cut(rows, plan, nodes, scratch, drawn, here)
+                feature, low, high, gain, goes_right = find_drawn_cut(
+                    rows, plan, nodes, scratch, drawn, plan.logs, here
+                )
             if newton is not None:
                 feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
             if pairs is not None:

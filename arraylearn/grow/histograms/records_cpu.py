@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int
+from arraylearn.grow.criteria import LogTable
 from arraylearn.grow.formulas import GINI, NEWTON, NEWTON_BOUNDED
 
 __all__ = [
@@ -104,8 +105,7 @@ class GrowthPlan(NamedTuple):
     is_used: Host  # (d,) bool: the columns that may be split
     tries_sets: Host  # (d,) bool: nominal columns whose sets are all tried, where there are three classes
     use_missing: Host  # (d,) bool: those of them with missing values, which are tried on both sides
-    log_unit: float  # of the logarithms
-    logs: Host | None  # (w,) int64: `LogTable`, for other criteria than Gini's and Newton's
+    logs: LogTable | None  # for other criteria than Gini's and Newton's
     has_trend: bool  # whether `trend` has any column
     trend: Host  # (d,) int8: 1 where values may only rise along a column, -1 where they may only fall
 

@@ -19,7 +19,15 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, is_on_gpu
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER, gini_gains
 
-__all__ = ["MOST_ROWS", "MOST_WEIGHT", "ListSplits", "SortedRows", "divide_lists", "search_lists"]
+__all__ = [
+    "MOST_ROWS",
+    "MOST_WEIGHT",
+    "ListSplits",
+    "SortedRows",
+    "at_a_time",
+    "divide_lists",
+    "search_lists",
+]
 
 # Limits of compiled bodies: row ids have 32 bits, sums of squared weights 64.
 MOST_ROWS, MOST_WEIGHT = 2**30, 2**31
@@ -76,8 +84,7 @@ def search_lists(
     blocks = _describe_blocks(xp, starts, block_at, counts)
     best = []
     place = Place(xp, array_api_compat.device(data.lists))
-    most = None if is_on_gpu(place) else max(1, _IN_CACHE // m)
-    for f in row_chunks(d, 120 * m, most=most):
+    for f in row_chunks(d, 120 * m, most=at_a_time(place, m)):
         lists, columns = data.lists[f, :], data.columns[f, :]
         values = xp.take_along_axis(columns, xp.astype(lists, xp.int64), axis=-1)
         best.append(block_max(xp, _score_lists(xp, data, blocks, lists, values, least), starts, block_at))
@@ -98,6 +105,11 @@ def search_lists(
     position = xp.where(has_split, position, starts)
     left = _left_weights(xp, data, rows, counts, position)
     return ListSplits(feature, score, position, xp.where(has_split[:, None], left, 0))
+
+
+def at_a_time(place: Place, size: int) -> int | None:
+    """Return how many lists of some size, or positions of so many lists, are scored at a time; None: all."""
+    return None if is_on_gpu(place) else max(1, _IN_CACHE // size)
 
 
 def choose_search(

@@ -23,7 +23,7 @@ from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.backend.dispatch import get_tuning
 from arraylearn.backend.threads import get_num_threads, parallel_map
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria import MOST_IN_ORDER, PLAIN_GINI, Criterion
+from arraylearn.grow.criteria import MOST_IN_ORDER, NO_LOGS, PLAIN_GINI, Criterion, LogTable
 from arraylearn.grow.criteria_cpu import describe_node
 from arraylearn.grow.formulas import GINI, NO_SPLIT
 from arraylearn.grow.sorted_lists.lists import SortedRows
@@ -31,6 +31,7 @@ from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     BORDERS,
     NOWHERE,
+    PARTS,
     SIDE,
     STRIDE,
     ListData,
@@ -110,7 +111,7 @@ def _search(
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,
-    logs: Host | None,
+    logs: LogTable | None,
     borders: Host | None,
 ) -> None:
     """Find the best split of a job; the gains of lists are compared in float32."""
@@ -125,7 +126,7 @@ def _search(
         sums[BEFORE, k] = 0
     size = float(total)
     if logs is not None:
-        terms = describe_node(data.criterion, logs, data.unit, counts)
+        terms = describe_node(data.criterion, logs, counts)
     feature, position, goes_left, gain, score = 0, start, 0, np.float32(-np.inf), NO_SPLIT
     for f in range(data.first, data.end):
         if data.allowed.shape[0] > 0 and not data.allowed[f, job]:
@@ -283,7 +284,7 @@ def _run(
     slots: _Slots,
     found: _ListFound,
     buffers: ScanBuffers,
-    logs: Host | None,
+    logs: LogTable | None,
     borders: Host | None,
 ) -> Int:
     """Do the task `data.task`; see `_SEARCH`.
@@ -347,7 +348,7 @@ def _as_arrays(
     logs = criterion.logs
     if c > MOST_IN_ORDER or criterion.number != GINI:
         class_of = np.arange(c, dtype=np.uint8 if c <= 256 else np.int32).repeat(np.diff(ends, prepend=0))
-        logs = np.zeros(1, dtype=np.int64) if logs is None else logs
+        logs = NO_LOGS if logs is None else logs
     return ListData(
         lists=np.ascontiguousarray(rows.lists).view(np.uint32),
         columns=np.ascontiguousarray(rows.columns),
@@ -358,7 +359,6 @@ def _as_arrays(
         allowed=np.ones((0, 0), dtype=np.bool_) if allowed is None else np.ascontiguousarray(allowed),
         criterion=criterion.number,
         logs=logs,
-        unit=criterion.unit,
         first=0,
         end=rows.lists.shape[0],
         least=max(1, int(limits.min_samples_leaf)),
@@ -458,7 +458,7 @@ def _make_buffers(data: ListData, n_classes: int, largest: int) -> ScanBuffers:
         np.zeros((BORDERS + 3, max(STRIDE, n_classes + 1))),
         np.empty(STRIDE, dtype=np.int64),
         np.empty((3, STRIDE + 1), dtype=np.int64),
-        np.empty((4, n_classes), dtype=np.int64),
+        np.empty((PARTS + 1, n_classes), dtype=np.int64),
     )
 
 

@@ -9,11 +9,11 @@ cheaper form of the score.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from arraylearn.backend.cpu.jit import Float, Host, HostOrNone, Int, index, inlined, part, signed
+from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER
 from arraylearn.grow.formulas import NO_SPLIT
@@ -23,6 +23,7 @@ __all__ = [
     "BORDERS",
     "HERE",
     "NOWHERE",
+    "PARTS",
     "SIDE",
     "STEP",
     "STRIDE",
@@ -38,8 +39,9 @@ BORDERS = MOST_IN_ORDER - 1
 STRIDE = 64
 # Factor that lowers the score to beat by more than the rounding error of the cheaper form.
 _ENOUGH = 1.0 - 1e-12
-# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one.
-BEFORE, HERE, SIDE, STEP = range(4)
+# Rows of `ScanBuffers.sums`: left of the first position, at the position, at the best one, at any one; the
+# sum of n log2(n) over both sides at the position.
+BEFORE, HERE, SIDE, STEP, PARTS = range(5)
 # In place of a position: no cut scores above the best so far.
 NOWHERE = -1
 
@@ -58,8 +60,7 @@ class ListData(NamedTuple):
     has_missing: bool  # whether to learn the side of the missing values
     allowed: Host  # (d, k) bool: the lists that may split each job; empty: all may
     criterion: int  # see `formulas.GINI`
-    logs: HostOrNone  # (w,) int64: `LogTable`, zeros if the criterion takes none; None if borders are used
-    unit: float  # of the logarithms
+    logs: Any  # LogTable: `NO_LOGS` if the criterion takes none; None if borders are used
     first: int  # the first of the lists to search and divide
     end: int  # after the last of them
     least: int  # least weight of a side
@@ -79,7 +80,7 @@ class ScanBuffers(NamedTuple):
     running: Host
     amounts: Host  # (STRIDE,) int64
     ints: Host  # (3, STRIDE + 1) int64: sums at each position, such as squares, and after the last one
-    sums: Host  # (4, c) int64: see `BEFORE`
+    sums: Host  # (5, c) int64: see `BEFORE`
 
 
 class Span(NamedTuple):

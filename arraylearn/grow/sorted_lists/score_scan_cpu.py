@@ -6,16 +6,20 @@ positions are rejected by a form of the score without division, and for chi2 by 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
-from arraylearn.grow.criteria_cpu import NodeTerms, score_by_logs, score_majority, score_sides
+from arraylearn.grow.criteria import MOST_IN_ORDER
+from arraylearn.grow.criteria_cpu import NodeTerms, n_log_n, score_by_logs, score_majority, score_sides
 from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, NO_SPLIT, SYMMETRIC
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
     HERE,
     NOWHERE,
+    PARTS,
     SIDE,
     STEP,
     STRIDE,
@@ -28,6 +32,8 @@ __all__ = ["scan_scores"]
 
 # Factor that lowers the score to beat by more than the rounding error of float32.
 _ENOUGH = 1.0 - 1e-6
+# Positions from which on it pays to look for strides without a better one.
+_LONG = 4 * STRIDE
 # Rows of `ScanBuffers.ints`: the criterion's sum over the classes at a position, the weight up to it, and the
 # sum for the right side, if that is kept separately.
 _SUM, _WEIGHT, _RIGHT = range(3)
@@ -50,8 +56,8 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
         rest = counts[own] - held
         here[own] = held + amount
         weight += amount
-        total += logs[index(held + amount)] - logs[index(held)]
-        total += logs[index(rest - amount)] - logs[index(rest)]
+        total += n_log_n(logs, held + amount) - n_log_n(logs, held)
+        total += n_log_n(logs, rest - amount) - n_log_n(logs, rest)
         ints[_SUM, j], ints[_WEIGHT, j] = total, weight
     ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE] = total, weight
 
@@ -151,6 +157,73 @@ def _add_shares(
 
 
 @inlined
+def _pass_stride(
+    rows: Host, data: ListData, counts: Host, terms: NodeTerms, buffers: ScanBuffers, span: Any
+) -> bool:
+    """Move a stride to the left if no position within it scores above `top` by logarithms; else return False.
+
+    With l of a class on the left, m of n in all, a position scores more than that where
+    ``factor sum g(l) - kappa h(m) + fixed > 0``: g and h are n log2(n) summed over both sides, and convex. So
+    h is above its tangent in the middle of the stride, and what remains is a sum over the classes of convex
+    functions, which are largest at one of the ends::
+
+        sum over classes of max(factor g(l) - kappa slope l) - kappa (h(middle) - slope middle) + fixed
+    """
+    first, width, top = span
+    criterion, logs, ints, is_weighted = data.criterion, data.logs, buffers.ints, data.weights.shape[0] > 0
+    here, end, parts = buffers.sums[HERE], buffers.sums[STEP], buffers.sums[PARTS]
+    n_classes, n_end, enough = counts.shape[0], ints[_WEIGHT, STRIDE], top * _ENOUGH
+    for c in range(n_classes):
+        end[c] = here[c]
+    if is_weighted or n_classes > MOST_IN_ORDER:
+        for j in range(width):
+            row = rows[first + j]
+            amount = data.weights[row] if is_weighted else 1
+            end[data.class_of[row]] += amount
+            n_end += amount
+    else:
+        below = np.int64(0)
+        for k in range(n_classes - 1):
+            border, counted = data.borders[k], np.int32(0)
+            for j in range(width):
+                counted += np.int32(rows[first + j] < border)
+            end[k] += counted - below
+            below = np.int64(counted)
+        end[n_classes - 1] += signed(width) - below
+        n_end += signed(width)
+    middle = (ints[_WEIGHT, STRIDE] + n_end + 1) >> 1
+    middle = middle if middle < terms.n else terms.n - 1
+    near, far = np.float64(n_log_n(logs, middle)), np.float64(n_log_n(logs, terms.n - middle))
+    held = np.float64(terms.node - terms.classes)
+    factor, share, needed = 1.0, enough, enough * held
+    if criterion == ENTROPY:
+        share, needed = 0.0, enough * terms.size
+    elif criterion == GAIN_RATIO:
+        needed = 0.0
+    elif criterion == SYMMETRIC:
+        factor = 1.0 + enough
+    kappa, total = factor - share, np.int64(0)
+    slope = kappa * (near / np.float64(middle) - far / np.float64(terms.n - middle))
+    most = factor * held - share * np.float64(terms.node) - needed
+    most += slope * np.float64(middle) - kappa * (near + far)
+    for c in range(n_classes):
+        at_start, at_end = parts[c], parts[c]
+        if end[c] > here[c]:
+            at_end = n_log_n(logs, end[c]) + n_log_n(logs, counts[c] - end[c])
+        before = factor * np.float64(at_start) - slope * np.float64(here[c])
+        after = factor * np.float64(at_end) - slope * np.float64(end[c])
+        most += before if before > after else after
+        parts[c] = at_end
+        total += at_end
+    if most > -16.0 * np.float64(terms.noise):  # more than the rounding errors
+        return False
+    for c in range(n_classes):
+        here[c] = end[c]
+    ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE] = total, n_end
+    return True
+
+
+@inlined
 def _count_hits(
     criterion: Int, terms: NodeTerms, data: ListData, buffers: ScanBuffers, width: Int, top: float
 ) -> Int:
@@ -190,7 +263,7 @@ def _count_hits(
         factor = 1.0 + enough
     for j in range(width):
         n_left = ints[_WEIGHT, j]
-        split = terms.node - logs[index(n_left)] - logs[index(terms.n - n_left)]
+        split = terms.node - n_log_n(logs, n_left) - n_log_n(logs, terms.n - n_left)
         gained = split + ints[_SUM, j] - terms.classes
         n_hits += np.float64(gained) * factor > needed + by_split * np.float64(split)
     return n_hits
@@ -204,7 +277,7 @@ def _score_at(
     ints, logs = buffers.ints, data.logs
     n_left = ints[_WEIGHT, j]
     if criterion >= ENTROPY:
-        branches = logs[index(n_left)] + logs[index(terms.n - n_left)]
+        branches = n_log_n(logs, n_left) + n_log_n(logs, terms.n - n_left)
         return score_by_logs(criterion, terms, ints[_SUM, j], branches)
     if criterion == CHI2:
         return score_sides(criterion, terms, buffers.sums[STEP], counts, n_left)
@@ -221,14 +294,15 @@ def scan_scores(
     """Return the best score above ``span.top`` and its position, or NOWHERE."""
     criterion, logs, ints, top = data.criterion, data.logs, buffers.ints, span.top
     before, here, side = buffers.sums[BEFORE], buffers.sums[HERE], buffers.sums[SIDE]
-    step, shares = buffers.sums[STEP], buffers.running[_SHARES]
+    step, parts, shares = buffers.sums[STEP], buffers.sums[PARTS], buffers.running[_SHARES]
     n_classes, is_weighted, best, at = counts.shape[0], data.weights.shape[0] > 0, NO_SPLIT, NOWHERE
     weight, total, right, share = np.int64(0), np.int64(0), np.int64(0), 0.0
     for c in range(n_classes):
         here[c] = before[c]
         weight += before[c]
         if criterion >= ENTROPY:
-            total += logs[index(before[c])] + logs[index(counts[c] - before[c])]
+            parts[c] = n_log_n(logs, before[c]) + n_log_n(logs, counts[c] - before[c])
+            total += parts[c]
         elif criterion == CHI2:
             shares[c] = 1.0 / np.float64(counts[c]) if counts[c] > 0 else 0.0
             share += np.float64(before[c] * before[c]) * shares[c]
@@ -238,9 +312,13 @@ def scan_scores(
     ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE], ints[_RIGHT, STRIDE] = total, weight, right
     shares[n_classes] = share
     i, last = span.start, span.stop - (0 if span.is_closed else 1)
+    is_long = last - i > _LONG
     while i < last:
         width, first = index(min(STRIDE, last - i)), index(i)
         if criterion >= ENTROPY:
+            if is_long and _pass_stride(rows, data, counts, terms, buffers, (first, width, top)):
+                i += STRIDE
+                continue
             _add_logs(rows, data, counts, buffers, first, width)
         elif criterion == CHI2:
             for c in range(n_classes):

@@ -15,7 +15,7 @@ from arraylearn.backend.namespace import Place, accumulator_dtype, from_host
 from arraylearn.grow.bounds import constrain, keeps_bounds
 from arraylearn.grow.criteria import gini_gains, gini_scores
 from arraylearn.grow.rows import Level, Rows, rows_at, take_flat
-from arraylearn.grow.sorted_lists.lists import SortedRows, search_lists
+from arraylearn.grow.sorted_lists.lists import SortedRows, at_a_time, search_lists
 from arraylearn.grow.split import SLACK, SplitCandidates, SplitRule, is_gini, judge, midpoint
 
 __all__ = ["at_positions", "running_weights", "scan_counts", "scan_lists", "sort_values"]
@@ -89,7 +89,7 @@ def scan_counts(place: Place, rows: Rows, level: Level, rule: SplitRule) -> Spli
     xp = place.xp
     m, d = level.lists.shape[1], rows.columns.shape[0]
     parts = []
-    for f in row_chunks(d, 64 * m * rows.n_classes):
+    for f in row_chunks(d, 64 * m * rows.n_classes, most=at_a_time(place, m)):
         own = rule if rule.trend is None else rule._replace(trend=rule.trend[f])
         parts.append(_scan_some(place, rows, level, own, level.lists[f, :], rows.columns[f, :]))
     fields = zip(*parts, strict=True)
@@ -187,9 +187,13 @@ def _best_positions(
     if is_gini(rule) and _are_integers(xp, left, level):
         scores = gini_scores(xp, left, right)
     else:
-        sides = xp.stack((xp.astype(left, dtype), xp.astype(right, dtype)))  # (2, c, d, m)
-        scores = rule.threshold_measure(xp, xp.permute_dims(sides, (2, 3, 0, 1)))
-        scores = xp.astype(xp.astype(scores, xp.float32), dtype)  # see `choose_columns`
+        measure, (d, m) = rule.threshold_measure, left.shape[1:]
+        scored = []
+        for some in row_chunks(m, 64 * left.shape[0] * d, most=at_a_time(place, d)):
+            sides = [xp.astype(side[:, :, some], dtype) for side in (left, right)]
+            part = measure(xp, xp.permute_dims(xp.stack(sides), (2, 3, 0, 1)))  # of (2, c, d, m)
+            scored.append(xp.astype(part, xp.float32))  # see `choose_columns`
+        scores = xp.astype(xp.concat(scored, axis=1), dtype)
     scores = xp.where(is_allowed, scores, -xp.inf)
     best = block_max(xp, scores, level.starts, level.block_at)
     is_hit = is_allowed & (scores == xp.take(best, level.block_at, axis=1))
