@@ -275,6 +275,8 @@ class Tuning:
     compiled_forest: int = 1_000_000
     # (rows x columns + 10,000) x trees of boosting: a tree takes calls that do not depend on the rows; 80 ms
     compiled_boosting: int = 1_000_000
+    # rows x numeric columns that rules are learned from: 50 to 130 ms
+    compiled_rules: int = 20_000
     # rows x trees x levels of a prediction: 5 ms
     compiled_walk: int = 1_000_000
     # factor on the least work that a thread gets, which each body states for itself; 0: whatever there is
@@ -295,8 +297,6 @@ class Tuning:
     list_thread_values: int = 100_000
     # a numeric column with at most this many distinct values is counted by value; others are kept sorted
     rule_counted_values: int = 255
-    # blocks of rows that the search of a literal looks into first; usually the best threshold is in one
-    rule_first_blocks: int = 128
     # mean rows of a pair of classes from which on a search over C follows one path along the prices; fewer
     # are solved faster one by one
     svm_path_rows: int = 500

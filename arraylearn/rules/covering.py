@@ -7,31 +7,22 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
-from arraylearn._typing import Array
 from arraylearn.checks import check_choice, check_integer, check_number
+from arraylearn.rules.counts import Counts, Target, weigh
 from arraylearn.rules.decide import CONFLICTS, Conflict
-from arraylearn.rules.find_literal import GAINS
-from arraylearn.rules.grow_rule import (
-    GrownRule,
-    LiveRows,
-    RuleGrowth,
-    all_rows_in_blocks,
-    grow_rule,
-    lay_out_again,
-    restrict,
-)
+from arraylearn.rules.grow_rule import GrownRule, RuleGrowth, Shape, grow_rule
 from arraylearn.rules.literals import (
     Candidates,
-    Counts,
-    Target,
+    LiveRows,
+    all_rows,
+    condense,
     prepare,
+    restrict,
     satisfies_all,
     settle_thresholds,
-    weigh,
 )
-from arraylearn.rules.row_blocks import lay_out
 from arraylearn.rules.rule import CodedRule, Conditions
-from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows, default_class
+from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 
 __all__ = ["SequentialCoveringClassifier", "learn_covering"]
 
@@ -128,71 +119,62 @@ class SequentialCoveringClassifier(RuleClassifier):
         check_integer("max_literals", self.max_literals, 1, optional=True)
         check_integer("max_rules", self.max_rules, 1, optional=True)
 
-    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
+    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], None]:
         least = self.min_coverage
         growth = RuleGrowth(
-            GAINS[self.gain],
+            self.gain,
             must_gain=self.gain == "foil",
             least=0.001 * rows.table.n_rows if least is None else least,
             max_literals=self.max_literals,
         )
-        return learn_covering(rows, growth, self.min_accuracy, self.max_rules)
+        return learn_covering(rows, growth, self.min_accuracy, self.max_rules), None
 
 
 def learn_covering(
     rows: TrainingRows, growth: RuleGrowth, min_accuracy: float, max_rules: int | None
-) -> tuple[list[CodedRule], int]:
+) -> list[CodedRule]:
     """Learn rules for every class, in the order of the classes.
 
     For each class, rules are grown on all rows: the next rule shall cover rows of the class that none of its
     rules covers yet, and avoid all other rows. A rule is kept if its accuracy is above that of the empty rule
     and at least `min_accuracy`; no class has more than `max_rules` of them.
-
-    Returns
-    -------
-    rules : list of (conditions, class)
-        In the order in which they were learned.
-    default : int
-        The most frequent class of the rows that no rule covers; of all rows, where there are none.
     """
-    (xp, device), class_weights = rows.place, rows.class_weights
     candidates = prepare(rows.place, rows.table)
-    layout = lay_out(candidates, candidates.lists)
     rules: list[CodedRule] = []
-    is_covered = xp.zeros((candidates.n_rows,), dtype=xp.bool, device=device)
-    for code, class_weight in enumerate(class_weights):
-        if class_weight <= 0 or class_weight == sum(class_weights):
+    for code, class_weight in enumerate(rows.class_weights):
+        if class_weight <= 0 or class_weight == sum(rows.class_weights):
             continue
-        target = rows.target(code)
-        live = all_rows_in_blocks(candidates, layout, target)
-        covering = _cover_class(candidates, live, target, growth, min_accuracy)
-        for conditions, mask in islice(covering, max_rules or candidates.n_rows):
+        covering = _cover_class(candidates, rows.target(code), growth, min_accuracy)
+        for conditions in islice(covering, max_rules):
             rules.append((conditions, code))
-            is_covered = is_covered | mask
             rows.report()
-    return settle_thresholds(candidates, rules), default_class(rows, is_covered)
+    return settle_thresholds(candidates, rules)
 
 
 def _cover_class(
-    candidates: Candidates, live: LiveRows, target: Target, growth: RuleGrowth, min_accuracy: float
-) -> Iterator[tuple[Conditions, Array]]:
-    """Learn the rules of a class, and which rows (n,) each of them matches."""
-    xp = candidates.place.xp
-    counts, _ = weigh(xp, target, [live.is_live])[0]
+    candidates: Candidates, target: Target, growth: RuleGrowth, min_accuracy: float
+) -> Iterator[Conditions]:
+    """Learn the rules of a class."""
+    live = all_rows(candidates, target)
+    counts, _ = weigh(candidates.place.xp, target, [live.is_live])[0]
     share = counts.accuracy
+    before: dict[Shape, LiveRows] = {}
     while True:
-        grown = grow_rule(candidates, live, target, growth, counts=counts)
+        grown = grow_rule(live, growth, counts=counts, before=before)
+        before = grown.left
         conditions, accuracy = _shortest(grown)
         if not conditions or accuracy <= share or accuracy < min_accuracy:
             return
-        mask = satisfies_all(candidates, conditions)
-        yield conditions, mask
+        yield conditions
+        keep = ~satisfies_all(live.candidates, conditions)
         if target.weights is None:  # the counts are known
             gone = grown.counts[len(conditions) - 1]
             counts = left = Counts(counts.positive - gone.positive, counts.covered - gone.covered)
         else:
-            counts, left = weigh(xp, target, [live.is_live & ~mask])[0]
-        live = lay_out_again(candidates, restrict(candidates, live, ~mask, int(left.covered)))
+            counts, left = weigh(candidates.place.xp, live.target, [live.is_live & keep])[0]
+        live = restrict(live, keep, int(left.covered))
+        if 2 * live.size < live.candidates.n_rows:
+            live = condense(live)
 
 
 def _shortest(grown: GrownRule) -> tuple[Conditions, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from arraylearn.rules.literals import Counts
+from arraylearn.rules.counts import Counts
 
 __all__ = [
     "Totals",

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.namespace import Place, accumulator_dtype, read_together
-from arraylearn.rules.literals import (
-    Candidates,
-    CountedColumns,
-    Counts,
-    Target,
-    choose_body,
-    count_cells,
-    rows_of,
-    units_of,
-)
+from arraylearn.backend.dispatch import native, numpy_body
+from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, read_together
+from arraylearn.rules.counts import CountedColumns, Counts, Target, count_bits, count_cells, rows_of, units_of
+from arraylearn.rules.literals import Candidates, LiveRows
 from arraylearn.rules.rule import Condition, Relation
 
 __all__ = [
@@ -39,8 +34,6 @@ __all__ = [
     "foil_gain",
     "near_best",
     "pick_by_column",
-    "score_table",
-    "smoothed_foil_gain",
     "state_literal",
 ]
 
@@ -67,10 +60,17 @@ class ScoredLiteral(NamedTuple):
 Gain = Callable[[Namespace, Array, Array, float, float], Array]
 
 
-def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
+def foil_gain(
+    xp: Namespace,
+    p: Array,
+    covered: Array,
+    p_before: float,
+    covered_before: float,
+    smoothing: float = 0.0,
+) -> Array:
     r"""Information that a literal gains on the positive rows it still covers.
 
-    .. math:: p' \left(\log_2 \frac{p'}{p' + n'} - \log_2 \frac{p}{p + n}\right)
+    .. math:: p' \left(\log_2 \frac{p' + s}{p' + n' + s} - \log_2 \frac{p + s}{p + n + s}\right)
 
     Parameters
     ----------
@@ -78,6 +78,8 @@ def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_
         Weight of positive rows and of all rows that the rule covers with the literal.
     p_before, covered_before : float
         The same without it; both positive.
+    smoothing : float
+        The :math:`s` above: 0, or 1 as in Weka's JRip.
 
     Returns
     -------
@@ -95,19 +97,8 @@ def foil_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_
     >>> foil_gain(xp, xp.asarray([6.0, 1.0]), xp.asarray([7.0, 1.0]), 7.0, 8.0).round(3).tolist()
     [-0.178, 0.193]
     """
-    share = xp.where(p > 0, p, 1.0) / xp.where(p > 0, covered, 1.0)
-    return p * (xp.log2(share) - math.log2(p_before / covered_before))
-
-
-def smoothed_foil_gain(
-    xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float
-) -> Array:
-    r"""FOIL's gain with one more positive row on both sides, as in Weka's JRip.
-
-    .. math:: p' \left(\log_2 \frac{p' + 1}{p' + n' + 1} - \log_2 \frac{p + 1}{p + n + 1}\right)
-    """
-    base = math.log2((p_before + 1.0) / (covered_before + 1.0))
-    return p * (xp.log2((p + 1.0) / (covered + 1.0)) - base)
+    share = xp.where(p > 0, p + smoothing, 1.0) / xp.where(p > 0, covered + smoothing, 1.0)
+    return p * (xp.log2(share) - math.log2((p_before + smoothing) / (covered_before + smoothing)))
 
 
 def accuracy_gain(xp: Namespace, p: Array, covered: Array, p_before: float, covered_before: float) -> Array:
@@ -115,25 +106,28 @@ def accuracy_gain(xp: Namespace, p: Array, covered: Array, p_before: float, cove
     return p / xp.where(covered > 0, covered, 1.0)
 
 
-GAINS: dict[str, Gain] = {
+GainName = Literal["accuracy", "foil", "smoothed_foil"]
+GAINS: dict[GainName, Gain] = {
     "accuracy": accuracy_gain,
     "foil": foil_gain,
-    "smoothed_foil": smoothed_foil_gain,
+    "smoothed_foil": partial(foil_gain, smoothing=1.0),
 }
 
 
 class Scoring(NamedTuple):
     """How the literals that may be added to a rule are scored."""
 
-    gain: Gain
+    place: Place
+    gain: GainName
     before: Counts  # what the rule covers without the literal
     n_before: int  # the same as a number of rows
     least: float  # least number of positive rows that a literal must leave
     unit: float | None = None  # rows per unit of weight; None: rows are counted
+    floor: float = 0.0  # a literal that scores less is of no use, and need not be found
 
     def weights(self, xp: Namespace, sums: Array) -> Array:
         """Turn sums of `Target.weights`, or numbers of rows, into floats: weights, in rows."""
-        dtype = accumulator_dtype(Place(xp, array_api_compat.device(sums)))
+        dtype = accumulator_dtype(self.place)
         if self.unit is None:
             return xp.astype(sums, dtype, copy=False)
         return xp.astype(units_of(sums), dtype) * self.unit
@@ -147,42 +141,24 @@ class Scoring(NamedTuple):
         n_positive, n_covered = (p, covered) if self.unit is None else (rows_of(p), rows_of(covered))
         is_allowed = (n_positive >= max(1, math.ceil(self.least))) & (n_covered < self.n_before)
         p, covered = self.weights(xp, p), self.weights(xp, covered)
-        return xp.where(is_allowed, self.gain(xp, p, covered, *self.before), -math.inf), p, covered
+        return xp.where(is_allowed, GAINS[self.gain](xp, p, covered, *self.before), -math.inf), p, covered
 
 
 # ---- the best literal of all columns, chosen on the host
 
 
-def best_literal(
-    candidates: Candidates, is_live: Array, lists: Array, target: Target, scoring: Scoring
-) -> ScoredLiteral | None:
-    """Find the best literal; None where there is none; one sync.
+def best_literal(live: LiveRows, scoring: Scoring) -> ScoredLiteral | None:
+    """Find the best literal for the live rows; None where there is none; one sync.
 
-    Parameters
-    ----------
-    candidates : Candidates
-        The table.
-    is_live : bool array (n,)
-        The rows that the rule covers so far.
-    lists : int32 array (d_sorted, m)
-        The same rows, sorted by each of the columns that are not counted by value.
-    target : Target
-        Which of the rows the rule shall cover.
-    scoring : Scoring
-        How literals are scored; its counts are those of the live rows.
-
-    Returns
-    -------
-    ScoredLiteral or None
-        Ties go to coverage, then to the column with fewer values, then to the first one.
+    Ties go to coverage, then to the column with fewer values, then to the first one.
     """
-    xp = candidates.place.xp
-    parts = [_score_counted(xp, group, is_live, target, scoring) for group in candidates.counted]
-    if lists.shape[0]:
-        parts.append(_score_sorted(candidates, lists, target, scoring))
-    if isinstance(choose_body(xp), str):  # otherwise the parts are on the host
-        parts = read_together(candidates.place, *parts)
-    entry = best_entry(candidates, near_best(candidates, parts))
+    candidates = live.candidates
+    parts = [_score_counted(live, group, scoring) for group in candidates.counted]
+    if live.sums is not None:
+        parts.append(_search_blocks(live, scoring))
+    elif live.lists.shape[0]:
+        parts.append(_score_sorted(live, scoring))
+    entry = best_entry(candidates, near_best(candidates, read_together(candidates.place, *parts)))
     return None if entry is None else state_literal(candidates, entry)
 
 
@@ -238,13 +214,12 @@ def cut_between(lower: float, upper: float, *, is_single: bool) -> float:
 # ---- columns that are counted by value
 
 
-def _score_counted(
-    xp: Namespace, group: CountedColumns, is_live: Array, target: Target, scoring: Scoring
-) -> Array:
+def _score_counted(live: LiveRows, group: CountedColumns, scoring: Scoring) -> Array:
     """Summarize the best value or threshold of columns that are counted by value."""
+    xp = live.candidates.place.xp
     if group.values is None:
-        return best_cells(xp, group, is_live, target, scoring)
-    return score_table(xp, group, *count_cells(xp, group, is_live, target), scoring)
+        return best_cells(xp, group, live.is_live, live.target, scoring)
+    return _score_table(xp, group, *count_cells(xp, group, live.is_live, live.target), scoring)
 
 
 def best_cells(
@@ -256,10 +231,29 @@ def best_cells(
     rows and of all rows, and the value. Near equals: the largest coverage, then the first value. A column
     that is not among the best may report the score ``-inf``.
     """
-    body = choose_body(xp)
-    if not isinstance(body, str):
-        return body.best_cells(group, is_live, target, scoring)
+    if fast := native(xp, "best_cells"):
+        return fast(group, is_live, target, scoring)
     return _best_counts(xp, *count_cells(xp, group, is_live, target), scoring)
+
+
+@numpy_body
+def _best_cells(group: CountedColumns, is_live: HostArray, target: Target, scoring: Scoring) -> HostArray:
+    xp, bits = HOST.xp, group.bits if target.weights is None else None
+    found = np.full((4, group.cells.shape[0]), -np.inf)
+    if bits is None:
+        p, covered = (sums.ravel() for sums in count_cells(xp, group, is_live, target))
+    else:
+        p, covered = count_bits(bits, is_live, target)
+    scores, p, covered = scoring.score(xp, p, covered)
+    top = float(scores.max()) if scores.shape[0] else -np.inf
+    if top == -np.inf:
+        return found
+    # only what can be the best of all columns is looked up, so that most columns cost nothing
+    for i in (scores >= top - _tolerance(xp, scores) * abs(top)).nonzero()[0].tolist():
+        j, value = divmod(i if bits is None else int(bits.present[i]), group.n_cells)
+        if covered[i] > found[COVERED, j]:
+            found[:, j] = scores[i], p[i], covered[i], value
+    return found
 
 
 def _best_counts(xp: Namespace, p: Array, covered: Array, scoring: Scoring) -> Array:
@@ -269,10 +263,8 @@ def _best_counts(xp: Namespace, p: Array, covered: Array, scoring: Scoring) -> A
     return _stack_rows(xp, *pick_by_column(xp, best, scores, p, covered), xp.astype(best, scores.dtype))
 
 
-def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
-    """Summarize the best value or threshold, given the sums (d, n_cells) of positive rows and of all."""
-    if group.values is None:
-        return _best_counts(xp, p, covered, scoring)
+def _score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, scoring: Scoring) -> Array:
+    """Summarize the best threshold, given the sums (d, n_cells) of the positive rows and of all rows."""
     place = Place(xp, array_api_compat.device(p))
     n_cells, is_present = group.n_cells, covered > 0
     scores, p_side, c_side = scoring.score(xp, _both_sides(xp, p), _both_sides(xp, covered))
@@ -290,8 +282,18 @@ def score_table(xp: Namespace, group: CountedColumns, p: Array, covered: Array, 
 # ---- columns that are kept sorted
 
 
-def _score_sorted(candidates: Candidates, lists: Array, target: Target, scoring: Scoring) -> Array:
+def _search_blocks(live: LiveRows, scoring: Scoring) -> Array:
+    """Summarize the best threshold of the columns that are kept sorted, found by the compiled body."""
+    candidates = live.candidates
+    found, beside = candidates.blocks.best_thresholds(live.target, live.is_live, live.sums, scoring)
+    # the numbers on both sides of the cut stand before the side
+    numbers = candidates.columns[list(candidates.sorted_idx), beside]
+    return np.concatenate((found[:LOW], numbers, found[LOW:]))
+
+
+def _score_sorted(live: LiveRows, scoring: Scoring) -> Array:
     """Summarize the best threshold of the columns that are kept sorted."""
+    candidates, lists, target = live.candidates, live.lists, live.target
     xp, device = candidates.place.xp, candidates.place.device
     (d, m), n = lists.shape, candidates.columns.shape[1]
     best, p, covered, position = best_thresholds(xp, lists, candidates.ranks, target, scoring)
@@ -335,10 +337,6 @@ def best_thresholds(
     position : int64 array (d,)
         i for the rows up to position i of the list, m + i for the rows beyond it.
     """
-    body = choose_body(xp)
-    if not isinstance(body, str):
-        found: tuple[Array, Array, Array, Array] = body.best_thresholds(lists, ranks, target, scoring)
-        return found
     d, m = lists.shape
     rows = xp.astype(lists, xp.int64)
     rank = xp.take_along_axis(ranks, rows, axis=1)
@@ -369,9 +367,13 @@ def _both_sides(xp: Namespace, values: Array) -> Array:
 def first_best(xp: Namespace, scores: Array, covered: Array) -> Array:
     """Return the position (d,) of the best of scores (d, m); near equals: most coverage, then the first."""
     top = xp.max(scores, axis=1, keepdims=True)
-    tolerance = 64 * float(xp.finfo(scores.dtype).eps)
-    is_tied = scores >= top - tolerance * xp.abs(top)
+    is_tied = scores >= top - _tolerance(xp, scores) * xp.abs(top)
     return xp.argmax(xp.where(is_tied, covered, -1.0), axis=1)
+
+
+def _tolerance(xp: Namespace, scores: Array) -> float:
+    """Return the relative difference up to which scores are equal."""
+    return 64 * float(xp.finfo(scores.dtype).eps)
 
 
 def pick_by_column(xp: Namespace, positions: Array, *blocks: Array) -> list[Array]:

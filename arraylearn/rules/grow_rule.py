@@ -3,113 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from arraylearn._typing import Array
-from arraylearn.backend.arrays.order import argsort_rows, compress
-from arraylearn.backend.arrays.segments import scatter, split_lists
+from arraylearn.backend.arrays.order import compress
+from arraylearn.backend.arrays.segments import scatter
 from arraylearn.backend.namespace import Place
 from arraylearn.backend.random import RandomState, as_generator, permutation
-from arraylearn.rules.find_literal import Gain, Scoring, best_literal
-from arraylearn.rules.literals import Candidates, Counts, Target, choose_body, satisfies, weigh
-from arraylearn.rules.row_blocks import (
-    BlockLayout,
-    BlockSums,
-    best_literal_in_blocks,
-    lay_out,
-    narrow_blocks,
-    weigh_blocks,
-)
-from arraylearn.rules.rule import Conditions
+from arraylearn.rules.counts import Counts, Target, weigh
+from arraylearn.rules.find_literal import GainName, Scoring, best_literal
+from arraylearn.rules.literals import LiveRows, focus, restrict, satisfies
+from arraylearn.rules.rule import Conditions, Relation
 
 __all__ = [
     "GrownRule",
-    "LiveRows",
     "RuleGrowth",
-    "all_rows",
-    "all_rows_in_blocks",
     "choose_length",
     "count_prefixes",
     "grow_rule",
     "hold_back",
-    "lay_out_again",
-    "restrict",
     "shuffle_rows",
 ]
-
-# Where less than one row in so many is left, sorting the rest anew is faster than filtering sorted columns.
-_SORT_ANEW = 16
-
-
-# ---- the rows that a rule may still cover
-
-
-class LiveRows(NamedTuple):
-    """The rows that a rule may still cover, as the search for literals needs them."""
-
-    is_live: Array  # (n,) bool
-    lists: Array  # (d_sorted, m): the live rows (with blocks: and others) in the order of each column
-    size: int  # number of live rows
-    blocks: BlockSums | None = None  # None: all cuts of the lists are scored
-
-
-def all_rows(candidates: Candidates) -> LiveRows:
-    """Return all rows as live."""
-    (xp, device), n = candidates.place, candidates.n_rows
-    return LiveRows(xp.ones((n,), dtype=xp.bool, device=device), candidates.lists, n)
-
-
-def all_rows_in_blocks(candidates: Candidates, layout: BlockLayout, target: Target) -> LiveRows:
-    """Return all rows as live, to be searched by blocks."""
-    live = all_rows(candidates)
-    return live._replace(blocks=weigh_blocks(candidates, layout, target, live.is_live, live.size))
-
-
-def lay_out_again(candidates: Candidates, live: LiveRows) -> LiveRows:
-    """Make new blocks once more than half of the rows in them are gone."""
-    if live.blocks is None or not live.lists.shape[0] or 2 * live.size > live.lists.shape[1]:
-        return live
-    lists = _keep_in_lists(candidates.place, live.lists, live.is_live, live.size)
-    layout = lay_out(candidates, lists)
-    blocks = weigh_blocks(candidates, layout, live.blocks.target, live.is_live, live.size)
-    return LiveRows(live.is_live, lists, live.size, blocks)
-
-
-def restrict(candidates: Candidates, live: LiveRows, keep: Array, size: int) -> LiveRows:
-    """Keep the live rows for which the mask `keep` (n,) holds; `size` of them do."""
-    if size == live.size:
-        return live
-    is_live = live.is_live & keep
-    d, m = live.lists.shape
-    if d and size * _SORT_ANEW < m:
-        return LiveRows(is_live, _sort_anew(candidates, is_live, size), size)
-    if live.blocks is not None:
-        changed = (live.is_live, live.size), (is_live, size)
-        return LiveRows(is_live, live.lists, size, narrow_blocks(candidates, live.blocks, *changed))
-    lists = _keep_in_lists(candidates.place, live.lists, is_live, size) if d else live.lists[:, :size]
-    return LiveRows(is_live, lists, size)
-
-
-def _keep_in_lists(place: Place, lists: Array, is_live: Array, size: int) -> Array:
-    """Drop the rows that are not live from lists (d, m); `size` stay, in their order."""
-    xp, (d, m) = place.xp, lists.shape
-    body = choose_body(xp)
-    if not isinstance(body, str) and d * m <= body.SMALL:
-        return body.keep_in_lists(lists, is_live)
-    return split_lists(xp, lists, xp.astype(is_live, xp.int32) - 1, (size,))
-
-
-def _sort_anew(candidates: Candidates, is_live: Array, size: int) -> Array:
-    """Sort the live rows by each of the columns that are kept sorted."""
-    (xp, device), n = candidates.place, candidates.n_rows
-    rows = compress(xp, xp.arange(n, dtype=xp.int64, device=device), is_live, size)
-    rank = xp.take(candidates.ranks, rows, axis=1)
-    # missing values come last
-    order = argsort_rows(xp, xp.where(rank < 0, n, rank))
-    rows = xp.astype(rows, xp.int32)
-    return xp.reshape(xp.take(rows, xp.reshape(order, (-1,)), axis=0), rank.shape)
-
 
 # ---- growing
 
@@ -117,11 +32,15 @@ def _sort_anew(candidates: Candidates, is_live: Array, size: int) -> Array:
 class RuleGrowth(NamedTuple):
     """How rules grow."""
 
-    gain: Gain
+    gain: GainName
     must_gain: bool = True  # True: a literal needs a positive score; False: not less than the literal before
     least: float = 0.0  # a literal that leaves fewer positive rows is no candidate
     stop: float = 0.0  # the rule is finished where the best literal leaves fewer positive rows
     max_literals: int | None = None
+
+
+# A conjunction without its values: columns and relations.
+Shape = tuple[tuple[int, Relation], ...]
 
 
 class GrownRule(NamedTuple):
@@ -129,22 +48,20 @@ class GrownRule(NamedTuple):
 
     conditions: Conditions
     counts: tuple[Counts, ...]  # after each literal that was added
+    left: dict[Shape, LiveRows]  # the rows after each of them
 
 
 def grow_rule(
-    candidates: Candidates,
     live: LiveRows,
-    target: Target,
     growth: RuleGrowth,
     start: Conditions = (),
     counts: Counts | None = None,
+    before: Mapping[Shape, LiveRows] | None = None,
 ) -> GrownRule:
     """Add the best literal until no negative row is left or no literal gains.
 
     Parameters
     ----------
-    candidates, target : Candidates, Target
-        The table and the class.
     live : LiveRows
         The rows to grow on; with `start`, those that it covers.
     growth : RuleGrowth
@@ -153,6 +70,8 @@ def grow_rule(
         Conditions that the rule has already.
     counts : Counts, optional
         The weight of the live rows, where it is known.
+    before : mapping, optional
+        `GrownRule.left` of another rule: where both begin alike, only the rows that differ are weighed.
 
     Returns
     -------
@@ -160,30 +79,30 @@ def grow_rule(
         All conditions, `start` included, and the counts after each new one. One sync per literal; with
         weights two.
     """
-    xp = candidates.place.xp
-    conditions, grown = list(start), []
-    if live.size == 0 or not candidates.idx:
-        return GrownRule(start, ())
-    before = counts or weigh(xp, target, [live.is_live])[0][0]
-    last, unit = -math.inf, None if target.weights is None else target.unit
-    while 0 < before.positive < before.covered and len(conditions) < (growth.max_literals or math.inf):
-        scoring = Scoring(growth.gain, before, live.size, growth.least, unit)
-        if live.blocks is None:
-            literal = best_literal(candidates, live.is_live, live.lists, target, scoring)
-        else:
-            literal = best_literal_in_blocks(candidates, live.is_live, live.blocks, scoring)
-        if literal is None or (literal.score <= 0 if growth.must_gain else literal.score < last):
+    conditions, grown = start, []
+    left: dict[Shape, LiveRows] = {}
+    if live.size == 0 or not live.candidates.idx:
+        return GrownRule(start, (), left)
+    place, unit = live.candidates.place, None if live.target.weights is None else live.target.unit
+    covered = counts or weigh(place.xp, live.target, [live.is_live])[0][0]
+    floor = 0.0
+    while 0 < covered.positive < covered.covered and len(conditions) < (growth.max_literals or math.inf):
+        scoring = Scoring(place, growth.gain, covered, live.size, growth.least, unit, floor)
+        literal = best_literal(live, scoring)
+        if literal is None or literal.score < floor or (growth.must_gain and literal.score <= 0):
             break
-        keep = satisfies(candidates, literal.condition)
-        before = rows = literal.counts
+        keep = satisfies(live.candidates, literal.condition)
+        covered = rows = literal.counts
         if unit is not None:
-            before, rows = weigh(xp, target, [keep & live.is_live])[0]
+            covered, rows = weigh(place.xp, live.target, [keep & live.is_live])[0]
         if rows.positive < growth.stop:
             break
-        conditions.append(literal.condition)
-        grown.append(before)
-        live, last = restrict(candidates, live, keep, int(rows.covered)), literal.score
-    return GrownRule(tuple(conditions), tuple(grown))
+        conditions = (*conditions, literal.condition)
+        grown.append(covered)
+        shape = tuple((column, relation) for column, relation, _ in conditions)
+        left[shape] = live = focus(live, keep, int(rows.covered), (before or {}).get(shape))
+        floor = 0.0 if growth.must_gain else literal.score
+    return GrownRule(conditions, tuple(grown), left)
 
 
 # ---- pruning
@@ -196,15 +115,13 @@ def shuffle_rows(place: Place, target: Target, rng: RandomState) -> Array:
     return xp.take(order, xp.argsort(xp.astype(is_negative, xp.int8), stable=True), axis=0)
 
 
-def hold_back(
-    candidates: Candidates, live: LiveRows, order: Array, at: int, folds: int
-) -> tuple[LiveRows, Array]:
+def hold_back(live: LiveRows, order: Array, at: int, folds: int) -> tuple[LiveRows, Array]:
     """Hold one of `folds` parts back for pruning, with its share of the positive rows; no sync.
 
     Parameters
     ----------
-    candidates, live : Candidates, LiveRows
-        The table and the rows.
+    live : LiveRows
+        The rows.
     order : int64 array (n,)
         From `shuffle_rows`.
     at : int
@@ -219,22 +136,20 @@ def hold_back(
     is_held : bool array (n,)
         The rows held back.
     """
-    xp, rows = candidates.place.xp, order
+    xp, rows = live.candidates.place.xp, order
     if live.size < order.shape[0]:
         rows = compress(xp, order, xp.take(live.is_live, order, axis=0), live.size)
     held = rows[at % folds :: folds]
     is_held = scatter(xp, xp.ones_like(held), held, order.shape[0]) > 0
-    return restrict(candidates, live, ~is_held, live.size - held.shape[0]), is_held
+    return restrict(live, ~is_held, live.size - held.shape[0]), is_held
 
 
-def count_prefixes(
-    candidates: Candidates, conditions: Conditions, target: Target, rows: Array
-) -> list[Counts]:
+def count_prefixes(live: LiveRows, conditions: Conditions, rows: Array) -> list[Counts]:
     """Weigh what each prefix of a conjunction, the empty one first, covers of a mask (n,); one sync."""
     masks = [rows]
     for condition in conditions:
-        masks.append(masks[-1] & satisfies(candidates, condition))
-    return [counts for counts, _ in weigh(candidates.place.xp, target, masks)]
+        masks.append(masks[-1] & satisfies(live.candidates, condition))
+    return [counts for counts, _ in weigh(live.candidates.place.xp, live.target, masks)]
 
 
 def choose_length(counts: Sequence[Counts], *, smoothing: float, on_all_rows: bool) -> int:

@@ -1,4 +1,4 @@
-"""The candidate literals of a table, the rows that meet them, and the weight of these rows.
+"""The candidate literals of a table, the rows that meet them, and the thresholds that are reported.
 
 Columns with few distinct values (nominal ones, and numbers that repeat) are counted by value; the other
 numeric columns keep lists of their rows in ascending order. So all literals are scored in one pass.
@@ -9,140 +9,70 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from functools import cache
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat
 import array_api_extra as xpx
 import numpy as np
 
-from arraylearn._typing import Array, HostArray, Namespace
-from arraylearn.backend.arrays.order import argsort_rows
-from arraylearn.backend.arrays.segments import histogram, paired_histogram, scatter
-from arraylearn.backend.dispatch import get_tuning
-from arraylearn.backend.namespace import (
-    Place,
-    accumulator_dtype,
-    from_host,
-    library_name,
-    read_together,
-    to_host,
-)
+from arraylearn._typing import Array, Namespace
+from arraylearn.backend.arrays.order import argsort_rows, compress
+from arraylearn.backend.arrays.segments import histogram, scatter, split_lists
+from arraylearn.backend.dispatch import get_tuning, state_work, why_not_compiled
+from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, read_together
+from arraylearn.rules.counts import CountedColumns, Target, count_columns, group_by_size
 from arraylearn.rules.rule import CodedRule, Condition, Conditions
-from arraylearn.table import Table
+from arraylearn.table import Schema, Table
 
 __all__ = [
     "Candidates",
-    "CountedColumns",
-    "Counts",
-    "Target",
+    "LiveRows",
+    "all_rows",
     "choose_body",
     "choose_threshold",
-    "count_cells",
-    "pack_cells",
+    "condense",
+    "focus",
     "prepare",
+    "restrict",
     "satisfies",
     "satisfies_all",
     "settle_thresholds",
-    "weigh",
+    "with_target",
 ]
 
 
-@cache
-def choose_body(xp: Namespace) -> ModuleType | str:
-    """Return the module with NumPy's bodies of the search, or the reason why the array program serves."""
-    if library_name(xp) != "numpy":
-        return "not on a CPU of NumPy"
-    from arraylearn.rules import literals_cpu
-
-    return literals_cpu
+# Where less than one row in so many is left, these rows become a table of their own.
+_CONDENSED = 16
 
 
-# ---- the class that rules are learned for
+def choose_body(place: Place, n_values: int) -> Any | str:
+    """Return the record of sorted columns that is searched by blocks, or the reason why all cuts are scored.
 
-
-# A sum of weights holds the number of its rows in its lower bits, the sum itself in the others.
-_ROW_BITS = 31
-
-
-def pack_weights(units: HostArray, place: Place) -> tuple[Array, int]:
-    """Turn weights (n,) from `grid_weights` into those of a `Target`, rounded if their sum exceeds 2**31.
-
-    Also return the size of their unit in units of the grid.
+    `n_values` is the number of values in the numeric columns.
     """
-    coarser = max(1, round(float(units.sum()) / 2.0**31))
-    kept = (units / coarser).round().clip(1).astype(np.int64)
-    return from_host((kept << _ROW_BITS) + 1, place), coarser
+    least = get_tuning().compiled_rules
+    state_work(n_values, least)
+    if (reason := why_not_compiled(place, n_values, least)) is not None:
+        return reason
+    from arraylearn.rules.blocks_cpu import RowBlocks
 
-
-def units_of(sums: Array) -> Array:
-    """Return the weights in sums of packed weights."""
-    return sums >> _ROW_BITS
-
-
-def rows_of(sums: Array) -> Array:
-    """Return the number of rows in sums of packed weights."""
-    return sums & ((1 << _ROW_BITS) - 1)
-
-
-class Target(NamedTuple):
-    """The positive rows, which a rule shall cover, and the weights of all rows."""
-
-    is_positive: Array  # (n,) bool: the rows of the class
-    weights: Array | None = None  # (n,) int64 from `pack_weights`; None: every row counts 1
-    unit: float = 1.0  # rows per unit of weight, as evidence
-
-
-class Counts(NamedTuple):
-    """How much a rule covers: weights, in rows, or numbers of rows."""
-
-    positive: float  # of the positive rows
-    covered: float  # of all rows
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the positive rows; 0 where nothing is covered."""
-        return self.positive / self.covered if self.covered > 0 else 0.0
-
-
-def weigh(xp: Namespace, target: Target, masks: Sequence[Array]) -> list[tuple[Counts, Counts]]:
-    """Weigh the rows of each mask (n,), and count them; one sync."""
-    both = [part for mask in masks for part in (mask & target.is_positive, mask)]
-    if target.weights is None:
-        sums = [xp.astype(xp.count_nonzero(part), xp.int64) for part in both]
-    else:
-        sums = [xp.sum(xp.where(part, target.weights, 0)) for part in both]
-    numbers = to_host(xp.stack(sums)).tolist()
-    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    if target.weights is None:
-        return [(Counts(float(p), float(n)), Counts(p, n)) for p, n in pairs]
-    return [
-        (Counts(*(units_of(one) * target.unit for one in pair)), Counts(*map(rows_of, pair)))
-        for pair in pairs
-    ]
+    return RowBlocks
 
 
 # ---- columns, arranged for the search
 
 
-class CountedColumns(NamedTuple):
-    """Columns with similar numbers of distinct values, which are counted by value; a cell is one value."""
-
-    packed: Array  # (d, n) value of each row, n_cells where missing; see `pack_cells`
-    n_cells: int  # largest number of values of a column
-    values: Array | None = None  # (d, n_cells) numbers behind the cells, ascending; None for nominal columns
-
-
 class Candidates(NamedTuple):
-    """A table prepared for the search of literals; made once per fit."""
+    """A table prepared for the search of literals."""
 
     place: Place
-    table: Table
+    schema: Schema
     columns: Array  # (d_numeric, n) the numeric block, column-major
+    codes: Array  # (d_nominal, n) categories; -1 where missing
     counted: tuple[CountedColumns, ...]
     lists: Array  # (d_sorted, n) int32 rows of the other columns in ascending order, missing ones last
     ranks: Array  # (d_sorted, n) int32 dense rank of each row, -1 where missing
+    blocks: Any  # the lists in blocks, from the compiled body; None: all cuts are scored
     sorted_idx: tuple[int, ...]  # positions of the sorted columns in `columns`
     idx: tuple[int, ...]  # positions in the input: the counted columns, group by group, then the sorted ones
     n_values: tuple[int, ...]  # distinct values of each column of `idx`
@@ -156,80 +86,76 @@ class Candidates(NamedTuple):
     @property
     def n_conditions(self) -> int:
         """Number of all literals: one per category, two per number."""
-        is_nominal = self.table.schema.nominal_idx
+        is_nominal = self.schema.nominal_idx
         return sum(n if j in is_nominal else 2 * n for j, n in zip(self.idx, self.n_values, strict=True))
-
-
-class _Ranked(NamedTuple):
-    """Numeric columns, sorted and ranked; each array is (d, n)."""
-
-    order: Array  # row numbers, by ascending value; missing values last
-    ordered: Array  # the values in that order
-    rank_along: Array  # the ranks in that order
-    ranks: Array  # the ranks in the order of the rows
-    n_distinct: list[int]  # (d,)
 
 
 def prepare(place: Place, table: Table) -> Candidates:
     """Sort and count the columns of a table; one sync, for the numbers of distinct values."""
     xp, schema = place.xp, table.schema
+    body = choose_body(place, math.prod(table.numeric.shape))
     every = xp.arange(table.n_rows, dtype=xp.int64, device=place.device)
     columns = xp.take(xp.permute_dims(table.numeric, (1, 0)), every, axis=1)  # a contiguous copy
-    ranked, n_categories = _rank(place, columns, table)
-    counted: list[CountedColumns] = []
-    idx: list[int] = []
-    n_values: list[int] = []
-    for group in _group_by_size(schema.n_values):
-        n_cells = max(1, *(schema.n_values[j] for j in group))
-        counted.append(CountedColumns(_pack(xp, _pick(place, table.codes, group), n_cells), n_cells))
-        idx += [schema.nominal_idx[j] for j in group]
-        n_values += [n_categories[j] for j in group]
-    most = get_tuning().rule_counted_values
-    for group in _group_by_size([count if count <= most else -1 for count in ranked.n_distinct]):
-        counted.append(_count_numeric(place, ranked, group))
-        idx += [schema.numeric_idx[j] for j in group]
-        n_values += [ranked.n_distinct[j] for j in group]
-    wide = [j for j, count in enumerate(ranked.n_distinct) if count > most]
-    idx += [schema.numeric_idx[j] for j in wide]
-    n_values += [ranked.n_distinct[j] for j in wide]
-    lists = xp.astype(_pick(place, ranked.order, wide), xp.int32)
-    ranks = xp.astype(_pick(place, ranked.ranks, wide), xp.int32)
-    tolerance = 64 * float(xp.finfo(accumulator_dtype(place)).eps)
-    by_column = tuple(wide), tuple(idx), tuple(n_values)
-    return Candidates(place, table, columns, tuple(counted), lists, ranks, *by_column, tolerance)
-
-
-def _group_by_size(sizes: Sequence[int]) -> list[list[int]]:
-    """Group columns by their number of values, so that no table is much wider than it needs to be.
-
-    Columns of a negative size are left out.
-    """
-    groups: dict[float, list[int]] = {}
-    for j, size in enumerate(sizes):
-        if size >= 0:
-            groups.setdefault(next(c for c in (64, 255, math.inf) if size <= c), []).append(j)
-    return [groups[size] for size in sorted(groups)]
-
-
-def _count_numeric(place: Place, ranked: _Ranked, group: list[int]) -> CountedColumns:
-    n_cells = max(1, *(ranked.n_distinct[j] for j in group))
-    picked = (_pick(place, one, group) for one in (ranked.ranks, ranked.ordered, ranked.rank_along))
-    ranks, ordered, rank_along = picked
-    values = _distinct_values(place, ordered, rank_along, n_cells)
-    return CountedColumns(_pack(place.xp, ranks, n_cells), n_cells, values)
-
-
-def _rank(place: Place, columns: Array, table: Table) -> tuple[_Ranked, list[int]]:
-    """Rank numeric columns (d, n), and count the categories that occur in nominal ones; one sync."""
-    xp, most = place.xp, max(table.schema.n_values, default=0)
     order = argsort_rows(xp, columns)
     ordered = xp.take_along_axis(columns, order, axis=1)
     rank_along = _dense_ranks(xp, ordered)
-    counts = histogram(xp, xp.where(table.codes < 0, most, table.codes), most + 1)[:, :most]
-    found = xp.max(rank_along, axis=1) + 1, xp.count_nonzero(counts, axis=1)
-    n_distinct, n_categories = (one.tolist() for one in read_together(place, *found))
     ranks = _unsort(xp, rank_along, order)
-    return _Ranked(order, ordered, rank_along, ranks, n_distinct), n_categories
+    n_distinct, n_categories = _count_values(place, rank_along, table)
+    groups = group_by_size(schema.n_values)
+    counted = [
+        count_columns(xp, _pick(place, table.codes, group), max(1, *(schema.n_values[j] for j in group)))
+        for group in groups
+    ]
+    idx = [schema.nominal_idx[j] for group in groups for j in group]
+    n_values = [n_categories[j] for group in groups for j in group]
+    most = get_tuning().rule_counted_values
+    groups = group_by_size([count if count <= most else -1 for count in n_distinct])
+    for group in groups:
+        n_cells = max(1, *(n_distinct[j] for j in group))
+        values = _distinct_values(
+            place, _pick(place, ordered, group), _pick(place, rank_along, group), n_cells
+        )
+        counted.append(count_columns(xp, _pick(place, ranks, group), n_cells, values))
+    wide = [j for j, count in enumerate(n_distinct) if count > most]
+    groups.append(wide)
+    idx += [schema.numeric_idx[j] for group in groups for j in group]
+    n_values += [n_distinct[j] for group in groups for j in group]
+    lists = xp.astype(_pick(place, order, wide), xp.int32)
+    ranks = xp.astype(_pick(place, ranks, wide), xp.int32)
+    blocks = None if isinstance(body, str) or not wide else body.lay_out(lists, ranks)
+    tolerance = 64 * float(xp.finfo(accumulator_dtype(place)).eps)
+    by_column = tuple(wide), tuple(idx), tuple(n_values)
+    sorted_columns = lists, ranks, blocks
+    return Candidates(
+        place, schema, columns, table.codes, tuple(counted), *sorted_columns, *by_column, tolerance
+    )
+
+
+def take_rows(candidates: Candidates, rows: Array) -> Candidates:
+    """Prepare some rows (m,) of a table as a table of their own; no sync."""
+    xp = candidates.place.xp
+    ranks = xp.take(candidates.ranks, rows, axis=1)
+    # missing values come last
+    lists = xp.astype(argsort_rows(xp, xp.where(ranks < 0, xp.iinfo(ranks.dtype).max, ranks)), xp.int32)
+    return candidates._replace(
+        columns=xp.take(candidates.columns, rows, axis=1),
+        codes=xp.take(candidates.codes, rows, axis=1),
+        counted=tuple(
+            group._replace(cells=xp.take(group.cells, rows, axis=1), bits=None)
+            for group in candidates.counted
+        ),
+        lists=lists,
+        ranks=ranks,
+        blocks=None if candidates.blocks is None else candidates.blocks.lay_out(lists, ranks),
+    )
+
+
+def _count_values(place: Place, rank_along: Array, table: Table) -> tuple[list[int], list[int]]:
+    """Count the distinct numbers of columns (d, n) of sorted ranks, and the categories that occur."""
+    xp, most = place.xp, max(table.schema.n_values, default=0)
+    counts = histogram(xp, xp.where(table.codes < 0, most, table.codes), most + 1)[:, :most]
+    found = read_together(place, xp.max(rank_along, axis=1) + 1, xp.count_nonzero(counts, axis=1))
+    return found[0].tolist(), found[1].tolist()
 
 
 def _dense_ranks(xp: Namespace, ordered: Array) -> Array:
@@ -266,64 +192,14 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
     return xp.take_along_axis(ordered, xp.where(position < n, position, n - 1), axis=1)
 
 
-# ---- counts by value
-
-
-def _pack(xp: Namespace, codes: Array, n_cells: int) -> Array:
-    cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
-    return pack_cells(xp, cells, n_cells)
-
-
-def pack_cells(xp: Namespace, cells: Array, n_cells: int) -> Array:
-    """Prepare columns for `count_cells`: whatever the body counts fastest, or `cells` itself.
-
-    `cells` (d, n) holds values in ``range(n_cells + 1)``; the last stands for what shall not be counted.
-    """
-    body = choose_body(xp)
-    return cells if isinstance(body, str) else body.pack_cells(cells, n_cells)
-
-
-def count_cells(xp: Namespace, group: CountedColumns, is_live: Array, target: Target) -> tuple[Array, Array]:
-    """Weigh the live rows, and the positive ones among them, by value.
-
-    Parameters
-    ----------
-    group : CountedColumns
-        d columns of n rows.
-    is_live : bool array (n,)
-        Which rows count.
-    target : Target
-        Which of them are positive, and their weights.
-
-    Returns
-    -------
-    positive, covered : arrays (d, n_cells)
-        int64 sums of the positive live rows and of all live rows of each value.
-    """
-    body = choose_body(xp)
-    if not isinstance(body, str):
-        counted: tuple[Array, Array] = body.count_cells(group, is_live, target)
-        return counted
-    keys = xp.where(is_live, xp.astype(target.is_positive, xp.int64), 2)
-    return count_classes(xp, group.packed, keys, group.n_cells, target.weights)
-
-
-def count_classes(
-    xp: Namespace, cells: Array, keys: Array, n_cells: int, weights: Array | None
-) -> tuple[Array, Array]:
-    """Weigh rows by value (d, n), where keys (n,) are 0 for negative, 1 for positive and 2 for other rows."""
-    counts = paired_histogram(xp, cells, keys, n_cells + 1, 3, weights)[:, :, :n_cells]
-    return counts[:, 1, :], counts[:, 0, :] + counts[:, 1, :]
-
-
 # ---- rows that meet conditions
 
 
 def satisfies(candidates: Candidates, condition: Condition) -> Array:
     """Return the mask (n,) of the rows that meet a condition; missing values do not."""
-    xp, schema = candidates.place.xp, candidates.table.schema
+    xp, schema = candidates.place.xp, candidates.schema
     if condition.relation in ("=", "in"):
-        codes = candidates.table.codes[schema.nominal_idx.index(condition.column), :]
+        codes = candidates.codes[schema.nominal_idx.index(condition.column), :]
         if condition.relation == "=":
             return codes == condition.value
         chosen = xp.asarray(condition.value, dtype=codes.dtype, device=candidates.place.device)
@@ -343,6 +219,81 @@ def satisfies_all(candidates: Candidates, conditions: Conditions) -> Array:
     return mask
 
 
+# ---- the rows that a rule may still cover
+
+
+class LiveRows(NamedTuple):
+    """Rows of a table, some of them positive."""
+
+    candidates: Candidates
+    target: Target
+    is_live: Array  # (n,) bool
+    size: int  # number of live rows
+    lists: Array  # (d_sorted, size): the live rows in the order of each column; with sums: all rows
+    sums: Array | None = None  # weights of the live rows by block, where the compiled body searches
+
+
+def all_rows(candidates: Candidates, target: Target) -> LiveRows:
+    """Return all rows as live."""
+    (xp, device), n = candidates.place, candidates.n_rows
+    is_live = xp.ones((n,), dtype=xp.bool, device=device)
+    return with_target(LiveRows(candidates, target, is_live, n, candidates.lists), target)
+
+
+def with_target(live: LiveRows, target: Target) -> LiveRows:
+    """Return the same rows with other positive ones."""
+    blocks = live.candidates.blocks
+    sums = None if blocks is None else blocks.weigh(target, live.is_live)
+    return live._replace(target=target, sums=sums)
+
+
+def restrict(live: LiveRows, keep: Array, size: int, near: LiveRows | None = None) -> LiveRows:
+    """Keep the live rows for which the mask `keep` (n,) holds; `size` of them do.
+
+    `near` may be other rows of the same table, whose sums are corrected where that is less work.
+    """
+    if size == live.size:
+        return live
+    is_live = live.is_live & keep
+    if live.sums is None:
+        return live._replace(is_live=is_live, size=size, lists=_keep_in_lists(live, is_live, size))
+    known, n_changed = None, size
+    for other in (live, near):
+        if other is not None and other.candidates is live.candidates:
+            n = int(np.count_nonzero(other.is_live ^ is_live))
+            if n < n_changed:
+                known, n_changed = (other.is_live, other.sums), n
+    sums = live.candidates.blocks.weigh(live.target, is_live, known)
+    return live._replace(is_live=is_live, size=size, sums=sums)
+
+
+def _keep_in_lists(live: LiveRows, is_live: Array, size: int) -> Array:
+    xp = live.candidates.place.xp
+    if not live.lists.shape[0]:
+        return live.lists[:, :size]
+    return split_lists(xp, live.lists, xp.astype(is_live, xp.int32) - 1, (size,))
+
+
+def focus(live: LiveRows, keep: Array, size: int, near: LiveRows | None = None) -> LiveRows:
+    """Keep rows as `restrict` does, in a table of their own where they are few."""
+    if not live.lists.shape[0] or size * _CONDENSED >= live.candidates.n_rows:
+        return restrict(live, keep, size, near)
+    return condense(live._replace(is_live=live.is_live & keep, size=size))
+
+
+def condense(live: LiveRows) -> LiveRows:
+    """Return the live rows as a table of their own."""
+    candidates, target = live.candidates, live.target
+    xp, device = candidates.place
+    every = xp.arange(candidates.n_rows, dtype=xp.int64, device=device)
+    rows = compress(xp, every, live.is_live, live.size)
+    target = target._replace(
+        is_positive=xp.take(target.is_positive, rows, axis=0),
+        weights=None if target.weights is None else xp.take(target.weights, rows, axis=0),
+    )
+    return all_rows(take_rows(candidates, rows), target)
+
+
 # ---- thresholds of the rules that were learned
 
 
@@ -352,7 +303,7 @@ def settle_thresholds(candidates: Candidates, rules: Sequence[CodedRule]) -> lis
     While rules are learned, thresholds lie between the rows that a rule is grown on. Each rule covers the
     same rows before and after.
     """
-    schema = candidates.table.schema
+    schema = candidates.schema
     cuts: dict[int, set[float]] = {}
     for conditions, _ in rules:
         for column, relation, value in conditions:

@@ -17,28 +17,26 @@ from arraylearn.backend.namespace import Place, to_host
 from arraylearn.backend.random import RandomState, as_generator
 from arraylearn.checks import check_integer, check_number
 from arraylearn.progress import Advance
+from arraylearn.rules.counts import Counts, Target, units_of, weigh
 from arraylearn.rules.description_length import Totals, find_needless, least_data_bits, relative_bits
-from arraylearn.rules.find_literal import GAINS
 from arraylearn.rules.grow_rule import (
-    LiveRows,
     RuleGrowth,
-    all_rows,
     choose_length,
     count_prefixes,
     grow_rule,
     hold_back,
-    restrict,
     shuffle_rows,
 )
 from arraylearn.rules.literals import (
     Candidates,
-    Counts,
-    Target,
+    LiveRows,
+    all_rows,
+    focus,
     prepare,
+    restrict,
     satisfies_all,
     settle_thresholds,
-    units_of,
-    weigh,
+    with_target,
 )
 from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
@@ -193,11 +191,12 @@ def learn_ripper(
     """
     xp, class_weights = rows.place.xp, rows.class_weights
     candidates = prepare(rows.place, rows.table)
-    live = all_rows(candidates)
+    live: LiveRows | None = None
     order = sorted(range(len(class_weights)), key=lambda code: class_weights[code])
     rules: list[CodedRule] = []
     for rank, code in enumerate(order[:-1]):
         target = rows.target(code)
+        live = all_rows(candidates, target) if live is None else with_target(live, target)
         counts, _ = weigh(xp, target, [live.is_live])[0]
         if counts.positive <= 0:
             continue
@@ -216,7 +215,7 @@ def learn_ripper(
 def _remove(problem: _OneAgainstRest, live: LiveRows, mask: Array) -> tuple[LiveRows, Counts]:
     """Take the rows of a mask (n,) out of the live ones; return the rest and what was taken; one sync."""
     counts, rows = weigh(problem.candidates.place.xp, problem.target, [mask & live.is_live])[0]
-    return restrict(problem.candidates, live, ~mask, live.size - int(rows.covered)), counts
+    return restrict(live, ~mask, live.size - int(rows.covered)), counts
 
 
 # ---- further rules of a class
@@ -237,8 +236,8 @@ def _learn_further(
     most = problem.settings.max_rules
     while live.size and _is_left_over(totals, counts) and (most is None or len(counts) < most):
         at = len(counts)
-        growing, is_held = hold_back(problem.candidates, live, order, at, problem.settings.folds)
-        rule = _prune(problem, _grow(problem, growing), is_held, on_all_rows=False)
+        growing, is_held = hold_back(live, order, at, problem.settings.folds)
+        rule = _prune(problem, growing, _grow(problem, growing), is_held, on_all_rows=False)
         live, taken = _remove(problem, live, satisfies_all(problem.candidates, rule))
         before = least_data_bits(totals, counts, sizes, at)
         counts.append(taken)
@@ -268,16 +267,18 @@ def _grow(
     problem: _OneAgainstRest, live: LiveRows, start: Conditions = (), counts: Counts | None = None
 ) -> Conditions:
     growth = RuleGrowth(
-        GAINS["smoothed_foil"], stop=problem.settings.min_coverage, max_literals=problem.settings.max_literals
+        "smoothed_foil", stop=problem.settings.min_coverage, max_literals=problem.settings.max_literals
     )
-    return grow_rule(problem.candidates, live, problem.target, growth, start, counts).conditions
+    return grow_rule(live, growth, start, counts).conditions
 
 
-def _prune(problem: _OneAgainstRest, rule: Conditions, rows: Array, *, on_all_rows: bool) -> Conditions:
+def _prune(
+    problem: _OneAgainstRest, live: LiveRows, rule: Conditions, rows: Array, *, on_all_rows: bool
+) -> Conditions:
     """Cut a rule to its best prefix on the rows (n,) held back, as `choose_length` finds it; one sync."""
     if not rule:
         return rule
-    counts = count_prefixes(problem.candidates, rule, problem.target, rows)
+    counts = count_prefixes(live, rule, rows)
     return rule[: choose_length(counts, smoothing=problem.settings.smoothing, on_all_rows=on_all_rows)]
 
 
@@ -335,10 +336,10 @@ def _best_variant(
     the first rule after it that covers each row.
     """
     at, n = len(counts), len(rules)
-    growing, is_held = hold_back(problem.candidates, live, order, at, problem.settings.folds)
+    growing, is_held = hold_back(live, order, at, problem.settings.folds)
     held = is_held & (later == n)  # the rows that no later rule covers
     grown = _grow_variants(problem, growing, rules[at], old_mask)
-    variants = [_prune(problem, one, held, on_all_rows=True) for one in grown]
+    variants = [_prune(problem, live, one, held, on_all_rows=True) for one in grown]
     variants = [one for one in variants if one != rules[at]]
     if not variants:
         return rules[at]
@@ -362,7 +363,7 @@ def _grow_variants(
     """Grow the revision of a rule on the rows (n,) that it covers, and its replacement on all of them."""
     masks = [growing.is_live & old_mask, growing.is_live]
     (inside, rows), (everywhere, _) = weigh(problem.candidates.place.xp, problem.target, masks)
-    covered = restrict(problem.candidates, growing, old_mask, int(rows.covered))
+    covered = focus(growing, old_mask, int(rows.covered))
     return _grow(problem, covered, old, inside), _grow(problem, growing, (), everywhere)
 
 

@@ -14,6 +14,7 @@ from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
 from arraylearn.progress import Advance, advance_nothing
+from arraylearn.rules.counts import Target, pack_weights, units_of
 from arraylearn.rules.decide import (
     Conflict,
     Matcher,
@@ -26,7 +27,6 @@ from arraylearn.rules.decide import (
     match_rows,
     order_rules,
 )
-from arraylearn.rules.literals import Target, pack_weights, units_of
 from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
 from arraylearn.table.rare import leave_out_rare
@@ -36,7 +36,6 @@ __all__ = [
     "Explanation",
     "RuleClassifier",
     "TrainingRows",
-    "default_class",
     "gather_rows",
     "state_rule",
     "weigh_decisions",
@@ -92,15 +91,6 @@ def gather_rows(batch: Batch, host_codes: HostArray, n_classes: int, sample_weig
         share = float(repeat_weights(weights).sum()) / float(units.sum())
         rows = rows._replace(weights=packed, unit=unit * coarser, rows_per_unit=share * coarser)
     return rows._replace(class_weights=rows.weigh(rows.codes, n_classes))
-
-
-def default_class(rows: TrainingRows, is_covered: Array) -> int:
-    """Return the heaviest class of the uncovered rows, of all rows where there are none; one sync."""
-    k = len(rows.class_weights)
-    left = rows.weigh(rows.place.xp.where(is_covered, k, rows.codes), k + 1)[:k]
-    if max(left) <= 0:
-        left = rows.class_weights
-    return left.index(max(left))
 
 
 def weigh_decisions(
@@ -167,8 +157,13 @@ class RuleClassifier(ArrayClassifier):
         """Refuse parameters that break a rule."""
 
     @abstractmethod
-    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
-        """Return rules (conditions and class) and the default class."""
+    def _learn(
+        self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[list[CodedRule], int | None]:
+        """Return rules (conditions and class) and the default class.
+
+        None: the most frequent class of the rows that no rule matches; of all rows, where there are none.
+        """
 
     # ---- learning
 
@@ -202,13 +197,16 @@ class RuleClassifier(ArrayClassifier):
             self._keep(rows, found, default)
         return self
 
-    def _keep(self, rows: TrainingRows, found: list[CodedRule], default: int) -> None:
+    def _keep(self, rows: TrainingRows, found: list[CodedRule], default: int | None) -> None:
         """Count what each rule decides, and keep rules and model."""
         labels = self.classes_.tolist()
         self.rules_ = tuple(state_rule(one, labels[code], self.schema_) for one, code in found)
-        self.default_ = labels[default]
         order = order_rules([one for one, _ in found], self.conflict)
         matcher, by_rule = weigh_decisions(rows, [found[i][0] for i in order], self.schema_)
+        if default is None:
+            left = by_rule[-1] if any(by_rule[-1]) else rows.class_weights
+            default = left.index(max(left))
+        self.default_ = labels[default]
         codes, is_vote = [*(found[i][1] for i in order), default], self.conflict == "vote"
         counts = [[weight * rows.rows_per_unit for weight in weights] for weights in by_rule]
         self.model_ = make_model(

@@ -9,11 +9,11 @@ from sklearn.base import clone
 
 from arraylearn.backend.errors import warn_caller
 from arraylearn.checks import check_choice
-from arraylearn.rules.decide import CONFLICTS, Conflict, compile_rules, match_rows
+from arraylearn.rules.decide import CONFLICTS, Conflict
 from arraylearn.rules.from_tree import leaf_rules, post_prune
 from arraylearn.rules.given_rules import UNKNOWN, find_scalar, read_rules, resolve_rule
 from arraylearn.rules.rule import CodedRule
-from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows, default_class
+from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 from arraylearn.tree import DecisionTreeClassifier, c45
 
 __all__ = ["RuleSetClassifier"]
@@ -95,15 +95,15 @@ class RuleSetClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         check_choice("conflict", self.conflict, CONFLICTS)
 
-    def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
+    def _learn(
+        self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[list[CodedRule], int | None]:
         default = None if self.default is None else self._code_of(self.default, "`default`")
         if self.rules is None or isinstance(self.rules, DecisionTreeClassifier):
             found = self._read_tree(rows, X, y, sample_weight)
         else:
             found, last = self._read_given()
             default = last if default is None else default
-        if default is None:
-            default = self._choose_default(rows, found)
         for _ in found:
             rows.report()
         return found, default
@@ -144,9 +144,3 @@ class RuleSetClassifier(RuleClassifier):
                 f"{where} names the class {label!r}; the classes are {', '.join(map(repr, classes))}."
             )
         return code
-
-    def _choose_default(self, rows: TrainingRows, found: list[CodedRule]) -> int:
-        xp = rows.place.xp
-        matcher = compile_rules(rows.place, [one for one, _ in found], self.schema_)
-        is_covered = xp.any(match_rows(xp, matcher, rows.table) != 0, axis=1)
-        return default_class(rows, is_covered)

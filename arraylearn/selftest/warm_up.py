@@ -45,6 +45,7 @@ def _learners() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "AdaBoost", lambda: al.AdaBoostClassifier(n_estimators=2)
     yield "boosting", lambda: al.GradientBoostingClassifier(n_estimators=2)
     yield "boosting, best first", lambda: al.GradientBoostingClassifier(n_estimators=2, max_leaf_nodes=4)
+    yield "rules", lambda: al.RipperClassifier(random_state=0)
     yield "support vectors", al.SVC
     yield "support vectors of large problems", lambda: al.SVC(solver="decomposition")
 

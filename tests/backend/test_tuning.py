@@ -13,9 +13,9 @@ from arraylearn.backend.dispatch import Tuning, get_tuning, tuned
 
 
 def test_a_block_changes_what_it_names_and_nothing_else():
-    with tuned(svm_path_rows=3) as changed, tuned(rule_first_blocks=1):
+    with tuned(svm_path_rows=3) as changed, tuned(rule_counted_values=1):
         assert changed == Tuning(svm_path_rows=3)
-        assert get_tuning() == Tuning(svm_path_rows=3, rule_first_blocks=1)
+        assert get_tuning() == Tuning(svm_path_rows=3, rule_counted_values=1)
     assert get_tuning() == Tuning()
 
 

@@ -1,8 +1,6 @@
-"""The threshold search: by hand and against a plain loop, without a sync; NumPy runs a body of its own."""
+"""The threshold search of the array program: by hand and against a plain loop, without a sync."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,14 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arraylearn.backend.namespace import Place
-from arraylearn.rules.find_literal import GAINS, Scoring, best_thresholds
-from arraylearn.rules.literals import Counts, Target, pack_weights
-from arraylearn.rules.literals_cpu import search_columns, search_together
+from arraylearn.rules.counts import Counts, Target, pack_weights
+from arraylearn.rules.find_literal import Scoring, best_thresholds
 
 
-def accuracy_of(total, n, unit=None):
+def accuracy_of(rung, total, n, unit=None):
     """Accuracy of a side that is not everything."""
-    return Scoring(GAINS["accuracy"], Counts(total, total), n, 0.0, unit)
+    return Scoring(Place(rung.load(), rung.device), "accuracy", Counts(total, total), n, 0.0, unit)
 
 
 def lists_of(x):
@@ -47,7 +44,7 @@ def test_by_hand(rung, xp):
     order, ranks = (rung.from_host(part) for part in lists_of(x))
     positive = rung.from_host(np.array([0, 1, 0, 1, 1]) > 0)
     with rung.forbid_syncs():
-        found = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(5.0, 5))
+        found = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(rung, 5.0, 5))
     score, p, covered, position = (rung.to_host(part).tolist() for part in found)
     assert (score, p, covered) == ([1.0], [2.0], [2.0])
     assert position == [5 + 2]  # beyond the third row: x > 2
@@ -57,14 +54,13 @@ def test_by_hand(rung, xp):
 def test_nothing_to_cut(rung, xp, values):
     order, ranks = (rung.from_host(part) for part in lists_of(np.array(values)[:, None]))
     positive = rung.from_host(np.array([1, 0, 1]) > 0)
-    score = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(3.0, 3))[0]
+    score = best_thresholds(xp, order, ranks, Target(positive, None), accuracy_of(rung, 3.0, 3))[0]
     assert rung.to_host(score).tolist() == [-np.inf]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_against_a_loop(rung, xp, data):
-    """All columns together, and (on NumPy, where many rows are searched otherwise) column by column."""
     n = data.draw(st.integers(2, 12))
     cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, np.nan])
     x = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=n, max_size=n)))
@@ -75,13 +71,9 @@ def test_against_a_loop(rung, xp, data):
     given_weights = pack_weights(weights, Place(xp, rung.device))[0] if is_weighted else None
     weights = weights / 2 if is_weighted else np.ones(n)
     target = Target(rung.from_host(positive > 0), given_weights)
-    scoring = accuracy_of(float(weights.sum()), n, 0.5 if is_weighted else None)
-    is_host = rung.name in ("numpy", "compiled")
-    for search in (search_together, search_columns) if is_host else (partial(best_thresholds, xp),):
-        found = search(order, ranks, target, scoring)
-        assert_equals_the_loop(
-            rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights
-        )
+    scoring = accuracy_of(rung, float(weights.sum()), n, 0.5 if is_weighted else None)
+    found = best_thresholds(xp, order, ranks, target, scoring)
+    assert_equals_the_loop(rung, [rung.to_host(part).tolist() for part in found], x, order, positive, weights)
 
 
 def assert_equals_the_loop(rung, found, x, order, positive, weights):

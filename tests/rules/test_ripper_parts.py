@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from arraylearn.backend.namespace import Place
+from arraylearn.rules.counts import Counts, Target, pack_weights
 from arraylearn.rules.description_length import (
     Totals,
     data_bits,
@@ -19,8 +20,8 @@ from arraylearn.rules.description_length import (
 )
 from arraylearn.rules.find_literal import cut_between
 from arraylearn.rules.from_tree import pessimistic_error
-from arraylearn.rules.grow_rule import all_rows, choose_length, count_prefixes, hold_back, shuffle_rows
-from arraylearn.rules.literals import Counts, Target, choose_threshold, pack_weights, prepare, satisfies
+from arraylearn.rules.grow_rule import choose_length, count_prefixes, hold_back, shuffle_rows
+from arraylearn.rules.literals import all_rows, choose_threshold, prepare, satisfies
 from arraylearn.rules.rule import Condition
 from arraylearn.table import learn_schema, read_table
 
@@ -62,11 +63,15 @@ def test_prefixes(rung, xp):
     target = Target(rung.from_host(np.array([0, 1, 1, 0, 1]) > 0), None)
     rows = rung.from_host(np.ones(5, dtype=bool))
     conditions = (Condition(0, ">", 0.5), Condition(0, "<=", 2.5))
-    counts = count_prefixes(candidates, conditions, target, rows)
+    counts = count_prefixes(all_rows(candidates, target), conditions, rows)
     assert counts == [(3, 5), (2, 3), (2, 2)]
     weights = pack_weights(np.array([1, 2, 3, 4, 5]), place)[0]
     target = target._replace(weights=weights, unit=0.5)
-    assert count_prefixes(candidates, conditions, target, rows) == [(5, 7.5), (2.5, 4.5), (2.5, 2.5)]
+    assert count_prefixes(all_rows(candidates, target), conditions, rows) == [
+        (5, 7.5),
+        (2.5, 4.5),
+        (2.5, 2.5),
+    ]
 
 
 def counts_of(pairs):
@@ -93,7 +98,7 @@ def test_split(rung, xp):
     candidates = prepare(place, read_table(x, learn_schema(x), place))
     target = Target(rung.from_host(np.arange(20) < 6), None)
     order = shuffle_rows(place, target, 0)
-    growing, is_held = hold_back(candidates, all_rows(candidates), order, 5, 3)
+    growing, is_held = hold_back(all_rows(candidates, target), order, 5, 3)
     held, grown = rung.to_host(is_held), rung.to_host(growing.is_live)
     np.testing.assert_array_equal(held, ~grown)
     assert (held.sum(), growing.size) == (6, 14)
