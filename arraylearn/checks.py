@@ -102,12 +102,14 @@ def _interval(low: float, high: float, closed: Closed) -> str:
     return f" {' and '.join(parts)}" if parts else ""
 
 
-def check_rows(name: str, value: Any, low: int) -> None:
+def check_rows(name: str, value: Any, low: int, *, may_be_auto: bool = False) -> None:
     """Raise unless `value` is an integer of at least `low`, or a float in (0, 1]: a share of all rows."""
+    if may_be_auto and isinstance(value, str) and value == "auto":
+        return
     is_integer = is_number(value) and isinstance(value, Integral)
     if not is_number(value) or not (int(value) >= low if is_integer else 0 < value <= 1):
         rule = f"must be an integer of at least {low}, or a float above 0 and up to 1.0, a share of all rows"
-        raise refuse(name, rule, repr(value))
+        raise refuse(name, f"{rule}, or 'auto'" if may_be_auto else rule, repr(value))
 
 
 def check_class_weight(value: Any) -> None:

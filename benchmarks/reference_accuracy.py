@@ -128,14 +128,14 @@ def load_split(name: str, seed: int, *, as_numbers: bool) -> tuple[Any, Any, Any
         data = load_breast_cancer() if name == "breast_cancer" else load_digits()
         frame, y = pd.DataFrame(data.data).add_prefix("x"), data.target
     else:
-        frame, y = _reference_frame(name)
+        frame, y = reference_frame(name)
     if as_numbers:
         codes = {c: frame[c].cat.codes for c in frame.columns if frame[c].dtype == "category"}
         frame = frame.assign(**codes).astype(float).fillna(-1.0)
     return tuple(train_test_split(frame, y, test_size=0.3, random_state=seed, stratify=y))
 
 
-def _reference_frame(name: str) -> tuple[Any, Any]:
+def reference_frame(name: str) -> tuple[Any, Any]:
     """Read a reference set as numbers and categories, without identifiers (more than 255 categories)."""
     data = load_reference(name)
     wide = [c for c in data.X.columns if data.X[c].dtype == "category" and data.X[c].nunique() > 255]

@@ -30,6 +30,7 @@ from arraylearn.checks import (
 )
 from arraylearn.estimator import Batch
 from arraylearn.grow.histograms.newton_trees import CATEGORY_PRICE, NewtonRule, prepare_columns
+from arraylearn.grow.split import SLACK
 from arraylearn.grow.trees import LEAF, Limits, Trees, join_trees
 from arraylearn.table.binning import apply_binning, learn_binning
 from arraylearn.table.labels import encode_with
@@ -65,15 +66,15 @@ class GradientBoostingClassifier(StagedClassifier):
     max_leaf_nodes : int or None
         Greatest number of leaves; the nodes of the largest gain are split first.
     l2_regularization : float
-        The :math:`\lambda` of the formula. On a few hundred rows 0.3 to 1 often gives better probabilities,
-        at the cost of some accuracy.
+        The :math:`\lambda` of the formula. Where the model is sure of nearly all rows of a leaf, its step is
+        the smaller for it; 1 is better on noisy rows, 0 where the classes are apart.
     min_child_hessian : float
-        Least sum of hessians of a leaf. Where the model is sure of nearly all rows, a leaf of less takes a
-        step so large that new rows get probabilities next to 0 or 1.
-    min_samples_leaf : int or float
-        Least number of rows of a leaf; a float is a share of all rows, up to 1.0; 0: no limit. Rows are
-        counted as LightGBM does: the hessian of the leaf, divided by the average hessian per row of the node
-        that is split. So rows whose class the model is sure of already count for less than one.
+        Least sum of hessians of a leaf.
+    min_samples_leaf : int, float or "auto"
+        Least number of rows of a leaf; a float is a share of all rows, up to 1.0; 0: no limit; "auto": a
+        fifth of the rows, but at most 20. Rows are counted as LightGBM does: the hessian of the leaf, divided
+        by the average hessian per row of the node that is split. So rows whose class the model is sure of
+        already count for less than one.
     max_bins : int
         Greatest number of bins of a column, 2 to 255. Of more categories than this, the rarest share a bin.
     subsample : float
@@ -114,8 +115,8 @@ class GradientBoostingClassifier(StagedClassifier):
     random_state : int, Generator, optional
         For the draws of rows and columns and for the rows held out.
     categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays. In a column of more than 16 categories those of too few rows to learn
-        from count as missing.
+        Nominal columns of plain arrays. In a column of more than 16 categories, or of more than 8 with fewer
+        than 5 rows for each, those of too few rows to learn from count as missing.
     verbose : int
         1: a progress bar with the loss and the time left.
     backend : str, optional
@@ -173,9 +174,9 @@ class GradientBoostingClassifier(StagedClassifier):
     learning_rate: float = 0.1
     max_depth: int | None = 6
     max_leaf_nodes: int | None = None
-    l2_regularization: float = 0.0
-    min_child_hessian: float = 0.1
-    min_samples_leaf: int | float = 20
+    l2_regularization: float = 0.1
+    min_child_hessian: float = 1e-3
+    min_samples_leaf: int | float | str = "auto"
     max_bins: int = 254
     subsample: float = 1.0
     max_features: int | float | str | None = 1.0
@@ -344,14 +345,15 @@ class GradientBoostingClassifier(StagedClassifier):
         groups = None
         if self.interaction_cst is not None:
             groups = read_groups(self.interaction_cst, self.schema_, names)
+        amount = self.min_samples_leaf
         limits = Limits(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=share_of(self.min_samples_leaf, n_rows),
+            min_samples_leaf=min(20, n_rows // 5) if amount == "auto" else share_of(amount, n_rows),
         )
         newton = NewtonRule(
             float(self.l2_regularization) / heaviest,
-            float(self.min_child_hessian) / heaviest,
+            (1.0 - SLACK) * float(self.min_child_hessian) / heaviest,  # sums of rounded hessians
             float(self.categorical_smoothing) / heaviest,
             trend,
             groups,
@@ -386,7 +388,7 @@ class GradientBoostingClassifier(StagedClassifier):
         ):
             check_number(name, getattr(self, name), 0)
         check_number("subsample", self.subsample, 0, 1, closed="right")
-        check_rows("min_samples_leaf", self.min_samples_leaf, 0)
+        check_rows("min_samples_leaf", self.min_samples_leaf, 0, may_be_auto=True)
         count_features(self.max_features, 1)
         check_number("validation_fraction", self.validation_fraction, 0, 0.9, closed="right", optional=True)
         check_flag("warm_start", self.warm_start)

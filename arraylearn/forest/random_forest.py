@@ -90,7 +90,8 @@ class RandomForestClassifier(FittedForest):
         and on the path to the node alone: not on rows, labels, other trees, threads or backend.
     categorical_features : "from_dtype", array of indices or mask
         Nominal columns of plain arrays. Their categories are put in the order of the mean class, and cut;
-        where there are more than 16, those of too few rows to learn from count as missing.
+        where there are more than 16, or more than 8 with fewer than 5 rows for each, those of too few rows to
+        learn from count as missing.
     n_jobs : int, optional
         Threads of the CPU: a number, or -1 for all; None: `set_num_threads`. They change no result.
     verbose : int

@@ -52,8 +52,8 @@ class SequentialCoveringClassifier(RuleClassifier):
         Most literals of a rule, and most rules of a class.
     categorical_features : "from_dtype", None, or sequence of int, bool or str, default "from_dtype"
         Which columns are nominal. By default the string, categorical and boolean columns of a data frame, and
-        none of an array of numbers. Where one has more than 16 categories, those of too few rows to learn
-        from count as missing.
+        none of an array of numbers. Where one has more than 16 categories, or more than 8 with fewer than 5
+        rows for each, those of too few rows to learn from count as missing.
     verbose : int
         1: a progress bar of the rules.
     backend : str, optional

@@ -14,35 +14,37 @@ from arraylearn.table.schema import MISSING_CODE, Schema, Table
 
 __all__ = ["leave_out_rare"]
 
-# A column of at most so many categories keeps all of them.
-MOST_KEPT = 16
+# A column of at most 8 categories keeps all of them, and so does one of up to 16 with 5 rows for each.
+_ALWAYS_KEPT, _MOST_KEPT, _ROWS_EACH = 8, 16, 5
 # By so many standard errors the classes must differ more between categories than they do by chance.
 _ERRORS = 2.0
 # Of what a category that is kept shows of its classes, the share that is no chance.
-_LEAST_OWN = 1 / 3
+_LEAST_OWN = 1 / 4
 
 
 def leave_out_rare(
     place: Place, table: Table, labels: Array, n_classes: int, weights: Array | None = None
 ) -> Table:
-    r"""Leave out categories of columns that have rows of more than 16; their rows count as missing.
+    r"""Leave out categories of columns that have many for their rows; rows of those count as missing.
 
-    A category is kept if it has at least :math:`s^2 / 2 \tau^2` rows,
+    A column of more than 16 categories is looked at, and one of more than 8 with fewer than 5 rows for each.
+    There a category is kept if it has at least :math:`s^2 / 3 \tau^2` rows,
 
     .. math:: s^2 = \frac{n}{n - 1} \Bigl(1 - \sum_c p_c^2\Bigr), \quad
-        \tau^2 = \frac{\sum_j \sum_c n_{jc}^2 / n_j - n \sum_c p_c^2 - (k - 1) s^2 - 2 \sigma}
-        {n - \sum_j n_j^2 / n}
+        \tau^2 = \frac{\sum_j \sum_c n_{jc}^2 / n_j - n \sum_c p_c^2 - (k - 1) s^2}{n - \sum_j n_j^2 / n}
 
     for k categories with :math:`n_j` of n rows, :math:`n_{jc}` of class c, whose share of all rows is
     :math:`p_c`. :math:`s^2` is the variance of the class of a row and :math:`\tau^2` that of the class shares
-    of the categories, less two standard errors :math:`\sigma`: with so many rows a third of what a category
-    shows is its own, the rest chance (C. N. Morris, "Parametric empirical Bayes inference", 1983). Where
-    categories differ no more than by chance, as those of an identifier do, none is kept.
+    of the categories: with so many rows a quarter of what a category shows is its own, the rest chance
+    (C. N. Morris, "Parametric empirical Bayes inference", 1983). Where the numerator of :math:`\tau^2` is
+    within two standard errors of 0, as for names and identifiers, categories differ no more than by chance,
+    and none is kept.
 
-    Rows are counted, not weighed; those of weight 0 do not count. The host syncs if there is such a column.
+    Rows are counted, not weighed; those of weight 0 do not count. The host syncs if a column has more than 8
+    categories.
     """
     schema = table.schema
-    if max(schema.n_values, default=0) <= MOST_KEPT:
+    if max(schema.n_values, default=0) <= _ALWAYS_KEPT:
         return table
     codes, labels = to_host(table.codes), to_host(labels)
     is_row = np.ones(labels.shape, dtype=np.bool) if weights is None else to_host(weights) > 0
@@ -52,13 +54,14 @@ def leave_out_rare(
     )
     for new_code, column, j in zip(new_codes, codes, schema.nominal_idx, strict=True):
         domain = schema.columns[j].domain or ()
-        if len(domain) <= MOST_KEPT:
+        if len(domain) <= _ALWAYS_KEPT:
             continue
         known = (column != MISSING_CODE) & is_row
         cells = column[known] * n_classes + labels[known]
         counts = histogram(HOST.xp, cells, len(domain) * n_classes).reshape(-1, n_classes)
         n_rows = np.sum(counts, axis=1)
-        if np.count_nonzero(n_rows) <= MOST_KEPT:
+        n_present = int(np.count_nonzero(n_rows))
+        if n_present <= (_MOST_KEPT if np.sum(n_rows) >= _ROWS_EACH * n_present else _ALWAYS_KEPT):
             continue
         is_kept = n_rows >= _least_rows(np.astype(counts[n_rows > 0], np.float64))
         new_code[1 : len(domain) + 1] = np.where(
@@ -79,8 +82,8 @@ def _least_rows(counts: HostArray) -> float:
     variance = (1.0 - squares) * n / (n - 1.0)
     between = float(np.sum(np.sum(counts**2, axis=1) / n_rows)) - n * squares
     error = math.sqrt(2.0 * further * (squares - 2.0 * float(np.sum(share**3)) + squares**2))
-    excess = between - further * variance - _ERRORS * error
-    if excess <= 0:
+    excess = between - further * variance
+    if excess <= _ERRORS * error:
         return math.inf
     spread = n - float(np.sum(n_rows**2)) / n
     return float(_LEAST_OWN / (1.0 - _LEAST_OWN) * variance * spread / excess)

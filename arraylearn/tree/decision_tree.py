@@ -126,8 +126,9 @@ class DecisionTreeClassifier(FittedTree):
     random_state : int, Generator, optional
         For `max_features`, drawn cuts, held-out rows and folds.
     categorical_features : "from_dtype", array of indices or mask
-        Nominal columns of plain arrays. In a column of more than 16 categories those of too few rows to learn
-        from (all of them, if it is an identifier) count as missing, except with `require_average_gain`.
+        Nominal columns of plain arrays. In a column of more than 16 categories, or of more than 8 with fewer
+        than 5 rows for each, those of too few rows to learn from (all of them, if it is an identifier) count
+        as missing, except with `require_average_gain` and no `pruning`.
     verbose : int
         1: a progress bar: one step for each tree that is grown, which are several where folds choose the
         price of a leaf.
@@ -230,7 +231,7 @@ class DecisionTreeClassifier(FittedTree):
             check_nominal(self, self.schema_)
             self._refuse_bad(*read_flags(batch.place, batch.is_bad))
             state_work(batch.table.n_rows * self.n_features_in_, get_tuning().compiled_tree)
-            if not self.require_average_gain:
+            if not (self.require_average_gain and pruning is None):  # J48 -U branches by all categories
                 batch = self._leave_out_rare(batch, labels)
             generator = as_generator(self.random_state)
             unit = 1.0

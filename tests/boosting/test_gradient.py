@@ -296,6 +296,17 @@ def test_weights_are_repetitions(k):
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
 
 
+def test_weights_reach_a_limit_that_the_repeated_rows_reach():
+    # a quarter of 39 rows on each side; 7 / 10 is less than that in float32
+    times = np.tile([1, 7, 7, 7, 7, 10], 2)
+    X, y = np.repeat([0.0, 1.0], 6)[:, None], np.repeat([0, 1], 6)
+    for limit, height in ((39 / 4, 1), (39 / 4 + 1e-4, 0)):
+        model = small(n_estimators=1, min_child_hessian=limit)
+        assert model.fit(X, y, times).model_.trees.height == height
+        repeated = model.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+        assert repeated.model_.trees.height == height
+
+
 def test_class_weight():
     X, y = stripes(600)
     rare = np.concatenate((np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:20]))
@@ -354,14 +365,14 @@ def test_limits_of_trees():
 
 
 @pytest.mark.rungs("compiled")
-def test_the_default_refuses_leaves_of_next_to_no_hessian():
-    """Their steps make new rows of a class too sure: log losses of 0.81 and 1.02."""
+def test_the_default_shortens_the_steps_of_leaves_of_next_to_no_hessian():
+    """They make new rows of a class too sure: log losses of 0.86 and 1.02."""
     data = load_digits()
     X, new, y, truth = data.data[:300], data.data[300:600], data.target[:300], data.target[300:600]
     options = {"n_estimators": 40, "learning_rate": 0.3}
     losses = [
         log_loss(truth, al.GradientBoostingClassifier(**options, **limit).fit(X, y).predict_proba(new))
-        for limit in ({}, {"min_child_hessian": 1e-3})
+        for limit in ({}, {"l2_regularization": 0})
     ]
     assert losses[0] < 0.9 * losses[1]
 
@@ -410,6 +421,12 @@ def test_rows_and_columns_may_be_shares_or_names():
         ({"min_samples_leaf": np.float64(0.25)}, {"min_samples_leaf": 50}),
     ):
         np.testing.assert_array_equal(scores(**one), scores(**same))
+    for n_rows, least in ((200, 20), (57, 11), (4, 0)):
+        models = [
+            small(n_estimators=3, min_samples_leaf=value).fit(X[:n_rows], y[:n_rows])
+            for value in ("auto", least)
+        ]
+        np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
     assert small(max_features="sqrt").fit(X, y).max_features_ == 3
     assert (scores(max_features=1) != scores(max_features=1.0)).any()
     assert (scores(min_samples_leaf=1.0) == scores(min_samples_leaf=1.0)[0]).all()  # all rows are in one leaf
@@ -431,6 +448,7 @@ def test_rows_and_columns_may_be_shares_or_names():
         ("subsample", 0.0, "above 0 and up to 1"),
         ("max_features", 1.5, "above 0 and up to 1"),
         ("min_samples_leaf", 2.5, "at least 0, or a float above 0 and up to 1.0"),
+        ("min_samples_leaf", "most", "or 'auto'"),
         ("l2_regularization", -1.0, "at least 0"),
         ("min_child_hessian", "1", "at least 0"),
         ("validation_fraction", 0.95, "above 0 and up to 0.9"),

@@ -1,6 +1,8 @@
 """What weights promise: they have no scale, weight 0 is no row, and weight 2 is the row twice.
 
-`EXEMPT` is the one table of the estimators and settings for which one of these does not hold.
+`EXEMPT` is the one table of the estimators and settings for which one of these does not hold. Besides, models
+may differ where two cuts of a node have the same gain, as those of two columns that divide its rows alike:
+rounding decides between them, and depends on the units of the weights.
 """
 
 from __future__ import annotations

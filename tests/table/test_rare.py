@@ -31,10 +31,10 @@ def left(rung, names, labels, weights=None):
 
 def test_as_many_rows_as_the_classes_differ_little(rung):
     # n = 80 rows, halves of two classes: s2 = 40 / 79, and n - sum n_j**2 / n = 76. The sum over the cells is
-    # 40 + 2 m with m pure categories; sigma = sqrt(2 * 19 / 4). So s2 / 2 tau2 is 40 / 79 / 2 * 76 over
-    # 2 m - 19 * 40 / 79 - 2 sigma: 4.6 rows for m = 10, and 2.3 for m = 12
-    assert (left(rung, *twenty_of_four(10)) == -1).all()
-    names, labels = twenty_of_four(12)
+    # 40 + 2 m with m pure categories, and the numerator of tau2 is 2 m - 19 * 40 / 79, whose standard error
+    # is sqrt(2 * 19 / 4): 4.4 for m = 7, within two of them, and 8.4 for m = 9, which asks for 1.5 rows
+    assert (left(rung, *twenty_of_four(7)) == -1).all()
+    names, labels = twenty_of_four(9)
     expected = np.repeat(np.arange(20), 4)
     np.testing.assert_array_equal(left(rung, names, labels), expected)
     # rows of weight 0 do not count, and the weight of the others does not matter
@@ -47,8 +47,19 @@ def test_as_many_rows_as_the_classes_differ_little(rung):
     np.testing.assert_array_equal(found, np.append(expected, -1))
 
 
+@pytest.mark.rungs("numpy")
+@pytest.mark.parametrize(
+    ("n_categories", "n_rows", "is_kept"), [(8, 12, True), (9, 45, True), (9, 44, False), (17, 170, False)]
+)
+def test_a_column_of_few_categories_keeps_all(rung, n_categories, n_rows, is_kept):
+    names = [f"c{i % n_categories:02d}" for i in range(n_rows)]
+    labels = np.random.default_rng(0).integers(0, 2, n_rows)
+    assert left(rung, names, labels).tolist() == [i % n_categories if is_kept else -1 for i in range(n_rows)]
+
+
 LEARNERS = [
     al.cart(random_state=0),
+    al.c45(),
     al.id3(),
     al.DecisionTreeClassifier(nominal="binary"),
     al.DecisionTreeClassifier(splitter="hist"),
@@ -61,13 +72,16 @@ LEARNERS = [
 
 
 @pytest.mark.rungs("numpy")
+@pytest.mark.parametrize("is_unique", [True, False])
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
-def test_an_identifier_changes_nothing(learner):
+def test_names_change_nothing(learner, is_unique):
+    """Neither an identifier nor a column of n / 2 random names, which took all splits of C4.5."""
     generator = np.random.default_rng(3)
     X = generator.integers(0, 4, size=(90, 3)).astype(object)
     y = (X[:, 0] + X[:, 1] + generator.integers(0, 3, 90) > 4).astype(int)
     X = np.where(generator.random(X.shape) < 0.05, None, np.char.add("v", X.astype(str)))
-    names = [f"n{i}" for i in generator.permutation(90)]
+    numbers = generator.permutation(90) if is_unique else generator.integers(0, 45, 90)
+    names = [f"n{i}" for i in numbers]
     more = np.column_stack((X, names))
     without = learner.fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(learner.fit(more, y).predict_proba(more), without)
