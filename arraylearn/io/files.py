@@ -103,11 +103,11 @@ def _read_csv(path: Path, wanted: Wanted) -> Any:
         with path.open(newline="", encoding="utf-8-sig") as file:
             separator = _separator(file)
             rows = csv.reader(file, delimiter=separator, skipinitialspace=True)
-            header = next((row for row in rows if row), None)
+            n_empty, header = next(((i, row) for i, row in enumerate(rows) if row), (0, None))
             if header is None:
                 raise ValueError(f"`path`: {str(path)!r} is empty.")
             names = _distinct([name.strip() for name in header], path)
-            text = _read_cells(path, separator, names) if rows.line_num == 1 else None
+            text = None if n_empty or "\n" in "".join(header) else _read_cells(path, separator, names)
             frame = None if text is None else _convert_cells(text, wanted)
             if frame is None:
                 cells: Iterable[list[str | None]] = ([cell.strip() for cell in row] for row in rows if row)

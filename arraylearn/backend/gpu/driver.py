@@ -35,18 +35,20 @@ _C_NUMBERS = {
 
 
 def compile_cuda(source: str, name: str, architecture: str, options: Sequence[str] = ()) -> tuple[bytes, str]:
-    """Compile CUDA C for an architecture such as "sm_90"; return the machine code, and what NVRTC said."""
+    """Compile CUDA C for an architecture such as "sm_90"; return the machine code, and the log."""
     nvrtc, program = _nvrtc(), ctypes.c_void_p()
     given = [f"--gpu-architecture={architecture}", *OPTIONS, *options]
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), f"{name}.cu".encode(), 0, None, None)
     try:
         flags = (ctypes.c_char_p * len(given))(*map(str.encode, given))
         status = nvrtc.nvrtcCompileProgram(program, len(given), flags)
-        said = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-        log = said.rstrip(b"\0\n").decode(errors="replace")
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        text = log.rstrip(b"\0\n").decode(errors="replace")
         if status:
-            raise BackendUnavailableError(f"NVRTC cannot compile the kernel {name} for {architecture}: {log}")
-        return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
+            raise BackendUnavailableError(
+                f"NVRTC cannot compile the kernel {name} for {architecture}: {text}"
+            )
+        return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), text
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
