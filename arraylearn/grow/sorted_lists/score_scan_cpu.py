@@ -13,7 +13,7 @@ import numpy as np
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part, signed
 from arraylearn.grow import formulas
 from arraylearn.grow.criteria import MOST_IN_ORDER
-from arraylearn.grow.criteria_cpu import NodeTerms, n_log_n, score_by_logs, score_majority, score_sides
+from arraylearn.grow.criteria_cpu import NodeTerms, move, n_log_n, score_by_logs, score_majority, score_sides
 from arraylearn.grow.formulas import CHI2, ENTROPY, GAIN_RATIO, GINI, NO_SPLIT, SYMMETRIC
 from arraylearn.grow.sorted_lists.scan_cpu import (
     BEFORE,
@@ -51,13 +51,9 @@ def _add_logs(rows: Host, data: ListData, counts: Host, buffers: ScanBuffers, fi
     total, weight = ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE]
     for j in range(width):
         row = rows[first + j]
-        own, amount = class_of[row], data.weights[row] if is_weighted else 1
-        held = here[own]
-        rest = counts[own] - held
-        here[own] = held + amount
+        amount = data.weights[row] if is_weighted else 1
         weight += amount
-        total += n_log_n(logs, held + amount) - n_log_n(logs, held)
-        total += n_log_n(logs, rest - amount) - n_log_n(logs, rest)
+        total += move(ENTROPY, logs, here, counts, class_of[row], amount)
         ints[_SUM, j], ints[_WEIGHT, j] = total, weight
     ints[_SUM, STRIDE], ints[_WEIGHT, STRIDE] = total, weight
 
@@ -156,6 +152,13 @@ def _add_shares(
     shares[counts.shape[0]], ints[_WEIGHT, STRIDE] = total, weight
 
 
+@part
+def _most_correct(terms: NodeTerms, top: Float) -> Float:
+    """Return a number between the weight in the largest classes that scores `top` and the next integer."""
+    n = np.float64(terms.n)
+    return top * n + np.float64(terms.before) + 0.5 - n * 2.0**-23  # `top` is rounded to float32
+
+
 @inlined
 def _pass_stride(
     rows: Host, data: ListData, counts: Host, terms: NodeTerms, buffers: ScanBuffers, span: Any
@@ -249,7 +252,7 @@ def _count_hits(
             n_hits += reached > enough * (weight[j] * (total - weight[j]))
         return n_hits
     if criterion < ENTROPY:
-        least = enough * float(terms.n) + float(terms.before)
+        least = _most_correct(terms, top)
         for j in range(width):
             n_hits += float(ints[_SUM, j]) > least
         return n_hits
@@ -327,8 +330,7 @@ def scan_scores(
         elif criterion == GINI:
             _add_squares(rows, data, counts, buffers, first, width)
         else:
-            needed = top * _ENOUGH * np.float64(terms.n) + np.float64(terms.before)
-            _add_majority(rows, data, counts, buffers, first, width, needed)
+            _add_majority(rows, data, counts, buffers, first, width, _most_correct(terms, top))
         if _count_hits(criterion, terms, data, buffers, width, top) > 0:
             for j in range(width):
                 there = first + j
