@@ -48,6 +48,11 @@ BARS: dict[str, Bar] = {
     "extra trees": Bar("extremely randomized trees", (_over(_SKLEARN, 3),)),
     "forest prediction": Bar("prediction, 100 full trees", (_over(_SKLEARN, 4),)),
     "boosting": Bar("gradient boosting, depth 6", (_over(_BOOSTING, 2),), second=1.7, memory=1 / 2),
+    "nominal boosting": Bar(
+        "gradient boosting, half of the columns nominal, each",
+        (_over("lightgbm or xgboost", 1),),
+        is_each=True,
+    ),
     "boosted prediction": Bar("prediction, 100 trees of depth 6", (_over(_BOOSTING, 5),)),
     "gaussian machine": Bar(
         "SVC gaussian, 5k-20k rows", (_over("libsvm", 3), _over("onedal", 2.5)), sizes=_LARGER

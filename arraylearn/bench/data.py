@@ -15,6 +15,7 @@ __all__ = [
     "interval_rules",
     "known_set",
     "machine_rows",
+    "many_categories",
     "mixed_rows",
     "n_new_rows",
     "noise",
@@ -113,6 +114,21 @@ def mixed_rows(shape: Shape) -> TrainTest:
             rows[:, j] = np.floor((rows[:, j].clip(-2.99, 2.99) + 3) * (j + 2) / 6)
         rows[rng.random(rows.shape) < 0.05] = np.nan
     return TrainTest(X, y, X_new, y_new)
+
+
+def many_categories(shape: Shape) -> TrainTest:
+    """Draw rows whose first half of columns has 2 to 1,000 categories, 5 % of all values missing."""
+    rng = np.random.default_rng(0)
+    total, n_nominal = shape.n_rows + n_new_rows(shape.n_rows), shape.n_columns // 2
+    X = rng.normal(size=(total, shape.n_columns))
+    curve = X[:, n_nominal] - X[:, -1] * X[:, -2]
+    for j, size in enumerate(np.geomspace(2, 1000, n_nominal).round().astype(int)):
+        X[:, j] = rng.choice(size, total, p=rng.dirichlet(np.full(size, 2.0)))
+        curve += rng.normal(size=size)[X[:, j].astype(int)] * 0.7
+    y = np.searchsorted(np.quantile(curve, np.arange(1, shape.n_classes) / shape.n_classes), curve)
+    y = np.where(rng.random(total) < 0.1, rng.integers(0, shape.n_classes, total), y)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return _split(X, y, shape.n_rows)
 
 
 def known_set(shape: Shape) -> TrainTest:

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import curved
+from arraylearn.bench.data import curved, many_categories
 from arraylearn.bench.peers import peer_maker
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 
 __all__ = ["CASES", "boosted_learners"]
 
-_TREES = 100
+_TREES, _COLUMNS = 100, 20
 _QUERIES = {10_000: 100_000, 100_000: 200_000, 1_000_000: 1_000_000}  # rows to learn from -> rows to predict
 
 
@@ -47,8 +47,35 @@ def boosted_learners() -> Learners:
     )
 
 
+def _nominal_learners() -> Learners:
+    """Return 100 rounds with default limits: ours and two peers', all with nominal columns."""
+    columns = list(range(_COLUMNS // 2))
+    return Learners(
+        lambda shape: GradientBoostingClassifier(n_estimators=_TREES, categorical_features=columns),
+        {
+            "lightgbm": peer_maker(
+                "lightgbm",
+                "LGBMClassifier",
+                threads="n_jobs",
+                n_estimators=_TREES,
+                categorical_feature=columns,
+                verbose=-1,
+            ),
+            "xgboost": peer_maker(
+                "xgboost",
+                "XGBClassifier",
+                threads="n_jobs",
+                n_estimators=_TREES,
+                tree_method="hist",
+                enable_categorical=True,
+                feature_types=["c"] * len(columns) + ["q"] * (_COLUMNS - len(columns)),
+            ),
+        },
+    )
+
+
 _ADABOOST = peer_maker("sklearn.ensemble", "AdaBoostClassifier", random_state=0)
-_shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, 20)
+_shapes = partial(shapes_of, 10_000, 100_000, 1_000_000, _COLUMNS)
 
 
 def _boosted(name: str, bar: str, n_classes: int, task: TimedCalls = FIT) -> Case:
@@ -66,6 +93,14 @@ CASES = [
         "boosted prediction",
         2,
         TimedCalls("predict", "predict_proba", lambda shape: _QUERIES.get(shape.n_rows, shape.n_rows)),
+    ),
+    learner_case(
+        "boosting",
+        "boosting, 100 trees, 10 nominal columns",
+        _nominal_learners(),
+        bars=("nominal boosting",),
+        shapes=_shapes(2),
+        data=many_categories,
     ),
     learner_case(
         "boosting",

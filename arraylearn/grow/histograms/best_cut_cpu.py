@@ -298,7 +298,12 @@ def find_pair_cut(
 
 @part
 def find_newton_cut(
-    rows: RowOrder, plan: GrowthPlan, nodes: NodeSlots, scratch: GrowthScratch, newton: Newton
+    rows: RowOrder,
+    plan: GrowthPlan,
+    nodes: NodeSlots,
+    scratch: GrowthScratch,
+    newton: Newton,
+    nominal: Host | None,
 ) -> tuple[Int, Int, Int, Float, bool]:
     """Return column, bins beside the cut, gain, and whether missing values go right.
 
@@ -314,7 +319,7 @@ def find_newton_cut(
     for search in range(n_groups * n_sides):
         group, only_left = search // n_sides, search % n_sides == 1
         other, other_low, other_high, reached, _ = find_pair_cut(
-            rows, plan, nodes, scratch, newton, None, scratch.ratios, 2 * group + (1 if only_left else 0)
+            rows, plan, nodes, scratch, newton, None, nominal, 2 * group + (1 if only_left else 0)
         )
         if only_left and reached <= group_gain:
             continue

@@ -92,10 +92,9 @@ def grow_tree(
         scratch.job[:TASK], scratch.job[TASK] = job, task
         own = search
         if search.newton is None and search.drawn is None:
-            nominal = None if plan.n_numeric == plan.is_used.shape[0] else scratch.ratios
-            own = CutSearch(pairs=scratch.scores, nominal=nominal)
-            if scratch.here is not None:
-                own = CutSearch(vectors=scratch.here, nominal=nominal)
+            own = CutSearch(pairs=scratch.scores) if scratch.here is None else CutSearch(vectors=scratch.here)
+        if plan.n_numeric < plan.is_used.shape[0]:
+            own = own._replace(nominal=scratch.ratios)
         return int(_grow(rows, plan, nodes, scratch, *own))
 
     rows, order = buffers.rows, buffers.rows.order
@@ -300,7 +299,9 @@ def _grow(
                     rows, plan, nodes, scratch, drawn, plan.logs, here
                 )
             if newton is not None:
-                feature, low, high, gain, goes_right = find_newton_cut(rows, plan, nodes, scratch, newton)
+                feature, low, high, gain, goes_right = find_newton_cut(
+                    rows, plan, nodes, scratch, newton, nominal
+                )
             if pairs is not None:
                 feature, low, high, gain, goes_right = find_pair_cut(
                     rows, plan, nodes, scratch, newton, plan.logs, nominal, np.int64(0)
