@@ -154,7 +154,7 @@ class AdaBoostClassifier(ArrayClassifier):
             rows = self._open_weighted(X, y, sample_weight)
             if isinstance(base, FittedTree):
                 n_cells = rows.batch.table.n_rows * self.n_features_in_
-                state_work(*boosting_work(n_cells, self.n_estimators))
+                state_work(*boosting_work(n_cells, int(self.n_estimators)))
             codes, weights = rows.labels.codes, rows.weights
             weights = np.ones(codes.shape[0]) if weights is None else repeat_weights(weights)
             with self._progress("boosting", self.n_estimators, measure="error") as report:

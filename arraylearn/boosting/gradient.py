@@ -237,7 +237,7 @@ class GradientBoostingClassifier(StagedClassifier):
             batch, labels, weights = rows.batch, rows.labels, rows.weights
             place, n_classes = batch.place, len(self.classes_)
             self._refuse_bad(*read_flags(place, batch.is_bad))
-            n_trees = self.n_estimators * (1 if n_classes <= 2 else n_classes)
+            n_trees = int(self.n_estimators) * (1 if n_classes <= 2 else n_classes)
             state_work(*boosting_work(batch.table.n_rows * self.n_features_in_, n_trees))
             if not is_further:
                 batch = self._leave_out_rare(batch, labels)

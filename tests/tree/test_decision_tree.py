@@ -343,9 +343,9 @@ def test_odd_tables(nominal):
         .fit(np.array([[None, 1.0], [None, 2.0]], dtype=object), ["a", "b"])
     )
     assert no_word.predict(np.array([["new", 1.0], [None, 2.0]], dtype=object)).tolist() == ["a", "b"]
-    names = [[f"row {i}"] for i in range(16)]
-    own_values = make().fit(names, ["a", "b"] * 8)
-    assert own_values.score(names, ["a", "b"] * 8) == 1.0
+    names = [[f"row {i}"] for i in range(8)]
+    own_values = make().fit(names, ["a", "b"] * 4)
+    assert own_values.score(names, ["a", "b"] * 4) == 1.0
     assert own_values.predict([["never seen"]]).tolist() in (["a"], ["b"])
 
 
