@@ -298,10 +298,10 @@ class Tuning:
     # a numeric column with at most this many distinct values is counted by value; others are kept sorted
     rule_counted_values: int = 255
     # mean rows of a pair of classes from which on a search over C follows one path along the prices; fewer
-    # are solved faster one by one
+    # are solved faster one by one, unless pair steps are compiled
     svm_path_rows: int = 500
     # up to this many rows all problems of a search over C are solved at once, by splitting, which is then
-    # faster than one path each on a CPU, too
+    # faster than one path each on a CPU, too, unless pair steps are compiled
     svm_splitting_rows: int = 400
     # rows that walk down one tree before the next one is fetched into the cache
     walk_block_rows: int = 65_536

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC as LIBSVM
 
 import arraylearn as al
-from arraylearn.backend.dispatch import tuned
+from arraylearn.backend.dispatch import is_numba_installed, tuned, use_compiled
 from arraylearn.backend.namespace import HOST
 from arraylearn.folds import open_sample
 from arraylearn.selection.splitting import make_folds
@@ -109,6 +109,19 @@ def test_few_rows_in_one_batch(options):
             assert_equals_the_loop(al.SVC(**options), X, y, [{"C": price} for price in PRICES])
     finally:
         al.set_memory_budget(None)
+
+
+@pytest.mark.skipif(not is_numba_installed(), reason="not installed: numba")
+@pytest.mark.rungs("compiled")
+@pytest.mark.parametrize("k", [2, 3])
+def test_compiled_pair_steps_solve_all_folds_together(k):
+    X, y = rows(90, k, seed=3)
+    sample = open_sample(X, y)
+    folds = make_folds(sample, al.SVC(), 3)
+    with use_compiled("always"), tuned(svm_path_rows=500, svm_splitting_rows=700):
+        found = judge_svc_folds(al.SVC(), [{"C": 3.0}, {"C": 1.0}], sample, folds)
+        assert sorted((c, f) for c, f, _ in found) == [(c, f) for c in (0, 1) for f in range(3)]
+        assert_equals_the_loop(al.SVC(), X, y, [{"C": 0.3}, {"C": 30.0}, {"C": 3.0}])
 
 
 def test_weights():

@@ -19,9 +19,11 @@ from arraylearn.folds import Answers, Candidate, Fold, LabelledRows, group_alike
 from arraylearn.kernels import Custom, Kernel, Linear, Precomputed, as_kernel, resolve_gamma
 from arraylearn.svm.machine import list_pairs, score_pairs
 from arraylearn.svm.paths.operator_splitting import solve_columns
-from arraylearn.svm.paths.rising_prices import follow_path
+from arraylearn.svm.paths.rising_prices import Path, Point, follow_path, follow_together
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
-from arraylearn.svm.solvers.dual import NO_LIMIT
+from arraylearn.svm.solvers.dense import choose_body
+from arraylearn.svm.solvers.dual import NO_LIMIT, Settings
+from arraylearn.svm.solvers.stages import is_compiled_batch
 from arraylearn.svm.tasks import Task, make_tasks
 
 __all__ = ["judge_svc_folds"]
@@ -65,7 +67,9 @@ def judge_svc_folds(
 
 
 def _is_tiny(group: Group, sample: LabelledRows) -> bool:
-    """Whether there are so few rows that all problems at once are faster than one path each."""
+    """Whether there are so few rows that all problems at once are faster than one path each, not compiled."""
+    if not isinstance(choose_body(group.batch.place.xp, 2 * sample.n_rows**2), str):
+        return False
     has_all_rows = sample.labels.classes.shape[0] == 2 or group.model.multiclass == "ovr"
     return has_all_rows and sample.n_rows <= get_tuning().svm_splitting_rows
 
@@ -87,7 +91,9 @@ def _open_groups(estimator: Any, candidates: Sequence[Candidate], sample: Labell
         except (TypeError, ValueError):
             continue
         group = Group(model, batch, members, prices)
-        if not any(read_flags(batch.place, batch.is_bad)) and _fits_memory(group, sample):
+        if any(read_flags(batch.place, batch.is_bad)) or _has_small_pairs(group, sample):
+            continue
+        if _fits_memory(group, sample):
             yield group
 
 
@@ -99,10 +105,15 @@ def _is_eligible(model: Any, sample: LabelledRows) -> bool:
         return False
     if not isinstance(model.kernel, str | Kernel) or isinstance(model.kernel, Linear | Precomputed | Custom):
         return False
-    n, k = sample.n_rows, sample.labels.classes.shape[0]
-    if k > 2 and model.multiclass == "ovo" and 2 * n < k * get_tuning().svm_path_rows:
-        return False
     return model.kernel not in ("linear", "precomputed")
+
+
+def _has_small_pairs(group: Group, sample: LabelledRows) -> bool:
+    """Whether there are pairs of so few rows that they are faster one by one, as they are not compiled."""
+    n, k = sample.n_rows, sample.labels.classes.shape[0]
+    if k == 2 or group.model.multiclass == "ovr" or 2 * n >= k * get_tuning().svm_path_rows:
+        return False
+    return isinstance(choose_body(group.batch.place.xp, 2 * n**2), str)
 
 
 def _fits_memory(group: Group, sample: LabelledRows) -> bool:
@@ -207,24 +218,50 @@ def _judge_along(
     settings = group.model._settings()
     shared = SharedMatrix(group.batch.place, matrix, matrix.dtype)
     tasks = [_tasks_of(group, sample, folds[f]) for f in some]
-    stores = [shared.between(task.rows) for task, _ in tasks[0]]
     paths = [
-        follow_path(store, task.sign[task.rows], share[task.rows], group.prices, settings)
-        for fold in tasks
-        for store, (task, share) in zip(stores, fold, strict=True)
+        Path(task.rows, task.sign[task.rows], share[task.rows]) for fold in tasks for task, share in fold
     ]
-    for c in group.members:
-        solved = parallel_blocks(next, paths) if sample.n_rows >= _WORTH_A_THREAD else map(next, paths)
-        points = iter(solved)
-        for f in some:
-            values = []
-            for task, _ in tasks[0]:
-                point = next(points)
-                product = point.product
-                if task.rows.shape[0] < sample.n_rows:
-                    product = shared.multiply(task.rows, point.beta)
-                values.append(product.take(folds[f].test) + point.offset)
-            yield c, f, _answers(group.model, np.stack(values, axis=1))
+    n_tasks = len(tasks[0])
+    for c, solved in zip(group.members, _follow(shared, paths, n_tasks, group, settings), strict=True):
+        for k, f in enumerate(some):
+            points = solved[k * n_tasks : (k + 1) * n_tasks]
+            decisions = _decide(shared, [task.rows for task, _ in tasks[k]], points, folds[f].test)
+            yield c, f, _answers(group.model, decisions)
+
+
+def _decide(
+    shared: SharedMatrix, members: Sequence[HostArray], points: Sequence[Point], test: HostArray
+) -> HostArray:
+    """Return the decision values (m, tasks) of the held-out rows of a fold."""
+    n = shared.source.n
+    if all(rows.shape[0] == n for rows in members):
+        found: HostArray = np.stack([point.product.take(test) + point.offset for point in points], axis=1)
+        return found
+    place = shared.source.place
+    betas = np.zeros((n, len(points)))
+    for k, (rows, point) in enumerate(zip(members, points, strict=True)):
+        betas[rows, k] = point.beta
+    values = shared.source.rows(shared.source.positions(test))
+    found = to_host(values @ from_host(betas, place, values.dtype)).astype(np.float64)
+    found += [point.offset for point in points]
+    return found
+
+
+def _follow(
+    shared: SharedMatrix, paths: list[Path], n_tasks: int, group: Group, settings: Settings
+) -> Iterator[list[Point]]:
+    """Yield the points of all paths, price by price; those of a fold's tasks stand side by side."""
+    if is_compiled_batch(shared.source, [path.rows.shape[0] for path in paths], settings):
+        yield from follow_together(shared.source, paths, group.prices, settings)
+        return
+    stores = [shared.between(path.rows) for path in paths[:n_tasks]]
+    running = [
+        follow_path(stores[k % n_tasks], path.sign, path.share, group.prices, settings)
+        for k, path in enumerate(paths)
+    ]
+    for _ in group.prices:
+        is_shared = shared.source.n >= _WORTH_A_THREAD
+        yield list(parallel_blocks(next, running) if is_shared else map(next, running))
 
 
 # ---- on a GPU, where a decision of the host costs a sync, or with few rows: everything in one batch

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from arraylearn._typing import HostArray
 from arraylearn.backend.namespace import to_host
 from arraylearn.svm.paths.shared_matrix import SharedMatrix
 from arraylearn.svm.solvers.decomposition import decompose
-from arraylearn.svm.solvers.dual import Settings, classification_at, find_offset
+from arraylearn.svm.solvers.dual import KernelMatrix, Settings, classification_at, find_offset
+from arraylearn.svm.solvers.stages import solve_problems
 from arraylearn.svm.tasks import rescale_start
 
-__all__ = ["Point", "follow_path"]
+__all__ = ["Path", "Point", "follow_path", "follow_together"]
 
 
 class Point(NamedTuple):
@@ -26,6 +29,41 @@ class Point(NamedTuple):
     beta: HostArray  # (n,) signed multipliers
     product: HostArray  # (n,) K beta: the decision values of all rows, less the offset
     offset: float
+
+
+class Path(NamedTuple):
+    """A two-class problem whose price rises."""
+
+    rows: HostArray  # (m,): positions in the kernel matrix
+    sign: HostArray  # (m,): +1.0 or -1.0
+    share: HostArray  # (m,): the bound of each multiplier in units of the price; 0: the row takes no part
+
+
+def follow_together(
+    matrix: KernelMatrix, paths: Sequence[Path], prices: Sequence[float], settings: Settings
+) -> Iterator[list[Point]]:
+    """Yield the solutions of all paths for each of the ascending prices: small problems, as one batch."""
+    place, before = matrix.place, 0.0
+    members = [matrix.positions(path.rows) for path in paths]
+    betas = [np.zeros_like(path.sign) for path in paths]
+    for price in prices:
+        problems = [
+            classification_at(
+                place, sign, price * share, rescale_start(beta, before * share, sign, price * share)
+            )
+            for (_, sign, share), beta in zip(paths, betas, strict=True)
+        ]
+        most = max(price * float(path.share.max()) for path in paths)
+        found = solve_problems(matrix, members, problems, settings, bound=most)
+        betas, before = [to_host(one.beta) for one in found], price
+        yield [
+            Point(
+                beta,
+                path.sign - to_host(one.gradient),
+                float(find_offset(place.xp, one.beta, one.gradient, problem)),
+            )
+            for beta, path, one, problem in zip(betas, paths, found, problems, strict=True)
+        ]
 
 
 def follow_path(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arraylearn._typing import Array, Dtype, HostArray
-from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, to_host
+from arraylearn.backend.namespace import Place, accumulator_dtype
 from arraylearn.kernels.objects import Precomputed
 from arraylearn.svm.solvers.dual import KernelMatrix, KernelRows
 
@@ -66,10 +66,3 @@ class SharedMatrix(KernelRows):
             return self
         idx = self.matrix.positions(rows)
         return SharedMatrix(place, self.block(idx, idx), self.dtype)
-
-    def multiply(self, rows: HostArray, weights: HostArray) -> HostArray:
-        """Return the weighted sum (n,) of some rows, on the host."""
-        place = self.matrix.place
-        used = weights.nonzero()[0]
-        idx = self.matrix.positions(rows.take(used))
-        return to_host(self.combine(idx, from_host(weights.take(used), place, accumulator_dtype(place))))

@@ -113,11 +113,14 @@ def _fill_blocks(matrix: KernelMatrix, parts: _Parts, dtype: Dtype) -> Blocks:
     starts = stops - parts.sizes
     widths = stops[-1] - starts
     offsets = (parts.sizes * widths).cumsum() - parts.sizes * widths
-    values = scratch(HOST.xp, (parts.n_cells,), dtype, matrix.place.device)
-    ordered = matrix.of_dtype(dtype).subset(parts.order)
-    for start, stop, at in zip(starts.tolist(), stops.tolist(), offsets.tolist(), strict=True):
-        strip = ordered.between(slice(start, stop), slice(start, None))
-        values[at : at + strip.size] = strip.reshape(-1)
+    if len(starts) == 1:
+        values = matrix.of_dtype(dtype).between(slice(None), slice(None)).reshape(-1)
+    else:
+        values = scratch(HOST.xp, (parts.n_cells,), dtype, matrix.place.device)
+        ordered = matrix.of_dtype(dtype).subset(parts.order)
+        for start, stop, at in zip(starts.tolist(), stops.tolist(), offsets.tolist(), strict=True):
+            strip = ordered.between(slice(start, stop), slice(start, None))
+            values[at : at + strip.size] = strip.reshape(-1)
     first = (offsets - starts)[:, None] + starts
     return Blocks(values, first, np.broadcast_to(widths[:, None], first.shape).copy(), parts.sizes)
 

@@ -33,7 +33,7 @@ from arraylearn.svm.solvers.dual import (
 from arraylearn.svm.solvers.low_rank import solve_low_rank
 from arraylearn.svm.solvers.newton import solve_newton
 
-__all__ = ["COMPILED_ROWS", "DENSE_ROWS", "solve_problems"]
+__all__ = ["COMPILED_ROWS", "DENSE_ROWS", "is_compiled_batch", "solve_problems"]
 
 # Up to this many rows the kernel matrix of a problem is one block; beyond, it is divided into working sets.
 DENSE_ROWS = 700
@@ -119,7 +119,8 @@ def solve_problems(
     """
     if settings.solver == "dense":
         return solve_dense(matrix, members, problems, settings)
-    if settings.solver == "auto" and (solve := _batch_solver(matrix, members, settings)) is not None:
+    sizes = [idx.shape[0] for idx in members]
+    if settings.solver == "auto" and (solve := _batch_solver(matrix, sizes, settings)) is not None:
         return _solve_small(matrix, members, problems, settings, bound, solve)
     shared = _Source(matrix, bound)  # problems on all rows share the cache of kernel rows
     solutions = []
@@ -141,15 +142,19 @@ def _stages(matrix: KernelMatrix, settings: Settings) -> list[Stage]:
     return [_limited_pairs, _low_rank, _pairs]
 
 
-def _batch_solver(matrix: KernelMatrix, members: Sequence[Array], settings: Settings) -> Body | None:
-    """Return what solves the problems as one batch, with its limit of steps; None where one is too large."""
-    sizes = [idx.shape[0] for idx in members]
+def _batch_solver(matrix: KernelMatrix, sizes: Sequence[int], settings: Settings) -> Body | None:
+    """Return what solves problems of so many rows as one batch; None where one is too large."""
     most = max(sizes)
     body = choose_body(matrix.place.xp, sum(m**2 for m in sizes))
     if isinstance(body, str):
         return solve_dense if most <= DENSE_ROWS else None
     is_held = most <= COMPILED_ROWS and not matrix.is_linear and 8 * most**2 <= settings.cache_bytes
     return body if most <= DENSE_ROWS or is_held else None
+
+
+def is_compiled_batch(matrix: KernelMatrix, sizes: Sequence[int], settings: Settings) -> bool:
+    """Whether problems of so many rows are solved as one batch by a compiled body."""
+    return _batch_solver(matrix, sizes, settings) not in (None, solve_dense)
 
 
 def _solve_small(
