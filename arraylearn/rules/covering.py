@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +26,9 @@ from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 
 __all__ = ["SequentialCoveringClassifier", "learn_covering"]
+
+# Of each rule, for each value of the numeric columns.
+_SECONDS_PER_VALUE = 3e-9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,6 +75,11 @@ class SequentialCoveringClassifier(RuleClassifier):
         Class labels, sorted.
     schema_ : Schema
         The columns.
+
+    Warns
+    -----
+    LongRunWarning
+        Where learning will take two minutes or more, by a rough estimate.
 
     Notes
     -----
@@ -119,12 +128,20 @@ class SequentialCoveringClassifier(RuleClassifier):
         check_integer("max_literals", self.max_literals, 1, optional=True)
         check_integer("max_rules", self.max_rules, 1, optional=True)
 
+    def _least(self, rows: TrainingRows) -> float:
+        """Return the least number of rows of its class that a rule covers."""
+        return 0.001 * rows.table.n_rows if self.min_coverage is None else self.min_coverage
+
+    def _seconds(self, rows: TrainingRows) -> float:
+        # as many rules as cover all rows, each with twice the least coverage
+        n_rules = min(rows.table.n_rows / (2 * max(1.0, self._least(rows))), self.max_rules or math.inf)
+        return _SECONDS_PER_VALUE * rows.n_numbers * n_rules * len(rows.class_weights)
+
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], None]:
-        least = self.min_coverage
         growth = RuleGrowth(
             self.gain,
             must_gain=self.gain == "foil",
-            least=0.001 * rows.table.n_rows if least is None else least,
+            least=self._least(rows),
             max_literals=self.max_literals,
         )
         return learn_covering(rows, growth, self.min_accuracy, self.max_rules), None

@@ -43,6 +43,8 @@ from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 
 __all__ = ["RipperClassifier", "RipperSettings", "learn_ripper"]
 
+# For each class but the last, and each value of the numeric columns.
+_SECONDS_PER_VALUE = 1e-6
 # A rule set that needs this many bits more than the best so far is abandoned.
 _SURPLUS = 64.0
 
@@ -93,6 +95,11 @@ class RipperClassifier(RuleClassifier):
     schema_ : Schema
         The columns.
 
+    Warns
+    -----
+    LongRunWarning
+        Where learning will take two minutes or more, by a rough estimate.
+
     Notes
     -----
     A missing value meets no literal. Thresholds are searched exactly, among all neighbouring values of the
@@ -135,6 +142,9 @@ class RipperClassifier(RuleClassifier):
         check_number("smoothing", self.smoothing, 0)
         check_integer("max_literals", self.max_literals, 1, optional=True)
         check_integer("max_rules", self.max_rules, 1, optional=True)
+
+    def _seconds(self, rows: TrainingRows) -> float:
+        return _SECONDS_PER_VALUE * rows.n_numbers * (len(rows.class_weights) - 1)
 
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
         settings = RipperSettings(

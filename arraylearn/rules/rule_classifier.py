@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
-from arraylearn.backend.namespace import HOST, Place, from_host, read_flags, to_host
+from arraylearn.backend.namespace import HOST, Place, from_host, is_on_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
-from arraylearn.progress import Advance, advance_nothing
+from arraylearn.progress import Advance, advance_nothing, warn_of_cost
 from arraylearn.rules.counts import Target, pack_weights, units_of
 from arraylearn.rules.decide import (
     Conflict,
@@ -27,6 +28,7 @@ from arraylearn.rules.decide import (
     match_rows,
     order_rules,
 )
+from arraylearn.rules.literals import choose_body
 from arraylearn.rules.rule import CodedRule, Conditions, Literal, Rule
 from arraylearn.table import Schema, Table
 from arraylearn.table.rare import leave_out_rare
@@ -41,6 +43,12 @@ __all__ = [
     "weigh_decisions",
 ]
 
+# How many times as long the array program takes as the compiled search.
+_PROGRAM = 10
+_CHEAPER = (
+    "A sample of the rows, or a tree (DecisionTreeClassifier with splitter='hist'), takes far less; "
+    "`max_rules` and `min_coverage` bound the number of rules; verbose=1 shows the rules as they are found."
+)
 # Literals on one column are shown in this order: lower bounds first.
 _SHOWN = {"=": 0, "in": 0, ">": 1, "<=": 2}
 
@@ -59,6 +67,11 @@ class TrainingRows(NamedTuple):
     unit: float = 1.0  # what a unit of weight is in the user's weights
     rows_per_unit: float = 1.0  # rows per unit of weight, as evidence; see `repeat_weights`
     report: Advance = advance_nothing  # is called for each rule that is found
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of values of the numeric columns."""
+        return int(math.prod(self.table.numeric.shape))
 
     def target(self, code: int) -> Target:
         """Return the rows of a class as the target of its rules."""
@@ -165,6 +178,10 @@ class RuleClassifier(ArrayClassifier):
         None: the most frequent class of the rows that no rule matches; of all rows, where there are none.
         """
 
+    def _seconds(self, rows: TrainingRows) -> float:
+        """Estimate how long `_learn` takes on one core with the compiled search; 0: not long."""
+        return 0.0
+
     # ---- learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -192,6 +209,9 @@ class RuleClassifier(ArrayClassifier):
             if self._leaves_out_rare:
                 table = leave_out_rare(rows.place, rows.table, rows.codes, len(labels.classes))
                 rows, self.schema_ = rows._replace(table=table), table.schema
+            if is_on_host(rows.place):
+                slower = _PROGRAM if isinstance(choose_body(rows.place, rows.n_numbers), str) else 1
+                warn_of_cost(type(self).__name__, slower * self._seconds(rows), _CHEAPER)
             with self._progress("rules", None) as report:
                 found, default = self._learn(rows._replace(report=report), X, y, sample_weight)
             self._keep(rows, found, default)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import arraylearn as al
+from arraylearn.backend.dispatch import use_compiled
 from arraylearn.rules import parse_rules
 from tests.contract.test_contract import BACKEND_NAMES
 
@@ -328,3 +329,29 @@ def test_syncs_follow_literals_not_rows(rung):
         al.SequentialCoveringClassifier().fit(rung.from_host(X), y)
         syncs.append(rung.counts()["syncs"] - before)
     assert syncs[0] == syncs[1] <= 30
+
+
+@pytest.mark.parametrize(
+    ("learner", "n_classes", "mode", "told"),
+    [
+        # 2 classes of 50,000 rules for 1,000,000 values, at 3 ns each
+        (al.SequentialCoveringClassifier(min_coverage=1), 2, "always", "about 5 minutes"),
+        (al.SequentialCoveringClassifier(min_coverage=1), 2, "never", "about 50 minutes"),
+        (al.SequentialCoveringClassifier(min_coverage=1, max_rules=1000), 2, "always", None),
+        (al.SequentialCoveringClassifier(), 2, "always", None),
+        # 239 classes of 1,000,000 values, at 1 us each
+        (al.RipperClassifier(), 240, "always", "about 4 minutes"),
+        (al.RipperClassifier(), 2, "always", None),
+    ],
+)
+def test_cost_is_told_before_it_begins(monkeypatch, learner, n_classes, mode, told):
+    if mode == "always":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(type(learner), "_learn", lambda *given: ([], 0))
+    X, y = np.zeros((100_000, 10), dtype=np.float32), np.arange(100_000) % n_classes
+    with use_compiled(mode):
+        if told is None:
+            learner.fit(X, y)  # a warning would be an error
+            return
+        with pytest.warns(al.LongRunWarning, match=f"{told} .* A sample of the rows, or a tree"):
+            learner.fit(X, y)
