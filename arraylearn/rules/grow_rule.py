@@ -48,7 +48,7 @@ class GrownRule(NamedTuple):
 
     conditions: Conditions
     counts: tuple[Counts, ...]  # after each literal that was added
-    left: dict[Shape, LiveRows]  # the rows after each of them
+    left: dict[Shape, LiveRows]  # the rows after each of them, where sums are kept of them
 
 
 def grow_rule(
@@ -100,7 +100,9 @@ def grow_rule(
         conditions = (*conditions, literal.condition)
         grown.append(covered)
         shape = tuple((column, relation) for column, relation, _ in conditions)
-        left[shape] = live = focus(live, keep, int(rows.covered), (before or {}).get(shape))
+        live = focus(live, keep, int(rows.covered), (before or {}).get(shape))
+        if live.sums is not None:
+            left[shape] = live
         floor = 0.0 if growth.must_gain else literal.score
     return GrownRule(conditions, tuple(grown), left)
 

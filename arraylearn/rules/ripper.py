@@ -41,7 +41,7 @@ from arraylearn.rules.literals import (
 from arraylearn.rules.rule import CodedRule, Conditions
 from arraylearn.rules.rule_classifier import RuleClassifier, TrainingRows
 
-__all__ = ["RipperClassifier", "RipperSettings", "learn_ripper"]
+__all__ = ["RipperClassifier", "learn_ripper"]
 
 # For each class but the last, and each value of the numeric columns.
 _SECONDS_PER_VALUE = 1e-6
@@ -147,24 +147,10 @@ class RipperClassifier(RuleClassifier):
         return _SECONDS_PER_VALUE * rows.n_numbers * (len(rows.class_weights) - 1)
 
     def _learn(self, rows: TrainingRows, X: Any, y: Any, sample_weight: Any) -> tuple[list[CodedRule], int]:
-        settings = RipperSettings(
-            self.rounds, self.folds, self.min_coverage, self.smoothing, self.max_literals, self.max_rules
-        )
-        return learn_ripper(rows, as_generator(self.random_state), settings)
+        return learn_ripper(rows, self)
 
 
 # ---- all classes
-
-
-class RipperSettings(NamedTuple):
-    """Settings of RIPPER."""
-
-    rounds: int  # of optimization
-    folds: int  # one of so many parts of the rows is held back for pruning
-    min_coverage: float  # least number of positive rows that a rule covers
-    smoothing: float  # of the worth of a rule in pruning; see `choose_length`
-    max_literals: int | None  # of a rule
-    max_rules: int | None  # of a class
 
 
 class _OneAgainstRest(NamedTuple):
@@ -173,24 +159,13 @@ class _OneAgainstRest(NamedTuple):
     candidates: Candidates
     target: Target  # the rows of the class
     totals: Totals  # their weight, for description lengths
-    settings: RipperSettings
+    settings: RipperClassifier
     rng: RandomState  # draws the rows that are held back
     report: Advance  # is called for each rule
 
 
-def learn_ripper(
-    rows: TrainingRows, rng: RandomState, settings: RipperSettings
-) -> tuple[list[CodedRule], int]:
+def learn_ripper(rows: TrainingRows, settings: RipperClassifier) -> tuple[list[CodedRule], int]:
     """Learn rules for every class but the most frequent one, the rarest first.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-        What to learn from.
-    rng : numpy.random.Generator
-        Draws the rows that are held back for pruning.
-    settings : RipperSettings
-        The method's constants.
 
     Returns
     -------
@@ -199,6 +174,7 @@ def learn_ripper(
     default : int
         The class of the rows that no rule matches.
     """
+    rng = as_generator(settings.random_state)
     xp, class_weights = rows.place.xp, rows.class_weights
     candidates = prepare(rows.place, rows.table)
     live: LiveRows | None = None
