@@ -182,24 +182,27 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
     A call from inside a worker runs in that worker: if all workers waited for others, none would compute.
     """
+    return list(_map(function, items))
+
+
+def _map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     work = list(items)
     if len(work) < 2 or free_threads() == 1:
-        return [function(item) for item in work]
-    if getattr(_inside, "limit", None) is not None:
+        yield from map(function, work)
+    elif getattr(_inside, "limit", None) is not None:
         with ThreadPoolExecutor(get_num_threads(), "arraylearn", initializer=_mark_worker) as pool:
-            return list(pool.map(function, work))
-    return list(_executor().map(function, work))
+            yield from pool.map(function, work)
+    else:
+        yield from _executor().map(function, work)
 
 
-def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+def map_apart(xp: Namespace, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Apply `function`, which computes with arrays of `xp` and changes nothing else, to each item.
 
     With NumPy the items are shared among our threads; the other libraries have threads or streams of their
-    own and get the items one after the other. Results keep their order.
+    own and get the items one after the other. Results keep their order, and come as soon as they are there.
     """
-    if library_name(xp) == "numpy":
-        return parallel_map(function, items)
-    return [function(item) for item in items]
+    return _map(function, items) if library_name(xp) == "numpy" else map(function, items)
 
 
 def even_portions(n: int, least: int) -> list[tuple[int, int]]:

@@ -262,7 +262,7 @@ class RandomForestClassifier(FittedForest):
 
         with self._progress("growing", len(generators)) as report:
             parts = map_apart(xp, grow, _share(place, len(generators), n, is_compiled))
-        return join_grove(place, parts, binning.n_bins, d)
+            return join_grove(place, parts, len(generators), d)
 
     def _limits(self, n: int, weights: HostArray | None) -> Limits:
         """Return the limits of a tree: rows count once, however often they are drawn."""
