@@ -15,7 +15,7 @@ __all__ = [
     "interval_rules",
     "known_set",
     "machine_rows",
-    "many_categories",
+    "mixed_categories",
     "mixed_rows",
     "n_new_rows",
     "noise",
@@ -116,7 +116,7 @@ def mixed_rows(shape: Shape) -> TrainTest:
     return TrainTest(X, y, X_new, y_new)
 
 
-def many_categories(shape: Shape) -> TrainTest:
+def mixed_categories(shape: Shape) -> TrainTest:
     """Draw rows whose first half of columns has 2 to 1,000 categories, 5 % of all values missing."""
     rng = np.random.default_rng(0)
     total, n_nominal = shape.n_rows + n_new_rows(shape.n_rows), shape.n_columns // 2

@@ -478,7 +478,7 @@ def test_bad_data():
 
 
 @pytest.mark.rungs("numpy", "compiled")
-def test_many_categories_are_not_learned_by_heart():
+def test_mixed_categories_are_not_learned_by_heart():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 200, size=(6_000, 4)).astype(float)
     effects = rng.normal(0, 0.6, (4, 200))

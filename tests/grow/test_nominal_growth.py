@@ -72,7 +72,7 @@ def test_mixed_tables(monkeypatch, measure, n_classes, missing):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("n_numeric", [0, 1])
-def test_many_categories(monkeypatch, threads, n_numeric):
+def test_mixed_categories(monkeypatch, threads, n_numeric):
     X, y, weights = draw_frame(3, 20_000, 2, (300, 40, 5), 0.05, n_numeric)
     with limited_threads(threads):
         settings = {"splitter": "hist", "nominal": "binary", "missing": "direction", "max_bins": 30}

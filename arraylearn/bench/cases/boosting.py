@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from arraylearn.bench.case import FIT, Case, Learners, TimedCalls, learner_case, shapes_of
-from arraylearn.bench.data import curved, many_categories
+from arraylearn.bench.data import curved, mixed_categories
 from arraylearn.bench.peers import peer_maker
 from arraylearn.boosting import AdaBoostClassifier, GradientBoostingClassifier
 
@@ -100,7 +100,7 @@ CASES = [
         _nominal_learners(),
         bars=("nominal boosting",),
         shapes=_shapes(2),
-        data=many_categories,
+        data=mixed_categories,
     ),
     learner_case(
         "boosting",
