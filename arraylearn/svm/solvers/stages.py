@@ -46,7 +46,7 @@ _LINEAR_PAIRS_PER_ROW = 2
 # The same for compiled steps, as rows x steps: a step takes a third of a nanosecond a row, a factor at least
 # 15 ms, and Newton's method for a linear problem 2 to 4 ms.
 _COMPILED_WORK = 40_000_000
-_LINEAR_COMPILED_WORK = 4_000_000
+_LINEAR_COMPILED_WORK = 1_000_000
 # Where n d^2 exceeds this, Newton steps are expensive and a limited number of pair steps is tried first; for
 # nearly separable rows these are enough.
 _TRIAL_WORTH = 1e8
