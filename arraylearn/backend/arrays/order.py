@@ -63,7 +63,8 @@ def bin_columns(xp: Namespace, x: Array, edges: Array, *, missing_bin: int) -> A
         return xp.where(xp.isnan(xp.permute_dims(x, (1, 0))), missing_bin, zeros)
     # +inf lies above every edge, the padding included
     n_edges = xp.sum(xp.astype(xp.isfinite(edges), xp.int64), axis=1)
-    below = xp.stack([xp.searchsorted(edges[j, :], x[:, j] + 0.0) for j in range(d)])  # contiguous copies
+    # contiguous copies
+    below = xp.stack([xp.searchsorted(edges[j, :] + 0.0, x[:, j] + 0.0) for j in range(d)])
     is_missing = xp.permute_dims(xp.isnan(x), (1, 0))
     return xp.astype(xp.where(is_missing, missing_bin, xp.minimum(below, n_edges[:, None])), dtype)
 

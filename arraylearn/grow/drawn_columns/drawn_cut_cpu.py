@@ -11,6 +11,8 @@ If cuts are drawn, too, only the rows left of the drawn cut are summed.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from arraylearn.backend.cpu.jit import Float, Host, Int, index, inlined, part
@@ -55,6 +57,15 @@ _gini_squares = part(formulas.gini_squares)
 _group_bits = part(formulas.group_bits)
 _draw_position = part(formulas.draw_position)
 _splitmix = part(formulas.splitmix)
+
+
+class _OneCut(NamedTuple):
+    """A cut to be scored."""
+
+    j: Int  # position of its column among `DrawnColumns.found`
+    bin: Int  # the last one on the left
+    is_light: bool  # whether sums fit halves of 32 bits
+    best: Int  # the score to beat, as an integer
 
 
 @inlined
@@ -103,7 +114,8 @@ def find_drawn_cut(
                 if is_drawn:
                     number = np.int64(_splitmix(seed + np.uint64(column + 3)) >> np.uint64(32))
                     at = _draw_cut(found[j], size, number, drawn.positions, column * plan.n_bins)
-                    top = _score_drawn(plan, drawn, logs, own, j, at, is_light, best, total, here)
+                    one = _OneCut(j, at, is_light, best)
+                    top = _score_drawn(plan, drawn, logs, own, one, total, here)
                 elif is_light:
                     top, at = _search_in_order(plan, drawn, logs, j, size, best, total, here)
                 else:
@@ -236,16 +248,13 @@ def _score_drawn(
     drawn: DrawnColumns,
     logs: LogTable | None,
     own: Host,
-    j: Int,
-    cut: Int,
-    is_light: bool,
-    best: Int,
+    cut: _OneCut,
     sums: Host,
     here: Host | None,
 ) -> Int:
-    """Score one cut, as an integer; where that is above `best`, keep the sums of its left side."""
-    found, ints, cells, wide, m = drawn.found[j], drawn.ints, drawn.cells, drawn.wide, own.shape[0]
-    limit, pair = np.int32(cut), np.int64(0)
+    """Score one cut, as an integer; where that is above `cut.best`, keep the sums of its left side."""
+    found, ints, cells, wide, m = drawn.found[cut.j], drawn.ints, drawn.cells, drawn.wide, own.shape[0]
+    limit, pair, is_light, best = np.int32(cut.bin), np.int64(0), cut.is_light, cut.best
     if drawn.side_rows > 1:
         below = np.int64(0)
         for i in range(m):
