@@ -73,5 +73,5 @@ def test_every_primitive_has_a_case():
         "whitened_exponents": "log_density",
     }
     for module in (cuts, distances, gather, gram, linear, moments, order, ragged, segments):
-        for name in module.__all__:
+        for name in (name for name in module.__all__ if callable(getattr(module, name))):
             assert inside.get(name, name) in names, f"give {name} a case in arraylearn/selftest/cases.py"
