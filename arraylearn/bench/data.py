@@ -19,6 +19,7 @@ __all__ = [
     "mixed_rows",
     "n_new_rows",
     "noise",
+    "nominal_columns",
     "nominal_rows",
     "nominal_rules",
     "normal",

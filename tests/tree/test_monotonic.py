@@ -121,6 +121,18 @@ def test_probabilities_go_one_way(name, missing):
     np.testing.assert_allclose(bound.predict_proba(rows).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("name", ["exact", "few values", "hist", "random", "forest", "extra trees"])
+def test_every_backend_grows_the_same_trees(rung, name):
+    X, y, _ = draw_rows(5, 200)
+    X = (np.round(X) if name == "few values" else X).astype("float32")
+    learner, options = LEARNERS[name]
+    found = learner(**options, monotonic_cst=WAYS).fit(rung.from_host(X), y)
+    with portable_only():
+        expected = learner(**options, monotonic_cst=WAYS).fit(X, y)
+    shares = rung.to_host(found.predict_proba(rung.from_host(X)))
+    np.testing.assert_allclose(shares, expected.predict_proba(X), rtol=1e-5)  # delivered in float32
+
+
 @example(seed=1902831, missing="known_fraction")  # missing values move a child out of the bounds of its node
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), missing=st.sampled_from(["fractional", "direction", "known_fraction"]))

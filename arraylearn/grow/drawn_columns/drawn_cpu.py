@@ -81,6 +81,7 @@ def _make_growth_plan(d: int, plan: DrawnPlan, weight: int) -> GrowthPlan:
         least_side=0.0,
         min_gain=-np.inf,
         largest=_ANY_SIZE,
+        nominal=None,
         sequence=np.arange(d),
         is_used=np.ones(d, dtype=bool),
         tries_sets=np.zeros(d, dtype=bool),

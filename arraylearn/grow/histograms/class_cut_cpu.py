@@ -9,9 +9,9 @@ from arraylearn.grow import formulas
 from arraylearn.grow.criteria import LogTable
 from arraylearn.grow.criteria_cpu import describe_node, n_log_n, score_vector
 from arraylearn.grow.formulas import ENTROPY, NO_SPLIT
-from arraylearn.grow.histograms.categories_cpu import keep_set
-from arraylearn.grow.histograms.class_sets_cpu import (
+from arraylearn.grow.histograms.categories_cpu import (
     SURPLUS_CLASSES,
+    keep_set,
     list_categories,
     search_sets,
     take_set,

@@ -93,8 +93,6 @@ def grow_tree(
         own = search
         if search.newton is None and search.drawn is None:
             own = CutSearch(pairs=scratch.scores) if scratch.here is None else CutSearch(vectors=scratch.here)
-        if plan.n_numeric < plan.is_used.shape[0]:
-            own = own._replace(nominal=scratch.ratios)
         return int(_grow(rows, plan, nodes, scratch, *own))
 
     rows, order = buffers.rows, buffers.rows.order
@@ -154,6 +152,7 @@ def grow_class_tree(
         least_side=float(limits.min_samples_leaf),
         min_gain=limits.min_gain - 1e-12,
         largest=_ANY_SIZE,
+        nominal=None if n_numeric == d else np.arange(d),
         sequence=np.argsort(np.asarray(rows.column_order), stable=True),
         is_used=np.ones(d, dtype=bool),
         tries_sets=np.asarray([False] * n_numeric + [k <= MOST_TRIED for k in rows.n_values]),
@@ -230,6 +229,7 @@ def grow_newton_tree(
         least_side=least_side,
         min_gain=0.0,
         largest=_ANY_SIZE,
+        nominal=None if columns.n_numeric == d else np.arange(d),
         sequence=np.arange(d),
         is_used=used,
         tries_sets=np.zeros(d, dtype=bool),
@@ -267,7 +267,6 @@ def _grow(
     drawn: DrawnColumns | None,
     pairs: Host | None,
     vectors: Host | None,
-    nominal: Host | None,
 ) -> Int:
     """Do the task of ``scratch.job``; return the number of new jobs, or the number of nodes.
 
@@ -300,14 +299,14 @@ def _grow(
                 )
             if newton is not None:
                 feature, low, high, gain, goes_right = find_newton_cut(
-                    rows, plan, nodes, scratch, newton, nominal
+                    rows, plan, nodes, scratch, newton, plan.nominal
                 )
             if pairs is not None:
                 feature, low, high, gain, goes_right = find_pair_cut(
-                    rows, plan, nodes, scratch, newton, plan.logs, nominal, np.int64(0)
+                    rows, plan, nodes, scratch, newton, plan.logs, plan.nominal, np.int64(0)
                 )
             if vectors is not None:
-                found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors, nominal)
+                found = find_class_cut(rows, plan, nodes, scratch, plan.logs, vectors, plan.nominal)
                 feature, low, high, gain, goes_right = found
             gained = REFUSED
             if low != NONE:

@@ -101,6 +101,7 @@ class GrowthPlan(NamedTuple):
     least_side: float  # of a side: weight, or hessian in units
     min_gain: float
     largest: int  # the children of nodes of more rows become new jobs
+    nominal: Host | None  # any array where some columns are nominal
     sequence: Host  # (d,) int64: the columns in the order in which the first of equal cuts is taken
     is_used: Host  # (d,) bool: the columns that may be split
     tries_sets: Host  # (d,) bool: nominal columns whose sets are all tried, where there are three classes
@@ -149,7 +150,7 @@ class GrowthScratch(NamedTuple):
     is_open: Host  # (2,) bool: whether the children may be split
     own_table: Host  # (2,) int64: their tables
     here: Host | None  # (c,) int64: running class weights; None where sums are pairs
-    categories: Host  # (s, w + 2) int64: see `class_sets_cpu`
+    categories: Host  # (s, w + 2) int64: see `categories_cpu`
 
 
 class ColumnSums(NamedTuple):
@@ -192,7 +193,6 @@ class CutSearch(NamedTuple):
     drawn: DrawnColumns | None = None
     pairs: Host | None = None  # any array: by pairs of class weights
     vectors: Host | None = None  # (c,) int64: by class vectors; the buffer of the running class weights
-    nominal: Host | None = None  # any array: some columns are nominal
 
 
 class Buffers(NamedTuple):
