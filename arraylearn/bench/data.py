@@ -19,7 +19,6 @@ __all__ = [
     "mixed_rows",
     "n_new_rows",
     "noise",
-    "nominal_columns",
     "nominal_rows",
     "nominal_rules",
     "normal",
