@@ -200,7 +200,7 @@ class RandomForestClassifier(FittedForest):
         place, table = batch.place, batch.table
         self._refuse_bad(*read_flags(place, batch.is_bad))
         n_cells = table.n_rows * self.n_features_in_
-        state_work(n_cells * self.n_estimators, get_tuning().compiled_forest)
+        state_work(n_cells * int(self.n_estimators), get_tuning().compiled_forest)
         weights = None if rows.weights is None else _count_weights(rows.weights, len(self.classes_))
         if old is None:
             binning = learn_binning(place, table, self.max_bins, weights)
