@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from arraylearn._typing import Array, Dtype, HostArray
-from arraylearn.backend.dispatch import call_of_learner
+from arraylearn.backend.dispatch import stated_work
 from arraylearn.backend.memory import is_out_of_memory, with_smaller_chunks
 from arraylearn.backend.namespace import (
     HOST,
@@ -420,7 +420,9 @@ def _repeatable(method: FunctionType) -> Callable[..., Any]:
 
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
-        with call_of_learner():
+        # an inner call begins with what the outer one has stated
+        token = stated_work.set([*(stated_work.get() or ())])
+        try:
             try:
                 return method(*arguments, **options)
             except Exception as error:
@@ -428,6 +430,8 @@ def _repeatable(method: FunctionType) -> Callable[..., Any]:
                     raise
             # outside of `except`: the traceback would keep arrays alive
             return repeat(*arguments, **options)
+        finally:
+            stated_work.reset(token)
 
     return call
 

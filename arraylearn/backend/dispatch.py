@@ -30,7 +30,6 @@ __all__ = [
     "COMPILED",
     "CompiledMode",
     "Tuning",
-    "call_of_learner",
     "describe_compiled",
     "get_compiled",
     "get_tuning",
@@ -41,6 +40,7 @@ __all__ = [
     "portable_only",
     "set_compiled",
     "state_work",
+    "stated_work",
     "tuned",
     "use_compiled",
     "why_not_compiled",
@@ -60,8 +60,9 @@ COMPILED = {
 # primitive -> its body for NumPy, which stands beside the portable one
 _NUMPY: dict[str, Callable[..., Any]] = {}
 _portable: ContextVar[bool] = ContextVar("arraylearn_portable", default=False)
-# of the running call of a learner: its work, and the least that is worth compiled bodies; empty: not stated
-_stated: ContextVar[list[tuple[int, int]] | None] = ContextVar("arraylearn_stated", default=None)
+# Of the running call of a learner, whose door sets it: its work, and the least that is worth compiled bodies;
+# empty: not stated yet.
+stated_work: ContextVar[list[tuple[int, int]] | None] = ContextVar("arraylearn_stated_work", default=None)
 _mode: CompiledMode | None = None
 _has_warned = False
 
@@ -171,23 +172,13 @@ def _check(mode: str, name: str) -> CompiledMode:
     return cast(CompiledMode, mode)
 
 
-@contextmanager
-def call_of_learner() -> Iterator[None]:
-    """Let `state_work` hold until the block ends; an inner call begins with what the outer one has stated."""
-    token = _stated.set([*(_stated.get() or ())])
-    try:
-        yield
-    finally:
-        _stated.reset(token)
-
-
 def state_work(amount: int, least: int) -> None:
     """Let "auto" choose all bodies of this call of a learner by the work of the call as a whole.
 
     So the parts of a small fit or prediction run no compiled code, and all parts of a large one do. What an
-    outer call has stated stays; outside of `call_of_learner` nothing is stated.
+    outer call has stated stays; outside of the call of a learner nothing is stated.
     """
-    stated = _stated.get()
+    stated = stated_work.get()
     if stated is not None and not stated:
         stated.append((amount, least))
 
@@ -212,7 +203,7 @@ def is_worth_compiling(amount: int, least: int | None = None) -> bool:
 
 def _weighed(amount: int, least: int | None) -> tuple[int, int]:
     """Return the amount that counts, and what it is compared with."""
-    if stated := _stated.get():
+    if stated := stated_work.get():
         return stated[0]
     return amount, get_tuning().compiled_values if least is None else least
 

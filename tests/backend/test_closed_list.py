@@ -31,8 +31,8 @@ GENERIC = {
         "part signed"
     ),
     "dispatch": (
-        "call_of_learner CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling "
-        "native numpy_body state_work use_compiled why_not_compiled"
+        "CompiledMode describe_compiled get_tuning is_numba_installed is_worth_compiling "
+        "native numpy_body state_work stated_work use_compiled why_not_compiled"
     ),
     "errors": "LongRunWarning MemoryBudgetError warn_caller",
     "gpu.launch": "c_type cuda_launcher CudaKernel Launch",

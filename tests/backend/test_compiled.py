@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -16,10 +17,10 @@ import arraylearn as al
 from arraylearn.backend import dispatch
 from arraylearn.backend.dispatch import (
     Tuning,
-    call_of_learner,
     is_worth_compiling,
     native,
     state_work,
+    stated_work,
     tuned,
     use_compiled,
 )
@@ -150,6 +151,14 @@ def test_numba_is_not_loaded_where_it_is_switched_off_or_there_is_little_work(mo
     run = [sys.executable, "-c", _LOADS, mode, str(n_few)]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]  # for the last of them, which is large
+
+
+@contextlib.contextmanager
+def call_of_learner():
+    """Do what the door does around `fit` and `predict`."""
+    token = stated_work.set([*(stated_work.get() or ())])
+    yield
+    stated_work.reset(token)
 
 
 def test_the_first_that_a_call_of_a_learner_states_decides_for_all_its_parts(invented):
