@@ -9,10 +9,10 @@ from typing import Protocol
 from arraylearn.backend.errors import LongRunWarning, warn_caller
 from arraylearn.backend.spinner import only_one
 
-__all__ = ["Advance", "advance_nothing", "show_progress", "warn_of_cost"]
+__all__ = ["LONG_RUN", "Advance", "advance_nothing", "show_progress", "warn_of_cost"]
 
 # Estimated seconds from which on a warning comes before the work.
-_LONG = 120.0
+LONG_RUN = 120.0
 
 
 class Advance(Protocol):
@@ -57,14 +57,9 @@ def advance_nothing(measured: float | None = None) -> None:
 
 
 def warn_of_cost(learner: str, seconds: float, remedy: str) -> None:
-    """Warn, before a fit begins, if it will take two minutes or more by a rough estimate for one core.
-
-    >>> from arraylearn.progress import warn_of_cost
-    >>> warn_of_cost("SVC", 119.0, "Try kernel='linear'.")
-    """
-    if seconds >= _LONG:
-        text = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"
-        warn_caller(
-            f"{learner} will take about {text} on these rows, by a rough estimate for one core. {remedy}",
-            LongRunWarning,
-        )
+    """Warn, before a fit of `LONG_RUN` seconds or more begins, what it takes by an estimate for one core."""
+    text = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"
+    warn_caller(
+        f"{learner} will take about {text} on these rows, by a rough estimate for one core. {remedy}",
+        LongRunWarning,
+    )

@@ -55,7 +55,6 @@ def test_cost_is_told_from_two_minutes_on(seconds, told):
     with pytest.warns(al.LongRunWarning, match=f"Learner will take {told} .* Do less.") as found:
         warn_of_cost("Learner", seconds, "Do less.")
     assert found[0].filename == __file__
-    warn_of_cost("Learner", 119.9, "Do less.")  # a warning would be an error
 
 
 def test_a_machine_of_many_rows_tells_its_cost_before_it_begins(monkeypatch):

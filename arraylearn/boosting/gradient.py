@@ -341,8 +341,9 @@ class GradientBoostingClassifier(StagedClassifier):
 
     def _plan(self, n_rows: int, heaviest: float) -> Plan:
         names = getattr(self, "feature_names_in_", None)
-        trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
-        groups = None
+        trend = groups = None
+        if self.monotonic_cst is not None:
+            trend = read_trend(self.monotonic_cst, self.schema_, names, len(self.classes_))
         if self.interaction_cst is not None:
             groups = read_groups(self.interaction_cst, self.schema_, names)
         amount = self.min_samples_leaf

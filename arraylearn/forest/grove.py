@@ -43,7 +43,9 @@ class Forest(NamedTuple):
 def share_sums(trees: Trees) -> Trees:
     """Turn class weights into their sums (m, 1) and probabilities in units of 2**-20, int32."""
     weight = np.einsum("ij->i", trees.sums)[:, None]
-    shares = clip_shares(trees.sums / weight, trees.bounds)
+    shares = trees.sums / weight
+    if trees.bounds is not None:
+        shares = clip_shares(shares, trees.bounds)
     shares *= 1 << _SHARE_BITS
     shares = np.astype(np.round(shares, out=shares), np.int32)
     return trees._replace(sums=np.astype(weight, np.float32), probability=shares, bounds=None)

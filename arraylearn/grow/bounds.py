@@ -71,9 +71,9 @@ def hand_on(bounds: HostArray, trend: HostArray, values: HostArray, node: HostAr
     return np.stack((np.where(way > 0, middle, low), np.where(way < 0, middle, high)), axis=1)
 
 
-def clip_shares(probability: HostArray, bounds: HostArray | None) -> HostArray:
+def clip_shares(probability: HostArray, bounds: HostArray) -> HostArray:
     """Keep the shares (m, 2) of two classes within the bounds (m, 2) of that of class 1."""
-    if bounds is None or probability.shape[1] != 2:
+    if probability.shape[1] != 2:
         return probability
     one = np.minimum(np.maximum(probability[:, 1], bounds[:, 0]), bounds[:, 1])
     return np.where((one == probability[:, 1])[:, None], probability, np.stack((1.0 - one, one), axis=1))

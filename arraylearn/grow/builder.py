@@ -438,7 +438,8 @@ class Builder:
         probability = counts / np.where(weight > 0, weight, 1.0)[:, None]
         empty = np.nonzero(weight <= 0)[0]
         probability[empty] = probability[parent[empty]]
-        probability = clip_shares(probability, self._join_some("bounds"))
+        if (bounds := self._join_some("bounds")) is not None:
+            probability = clip_shares(probability, bounds)
         map_start = np.where(kind == NOMINAL, joined.pop("map_start"), np.int32(NO_MAP))
         maps = np.concat(self.maps) if self.maps else np.zeros(0, dtype=np.int32)
         tree = Trees(

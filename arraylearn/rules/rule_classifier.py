@@ -14,7 +14,7 @@ from arraylearn._typing import Array, HostArray
 from arraylearn.backend.arrays.segments import histogram
 from arraylearn.backend.namespace import HOST, Place, from_host, is_on_host, read_flags, to_host
 from arraylearn.estimator import ArrayClassifier, Batch, move_model
-from arraylearn.progress import Advance, advance_nothing, warn_of_cost
+from arraylearn.progress import LONG_RUN, Advance, advance_nothing, warn_of_cost
 from arraylearn.rules.counts import Target, pack_weights, units_of
 from arraylearn.rules.decide import (
     Conflict,
@@ -211,7 +211,8 @@ class RuleClassifier(ArrayClassifier):
                 rows, self.schema_ = rows._replace(table=table), table.schema
             if is_on_host(rows.place):
                 slower = _PROGRAM if isinstance(choose_body(rows.place, rows.n_numbers), str) else 1
-                warn_of_cost(type(self).__name__, slower * self._seconds(rows), _CHEAPER)
+                if (seconds := slower * self._seconds(rows)) >= LONG_RUN:
+                    warn_of_cost(type(self).__name__, seconds, _CHEAPER)
             with self._progress("rules", None) as report:
                 found, default = self._learn(rows._replace(report=report), X, y, sample_weight)
             self._keep(rows, found, default)

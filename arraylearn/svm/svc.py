@@ -13,7 +13,7 @@ from arraylearn.backend.random import RandomState
 from arraylearn.checks import check_choice, check_class_weight, check_flag, refuse
 from arraylearn.estimator import Batch
 from arraylearn.kernels.objects import Linear
-from arraylearn.progress import warn_of_cost
+from arraylearn.progress import LONG_RUN, warn_of_cost
 from arraylearn.svm.machine import assemble, check_memory, check_price, host_vectors, read_only
 from arraylearn.svm.prediction import PredictingSVC
 from arraylearn.svm.probability import calibrate
@@ -168,7 +168,8 @@ class SVC(PredictingSVC):
             matrix, tasks = self._make_matrix(batch, bound), make_tasks(self.multiclass, codes, k)
             if not matrix.is_linear and is_on_host(batch.place):
                 seconds = sum(_SECONDS_PER_PAIR * task.rows.shape[0] ** 2 for task in tasks)
-                warn_of_cost("SVC", seconds, _CHEAPER)
+                if seconds >= LONG_RUN:
+                    warn_of_cost("SVC", seconds, _CHEAPER)
             with self._reporting() as settings:
                 results = solve_tasks(matrix, tasks, bound, settings, restart(before, tasks, bound))
                 self._keep(matrix, codes, tasks, results)

@@ -127,6 +127,7 @@ def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees
     child = tree.first_child[inner]
     gain = np.zeros(tree.n_nodes)
     gain[inner] = (held[inner] - held[child] - held[child + 1]) / weight[inner]
+    shares = tree.counts / weight[:, None]
     return tree._replace(
         feature=np.astype(np.where(is_inner, columns[column], LEAF), np.int32),
         threshold=threshold,
@@ -134,6 +135,6 @@ def tree_over_values(tree: Trees, binning: HostBinning, schema: Schema) -> Trees
         default_branch=np.astype(is_inner, np.int32),
         map_start=starts,
         category_branch=np.concat(maps),
-        probability=clip_shares(tree.counts / weight[:, None], tree.bounds),
+        probability=shares if tree.bounds is None else clip_shares(shares, tree.bounds),
         bounds=None,
     )

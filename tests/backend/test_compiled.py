@@ -130,7 +130,7 @@ al.set_compiled(mode)
 warnings.simplefilter("ignore")  # Numba may be missing, few rounds do not converge
 X = np.random.default_rng(0).normal(size=(3_740, 4))  # 40 values short of a tree that is worth it
 y = (X[:, 0] + X[:, 1] > 0).astype(int)
-of_trees = {"n_estimators": 40, "random_state": 0}
+of_trees = {"n_estimators": 12, "random_state": 0}
 for learner in (al.DecisionTreeClassifier(), al.DecisionTreeClassifier(splitter="hist"),
                 al.RandomForestClassifier(**of_trees), al.ExtraTreesClassifier(**of_trees),
                 al.GradientBoostingClassifier(**of_trees), al.AdaBoostClassifier(**of_trees),
