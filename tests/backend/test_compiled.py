@@ -248,23 +248,25 @@ def double(number):
 """
 _CALLEE = """
 from arraylearn.backend.cpu.jit import part
+from arraylearn.constants import MORE
 
 @part
 def formula(number):
-    return number + {added}
+    return number + {added} + MORE
 """
 
 
 @needs_numba
 def test_a_change_of_a_callee_in_another_file_is_seen(tmp_path):
-    # a copy of the package as a user would edit it: the caller does not change, the callee does
+    # a copy of the package as a user would edit it: the caller does not change, the callee and a constant do
     copy = tmp_path / "arraylearn"
     shutil.copytree(Path(al.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "caller_cpu.py").write_text(_CALLER)
     code = "from arraylearn.caller_cpu import double; print(double(1), sum(double.stats.cache_hits.values()))"
     printed = []
-    for added in (1, 1, 5):
+    for added, more in ((1, 0), (1, 0), (5, 0), (5, 1)):
         (copy / "callee_cpu.py").write_text(_CALLEE.format(added=added))
+        (copy / "constants.py").write_text(f"MORE = {more}")
         run = subprocess.run(
             [sys.executable, "-c", code],
             cwd=tmp_path,
@@ -274,7 +276,7 @@ def test_a_change_of_a_callee_in_another_file_is_seen(tmp_path):
             env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""},
         )
         printed.append(run.stdout.split())
-    assert printed == [["4", "0"], ["4", "1"], ["12", "0"]]
+    assert printed == [["4", "0"], ["4", "1"], ["12", "0"], ["14", "0"]]
     assert len(list(copy.glob("backend/cpu/__pycache__/arraylearn-*"))) == 1  # the stale one is removed
 
 

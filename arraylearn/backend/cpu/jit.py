@@ -2,8 +2,8 @@
 
 Compiled code stands in the modules ``*_cpu.py`` of all rooms, in this room, and in the modules
 ``formulas.py``. Numba sees that a kept result is stale by the file of the function alone, but a compiled
-function holds copies of those it calls. So results are kept in a folder named by a digest of all these
-sources.
+function holds copies of those it calls, and of constants. So results are kept in a folder named by a digest
+of all these sources, and of the modules that they import from.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gc
 import hashlib
 import logging
 import os
+import re
 import shutil
 import threading
 import time
@@ -63,6 +64,7 @@ signed: Any = np.int64
 
 _PACKAGE = Path(__file__).parents[2]
 _PATTERNS = ("**/*_cpu.py", "**/formulas.py", "backend/cpu/*.py")
+_IMPORTED = re.compile(r"^from arraylearn\.([\w.]+) import", re.MULTILINE)
 _PREFIX = "arraylearn-"
 _LOOSE = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _config: Any = numba.config
@@ -124,9 +126,12 @@ event.register("numba:compile", CompileNotice())
 
 
 def digest_sources(package: Path = _PACKAGE) -> str:
-    """Return a digest of every source that may be compiled, and of Numba's version."""
+    """Return a digest of every source that may be compiled or gives constants, and of Numba's version."""
     found = hashlib.sha256(numba.__version__.encode())
-    for source in sorted({path for pattern in _PATTERNS for path in package.glob(pattern)}):
+    sources = {path for pattern in _PATTERNS for path in package.glob(pattern)}
+    names = {name for source in sources for name in _IMPORTED.findall(source.read_text(encoding="utf-8"))}
+    imported = {package / (name.replace(".", "/") + ".py") for name in names}
+    for source in sorted(sources | {path for path in imported if path.is_file()}):
         found.update(source.relative_to(package).as_posix().encode())
         found.update(source.read_bytes())
     return found.hexdigest()[:16]
