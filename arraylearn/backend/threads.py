@@ -25,6 +25,7 @@ from arraylearn.backend.namespace import library_name
 
 __all__ = [
     "available_cores",
+    "check_jobs",
     "even_portions",
     "free_threads",
     "get_num_threads",
@@ -91,16 +92,21 @@ def free_threads() -> int:
     return 1 if getattr(_inside, "worker", False) else get_num_threads()
 
 
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless `n_jobs` is a number of threads for `limited_threads`."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"`n_jobs` must be None, a positive number of threads, or -1 for all of them; got {n_jobs!r}."
+        )
+
+
 @contextmanager
 def limited_threads(n_jobs: Any) -> Iterator[None]:
     """Let the calling thread share its work among `n_jobs` threads in the block: -1 all, -2 all but one, ...
 
     None: as many as before.
     """
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(
-            f"`n_jobs` must be None, a positive number of threads, or -1 for all of them; got {n_jobs!r}."
-        )
+    check_jobs(n_jobs)
     before = getattr(_inside, "limit", None)
     if n_jobs is not None:
         _inside.limit = max(1, _all_threads() + 1 + int(n_jobs) if n_jobs < 0 else int(n_jobs))

@@ -105,6 +105,7 @@ def check_tree(fields: Fields) -> None:
 def _check_one_tree(fields: Fields) -> None:
     """Check a tree over values in level order."""
     feature, steps, n_branches = _check_links(fields)
+    fields.array("n_branches", "int32", "m")
     fields.refuse("there must be one tree", unless=fields.sizes["t"] == 1)
     depth = fields.array("depth", "int32", "m", low=0)
     fields.refuse("depths must follow the parents", unless=(depth == steps).all())

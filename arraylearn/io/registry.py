@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from arraylearn.backend.arrays.moments import Moments
+from arraylearn.backend.threads import check_jobs
 from arraylearn.bayes import FullBayesClassifier, NaiveBayesClassifier
 from arraylearn.bayes.full import FullModel, FullStatistics
 from arraylearn.bayes.naive import NaiveModel, NaiveStatistics
@@ -112,9 +113,10 @@ RECORD_TAGS = {kind: tag for tag, kind in RECORDS.items()}
 
 
 def check_estimator(model: Any) -> None:
-    """Check the fitted attributes of an estimator; its arrays are on the host."""
+    """Check the fitted attributes of an estimator, and how many threads predict; arrays are on the host."""
     tag = ESTIMATOR_TAGS[type(model)]
     parameters = model.get_params(deep=False)
+    check_jobs(parameters.get("n_jobs"))
     fitted = {name: value for name, value in model.__getstate__().items() if name not in parameters}
     fitted.pop("_sklearn_version", None)
     if not fitted:

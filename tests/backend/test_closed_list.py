@@ -47,7 +47,7 @@ GENERIC = {
     "selector": "choose_place find_places resolve",
     "spinner": "only_one spinning",
     "threads": (
-        "available_cores even_portions free_threads get_num_threads limited_threads map_apart "
+        "available_cores check_jobs even_portions free_threads get_num_threads limited_threads map_apart "
         "parallel_blocks parallel_map run_jobs same_threads small_products"
     ),
 }
