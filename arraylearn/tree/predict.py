@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ class Walker(NamedTuple):
     """A tree prepared for prediction, with the tables looked up at its leaves."""
 
     packed: PackedTrees | None  # None where a split is nominal
-    branching: BranchingTree | None  # None where no split is nominal and no row takes several branches
+    branching: Callable[[], BranchingTree]  # makes it once: for nominal splits, and rows that spread
     label: Array  # (t,) int64: the most probable class
     probability: Array  # (t, c) float
     spreads: bool  # whether a row without a value may take several branches, or a surrogate's
@@ -33,7 +35,7 @@ def make_walker(place: Place, tree: Trees, schema: Schema) -> Walker:
     is_numeric = not bool(np.any(tree.map_start != NO_MAP))
     return Walker(
         _pack(place, tree, schema) if is_numeric else None,
-        make_branching(place, tree, schema) if spreads or not is_numeric else None,
+        cache(partial(make_branching, place, tree, schema)),
         from_host(np.astype(np.argmax(tree.probability, axis=1), np.int64), place),
         from_host(tree.probability, place),
         spreads,
@@ -44,14 +46,12 @@ def leaves_of(place: Place, walker: Walker, table: Table) -> Array:
     """Return the leaf (n,) of each row; missing values take the default branch, or the first; no sync."""
     if walker.packed is not None:
         return find_leaves(place.xp, table.numeric, walker.packed)[0, :]
-    assert walker.branching is not None
-    return follow_branches(place.xp, walker.branching, table)
+    return follow_branches(place.xp, walker.branching(), table)
 
 
 def shares_of(place: Place, walker: Walker, table: Table, rows: HostArray) -> tuple[HostArray, Array, Array]:
     """Send rows (on the host) with missing values down a tree that spreads: see `spread_rows`."""
-    assert walker.branching is not None
-    return spread_rows(place, walker.branching, table, rows)
+    return spread_rows(place, walker.branching(), table, rows)
 
 
 def _positions(schema: Schema) -> HostArray:
