@@ -282,8 +282,8 @@ class Tuning:
     forest_host_rows: int = 25_000
     # the same on a CPU, depth first: batching gains nothing, but feeds the threads
     forest_depth_first_rows: int = 50_000
-    # rows x columns of a tree from which on a second thread helps: a hand-over takes 30 to 125 us, which below
-    # costs boosting more than the thread gains
+    # rows x columns of a tree from which on a second thread helps: a hand-over takes 30 to 125 us, which in
+    # smaller ones costs boosting more than the thread gains
     growth_thread_cells: int = 4_000_000
     # rows x columns of a node from which on a second thread helps to search its lists
     list_thread_values: int = 100_000
