@@ -268,8 +268,8 @@ class Tuning:
     compiled_boosting: int = 300_000
     # rows x numeric columns that rules are learned from: 50 to 130 ms
     compiled_rules: int = 20_000
-    # rows x trees x levels of a prediction: 5 ms
-    compiled_walk: int = 1_000_000
+    # rows x trees x levels of a prediction: under 1 ms
+    compiled_walk: int = 150_000
     # factor on the least work that a thread gets, which each body states for itself; 0: whatever there is
     thread_share: float = 1.0
     # where there are more rows, quantiles are computed from so many of them, in constant time

@@ -135,7 +135,7 @@ for learner in (al.DecisionTreeClassifier(), al.DecisionTreeClassifier(splitter=
                 al.RandomForestClassifier(**of_trees), al.ExtraTreesClassifier(**of_trees),
                 al.GradientBoostingClassifier(**of_trees), al.AdaBoostClassifier(**of_trees),
                 al.NaiveBayesClassifier()):
-    learner.fit(X, y).predict(X[:500])
+    learner.fit(X, y).predict(X[:300])
 for learner in al.SVC(), al.SVC(kernel="linear"), al.RipperClassifier(random_state=0):
     learner.fit(X[:n_few], y[:n_few]).predict(X[:n_few])
 assert "numba" not in sys.modules

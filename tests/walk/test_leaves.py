@@ -172,12 +172,12 @@ def test_chunks_of_the_array_program():
 def test_the_choice_of_a_body(monkeypatch):
     xp = HOST.xp
     shallow = pack_trees(xp, binned_nodes(np.random.default_rng(0), 10, 5), 4, N_BINS)
-    bins = np.zeros((4, 20_000), dtype=np.uint8)  # of 10 trees of five levels
+    bins = np.zeros((4, 3_000), dtype=np.uint8)  # of 10 trees of five levels
     with use_compiled("never"):
         assert choose_body(xp, bins, shallow, 1) == "compiled bodies are switched off"
     with use_compiled("auto"):
         if is_numba_installed():
-            assert choose_body(xp, bins[:, 1:], shallow, 1) == "less work than 1,000,000"
+            assert choose_body(xp, bins[:, 1:], shallow, 1) == "less work than 150,000"
             assert choose_body(xp, bins, shallow, 1).__module__ == "arraylearn.walk.planes_cpu"
             for trees, width in ((shallow, 0), (shallow, 2), (shallow._replace(height=9), 1)):
                 assert choose_body(xp, bins, trees, width).__module__ == "arraylearn.walk.leaves_cpu"
