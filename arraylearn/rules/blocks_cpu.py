@@ -20,6 +20,7 @@ import numpy as np
 
 from arraylearn.backend.cpu.jit import Host, Int, entry, index, part
 from arraylearn.rules.counts import Target
+from arraylearn.table import MISSING_CODE
 
 __all__ = ["RowBlocks"]
 
@@ -28,6 +29,8 @@ _ONE = np.full(1, (1 << 31) + 1)
 _UNIT_SHIFT, _ROW_MASK = 31, (1 << 31) - 1
 # Relative difference up to which scores are equal.
 _TOLERANCE = 64 * np.finfo(np.float64).eps
+# In place of the last live row of a block: there is none yet.
+_NO_ROW = -1
 # Least number of rows of a block, as a power of two.
 _LEAST_BITS = 6
 # Number and smoothing of each gain.
@@ -39,7 +42,7 @@ class RowBlocks(NamedTuple):
     """Sorted columns cut into blocks of ``2**bits`` rows."""
 
     lists: Host  # (d, n) int32 rows in the order of each column, missing ones last
-    ranks: Host  # (d, n) int32 dense rank of each row, -1 where missing
+    ranks: Host  # (d, n) int32 dense rank of each row, or MISSING_CODE
     block_of: Host  # (n, d) the block of each row in each column, the number of blocks where missing
     bits: int
 
@@ -109,7 +112,7 @@ def _number_blocks(lists: Host, ranks: Host, bits: Int, block_of: Host) -> None:
     for j in range(d):
         for i in range(n):
             row = lists[j, i]
-            block_of[row, j] = (i if ranks[j, row] >= 0 else n + (1 << bits) - 1) >> bits
+            block_of[row, j] = (i if ranks[j, row] != MISSING_CODE else n + (1 << bits) - 1) >> bits
 
 
 @entry
@@ -212,18 +215,18 @@ def _search_block(
     equals: the largest coverage, then the lower side, then the first cut.
     """
     (j, b), (n, p, negative, positive) = at, before
-    top, start, last = -np.inf, b << blocks.bits, -1
+    top, start, last = -np.inf, b << blocks.bits, _NO_ROW
     for i in range(start, min(start + (1 << blocks.bits), blocks.lists.shape[1])):
         row = blocks.lists[j, i]
         if not rows.is_live[row]:
             continue
-        if blocks.ranks[j, row] < 0:
+        if blocks.ranks[j, row] == MISSING_CODE:
             break
-        if last < 0 and n + p > 0:
+        if last == _NO_ROW and n + p > 0:
             last = start - 1
             while not rows.is_live[blocks.lists[j, last]]:
                 last -= 1
-        if last >= 0 and blocks.ranks[j, blocks.lists[j, last]] != blocks.ranks[j, row]:
+        if last != _NO_ROW and blocks.ranks[j, blocks.lists[j, last]] != blocks.ranks[j, row]:
             for side in range(2):
                 side_n, side_p = (n, p) if side == 0 else (negative - n, positive - p)
                 score = _score(formula, side_n, side_p)

@@ -15,8 +15,10 @@ from arraylearn._typing import Array, HostArray, Namespace
 from arraylearn.backend.arrays.segments import paired_histogram
 from arraylearn.backend.dispatch import native, numpy_body
 from arraylearn.backend.namespace import HOST, Place, from_host, to_host
+from arraylearn.table import MISSING_CODE
 
 __all__ = [
+    "NOT_COUNTED",
     "CountedColumns",
     "Counts",
     "Target",
@@ -30,6 +32,8 @@ __all__ = [
     "weigh",
 ]
 
+# In place of the number of values of a column that is kept sorted.
+NOT_COUNTED = -1
 # A sum of weights holds the number of its rows in its lower bits, the sum itself in the others.
 _ROW_BITS = 31
 # Up to this many values a bit per row and value is less to read than the value of each row.
@@ -118,18 +122,20 @@ class CountedColumns(NamedTuple):
 def group_by_size(sizes: Sequence[int]) -> list[list[int]]:
     """Group columns by their number of values, so that no table is much wider than it needs to be.
 
-    Columns of a negative size are left out.
+    Columns of the size NOT_COUNTED are left out.
     """
     groups: dict[float, list[int]] = {}
     for j, size in enumerate(sizes):
-        if size >= 0:
+        if size != NOT_COUNTED:
             groups.setdefault(next(c for c in (MOST_BITS, 255, math.inf) if size <= c), []).append(j)
     return [groups[size] for size in sorted(groups)]
 
 
 def count_columns(xp: Namespace, codes: Array, n_cells: int, values: Array | None = None) -> CountedColumns:
-    """Prepare columns (d, n) of codes in ``range(n_cells)``, -1 where missing, to be counted."""
-    cells = xp.astype(xp.where(codes < 0, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32)
+    """Prepare columns (d, n) of codes in ``range(n_cells)``, or MISSING_CODE, to be counted."""
+    cells = xp.astype(
+        xp.where(codes == MISSING_CODE, n_cells, codes), xp.uint8 if n_cells < 256 else xp.int32
+    )
     pack = native(xp, "pack_bits")
     return CountedColumns(cells, n_cells, values, pack(cells, n_cells) if pack else None)
 

@@ -17,6 +17,7 @@ from arraylearn.backend.namespace import HOST, Place, accumulator_dtype, read_to
 from arraylearn.rules.counts import CountedColumns, Counts, Target, count_bits, count_cells, rows_of, units_of
 from arraylearn.rules.literals import Candidates, LiveRows
 from arraylearn.rules.rule import Condition, Relation
+from arraylearn.table import MISSING_CODE
 
 __all__ = [
     "GAINS",
@@ -321,7 +322,7 @@ def best_thresholds(
         Some of the rows ``range(n)``, the same ones for each column, ordered by the column's value; missing
         ones last. m is at least 1.
     ranks : int32 array (d, n)
-        Dense rank of each row's value; -1 where missing.
+        Dense rank of each row's value, or MISSING_CODE.
     target : Target
         Which rows to cover, and their weights.
     scoring : Scoring
@@ -341,14 +342,14 @@ def best_thresholds(
     rows = xp.astype(lists, xp.int64)
     rank = xp.take_along_axis(ranks, rows, axis=1)
     flat = xp.reshape(rows, (-1,))
-    covered = xp.astype(rank >= 0, xp.int64)
+    covered = xp.astype(rank != MISSING_CODE, xp.int64)
     if target.weights is not None:
         covered = covered * xp.reshape(xp.take(target.weights, flat, axis=0), (d, m))
     p = xp.where(xp.reshape(xp.take(target.is_positive, flat, axis=0), (d, m)), covered, 0)
     scores, p_side, c_side = scoring.score(xp, _both_sides(xp, p), _both_sides(xp, covered))
     is_cut = xp.concat((rank[:, :-1] != rank[:, 1:], rank[:, :1] < rank[:, :1]), axis=1) & (rank >= 0)
     # the step from the last value to the missing ones cuts nothing off
-    is_cut = is_cut & xp.concat((rank[:, 1:] >= 0, is_cut[:, :1]), axis=1)
+    is_cut = is_cut & xp.concat((rank[:, 1:] != MISSING_CODE, is_cut[:, :1]), axis=1)
     scores = xp.where(xp.concat((is_cut, is_cut), axis=1), scores, -math.inf)
     best = first_best(xp, scores, c_side)
     top, p, covered = pick_by_column(xp, best, scores, p_side, c_side)

@@ -20,9 +20,9 @@ from arraylearn.backend.arrays.order import argsort_rows, compress
 from arraylearn.backend.arrays.segments import histogram, scatter, split_lists
 from arraylearn.backend.dispatch import get_tuning, state_work, why_not_compiled
 from arraylearn.backend.namespace import Place, accumulator_dtype, from_host, read_together
-from arraylearn.rules.counts import CountedColumns, Target, count_columns, group_by_size
+from arraylearn.rules.counts import NOT_COUNTED, CountedColumns, Target, count_columns, group_by_size
 from arraylearn.rules.rule import CodedRule, Condition, Conditions
-from arraylearn.table import Schema, Table
+from arraylearn.table import MISSING_CODE, Schema, Table
 
 __all__ = [
     "Candidates",
@@ -68,10 +68,10 @@ class Candidates(NamedTuple):
     place: Place
     schema: Schema
     columns: Array  # (d_numeric, n) the numeric block, column-major
-    codes: Array  # (d_nominal, n) categories; -1 where missing
+    codes: Array  # (d_nominal, n) categories, or MISSING_CODE
     counted: tuple[CountedColumns, ...]
     lists: Array  # (d_sorted, n) int32 rows of the other columns in ascending order, missing ones last
-    ranks: Array  # (d_sorted, n) int32 dense rank of each row, -1 where missing
+    ranks: Array  # (d_sorted, n) int32 dense rank of each row, or MISSING_CODE
     blocks: Any  # the lists in blocks, from the compiled body; None: all cuts are scored
     sorted_idx: tuple[int, ...]  # positions of the sorted columns in `columns`
     idx: tuple[int, ...]  # positions in the input: the counted columns, group by group, then the sorted ones
@@ -109,7 +109,7 @@ def prepare(place: Place, table: Table) -> Candidates:
     idx = [schema.nominal_idx[j] for group in groups for j in group]
     n_values = [n_categories[j] for group in groups for j in group]
     most = get_tuning().rule_counted_values
-    groups = group_by_size([count if count <= most else -1 for count in n_distinct])
+    groups = group_by_size([count if count <= most else NOT_COUNTED for count in n_distinct])
     for group in groups:
         n_cells = max(1, *(n_distinct[j] for j in group))
         values = _distinct_values(
@@ -136,7 +136,9 @@ def take_rows(candidates: Candidates, rows: Array) -> Candidates:
     xp = candidates.place.xp
     ranks = xp.take(candidates.ranks, rows, axis=1)
     # missing values come last
-    lists = xp.astype(argsort_rows(xp, xp.where(ranks < 0, xp.iinfo(ranks.dtype).max, ranks)), xp.int32)
+    lists = xp.astype(
+        argsort_rows(xp, xp.where(ranks == MISSING_CODE, xp.iinfo(ranks.dtype).max, ranks)), xp.int32
+    )
     return candidates._replace(
         columns=xp.take(candidates.columns, rows, axis=1),
         codes=xp.take(candidates.codes, rows, axis=1),
@@ -153,17 +155,17 @@ def take_rows(candidates: Candidates, rows: Array) -> Candidates:
 def _count_values(place: Place, rank_along: Array, table: Table) -> tuple[list[int], list[int]]:
     """Count the distinct numbers of columns (d, n) of sorted ranks, and the categories that occur."""
     xp, most = place.xp, max(table.schema.n_values, default=0)
-    counts = histogram(xp, xp.where(table.codes < 0, most, table.codes), most + 1)[:, :most]
+    counts = histogram(xp, xp.where(table.codes == MISSING_CODE, most, table.codes), most + 1)[:, :most]
     found = read_together(place, xp.max(rank_along, axis=1) + 1, xp.count_nonzero(counts, axis=1))
     return found[0].tolist(), found[1].tolist()
 
 
 def _dense_ranks(xp: Namespace, ordered: Array) -> Array:
-    """Rank (d, n) sorted values: 0, 1, ... for distinct values, -1 where missing."""
+    """Rank (d, n) sorted values: 0, 1, ... for distinct values, or MISSING_CODE."""
     is_step = xp.astype(ordered[:, 1:] != ordered[:, :-1], xp.int64)
     first = xp.zeros((ordered.shape[0], 1), dtype=xp.int64, device=array_api_compat.device(ordered))
     rank = xp.cumulative_sum(xp.concat((first, is_step), axis=1), axis=1)
-    return xp.where(xp.isnan(ordered), -1, rank)
+    return xp.where(xp.isnan(ordered), MISSING_CODE, rank)
 
 
 def _unsort(xp: Namespace, along: Array, order: Array) -> Array:
@@ -185,7 +187,7 @@ def _distinct_values(place: Place, ordered: Array, rank: Array, n_cells: int) ->
     """Return the number behind each rank, (d, n_cells), from columns (d, n) in their order."""
     xp = place.xp
     d, n = ordered.shape
-    ascending = xp.where(rank < 0, n_cells, rank)
+    ascending = xp.where(rank == MISSING_CODE, n_cells, rank)
     columns = xp.zeros((d, 1), dtype=xp.int64, device=place.device)
     cells = columns + xp.arange(n_cells, dtype=xp.int64, device=place.device)
     position = xp.astype(xpx.searchsorted(ascending, cells, side="left", xp=xp), xp.int64)
